@@ -132,7 +132,7 @@ fn wrong_blocks_are_refused() {
         build(&g);
         g.finish([]).unwrap_err().to_string()
     };
-    let cases: [(&str, &dyn Fn(&Builder)); 5] = [
+    let cases: [(&str, &dyn Fn(&Builder)); 6] = [
         ("the blocks have 100 bytes; 5 rows of 64 elements of Q4_0 have 180", &|g| {
             g.input("x", [3, 64], DType::F32).gguf_matmul(g.input("w", [100], DType::U8), BlockType::Q4_0, 5);
         }),
@@ -141,6 +141,9 @@ fn wrong_blocks_are_refused() {
         }),
         ("the blocks are i8; they must be u8", &|g| {
             g.input("x", [3, 64], DType::F32).gguf_matmul(g.input("w", [180], DType::I8), BlockType::Q4_0, 5);
+        }),
+        ("x is a scalar", &|g| {
+            g.input("x", [], DType::F32).gguf_matmul(g.input("w", [0], DType::U8), BlockType::Q4_0, 5);
         }),
         ("dims is empty", &|g| {
             g.input("w", [18], DType::U8).gguf_dequant(BlockType::Q4_0, []);

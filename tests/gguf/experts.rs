@@ -166,6 +166,13 @@ fn wrong_groups_end_the_step_and_wrong_operands_are_refused() {
         },
         "no whole Q8_0 blocks",
     );
+    refused(
+        &|g| {
+            let (x, w) = (g.input("x", [], F32), g.input("w", [0], DType::U8));
+            x.gguf_grouped_matmul(w, t, g.input("e", [3], DType::I32), [2, 4])
+        },
+        "x has shape []; rank 2 is needed",
+    );
     refused(&|g| g.input("w", [272], DType::I8).gguf_dequant_experts(t, [2, 4, 32]), "must be u8");
     refused(&|g| g.input("w", [272], DType::U8).gguf_dequant_experts(t, [1 << 40, 1 << 40, 32]), "too many");
 }

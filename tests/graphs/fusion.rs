@@ -12,6 +12,7 @@ use arenagrad::session::Session;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::attr_types::Choice;
 use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::ir::text;
 use arenagrad::tools::ir::verify;
 use arenagrad::tools::ops::blocks::attrs::AttentionBlockAttrs;
 use arenagrad::tools::ops::blocks::attrs::LinearAttrs;
@@ -437,4 +438,33 @@ fn convolutions_end_in_activations() {
         let x = drawn(&g, 4);
         agree(&run(&fused, &x, RAW), &run(&without_patterns(&g), &x, RAW), true, "activation");
     }
+}
+
+/// A map of more steps than joined maps may have is joined with nothing.
+#[test]
+fn a_long_map_stays_alone() {
+    let steps: String = (1..230).map(|i| format!("  %{i} = neg %{}\n", i - 1)).collect();
+    let source = format!(
+        "region @long(%0: f32[8]) {{
+{steps}  yield %229
+}}
+region @short(%0: f32[8]) {{
+  %1 = exp %0
+  yield %1
+}}
+region @body(%0: f32[8]) {{
+  %1 = map %0 body=@long
+  %2 = map %1 body=@short
+  yield %2
+}}
+graph @g {{
+  %x = input : f32[8]
+  %y = scan %x body=@body carries=1 consts=0 length=3 reverse=false
+  return y=%y
+}}
+"
+    );
+    let graph = text::parse(&source).unwrap();
+    let (joined, _) = pipeline::run_pipeline(&graph, &["join"], true).unwrap();
+    assert_eq!(ops(&joined).into_iter().filter(|op| *op == "map").count(), 2);
 }

@@ -106,6 +106,8 @@ fn norms_of_members_are_one_norm() {
         let all = g.finish([y.named("y")]).unwrap().vmap(&Vmap::new(3).leaf(leaf, 0)).unwrap();
         assert!(one_by_one_ops(&all).is_empty(), "{norm}, {leaf}: {all}");
         assert_eq!(all.to_string().matches(&format!("= {norm} ")).count(), 1, "{norm}, {leaf}: {all}");
+        // What members share is applied by the norm itself.
+        assert_eq!(all.to_string().contains("= mul "), leaf != "x", "{norm}, {leaf}: {all}");
     }
 }
 

@@ -132,6 +132,8 @@ fn diagonals_and_windows_move_elements() {
         |x| x.pixel_shuffle(2),
         |at| Some(vec![at[0], at[1] * 4 + at[2] % 2 * 2 + at[3] % 2, at[2] / 2, at[3] / 2]),
     );
+    moves(&[2, 3, 4], &[2, 3, 4], |x| x.pixel_shuffle(1), |at| Some(at.to_vec()));
+    moves(&[2, 3, 4], &[2, 3, 4], |x| x.pixel_unshuffle(1), |at| Some(at.to_vec()));
     moves(
         &[3, 4, 6],
         &[12, 2, 3],
@@ -361,7 +363,16 @@ fn what_does_not_fit_is_named() {
             ["pixel_shuffle", "r = 2147483648", "too large"],
         ),
         (refused(|_, x| x.unsqueeze(0).pixel_shuffle(0)), ["pixel_shuffle", "r = 0", "1 channels"]),
+        (refused(|_, x| x.unsqueeze(0).pixel_shuffle(2)), ["pixel_shuffle", "r = 2", "1 channels"]),
+        (refused(|_, x| x.unsqueeze(0).narrow(0, 0, 0).pixel_shuffle(0)), ["pixel_shuffle", "r = 0", "0 channels"]),
+        (
+            refused(|g, _| g.full(0.0, [0, 1, 1 << 40], F64).pixel_shuffle(1 << 31)),
+            ["pixel_shuffle", "r =", "too large"],
+        ),
+        (refused(|_, x| x.pixel_unshuffle(2)), ["pixel_unshuffle", "rank 3", "needed"]),
         (refused(|_, x| x.unsqueeze(0).pixel_unshuffle(2)), ["pixel_unshuffle", "r = 2", "3 and 4"]),
+        (refused(|_, x| x.t().unsqueeze(0).pixel_unshuffle(2)), ["pixel_unshuffle", "r = 2", "4 and 3"]),
+        (refused(|g, _| g.full(0.0, [1, 0, 0], F64).pixel_unshuffle(0)), ["pixel_unshuffle", "r = 0", "0 and 0"]),
         (refused(|g, x| g.meshgrid(&[x])[0]), ["meshgrid", "operand 0", "[3,4]"]),
         (refused(|_, x| x.any(2)), ["any", "axis 2", "rank 2"]),
         (refused(|_, x| x.norm(2.0, [0, 0])), ["norm", "axis 0", "twice"]),

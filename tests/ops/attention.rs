@@ -360,3 +360,47 @@ fn bad_arguments_are_named_with_both_values() {
         assert!(want.iter().all(|w| message.contains(w)), "{message}: {want:?}");
     }
 }
+
+/// Values of another graph are refused, and an operand after an error adds no error of its own.
+#[test]
+fn attention_of_no_value_or_of_another_graph_is_no_value() {
+    let (g, other) = (Builder::new("one"), Builder::new("other"));
+    let [x, y] = [&g, &other].map(|g| input(g, "x", &[1, 2, 3, 4]));
+    assert!(!x.attention(y, x, Attention::default()).is_some());
+    assert!(g.error().unwrap().message.contains("attention"));
+    for at in 0..3 {
+        let g = Builder::new("none");
+        let x = input(&g, "x", &[1, 2, 3, 4]);
+        let mut args = [x; 3];
+        args[at] = x.reshape([5]);
+        let first = g.error().unwrap().message;
+        let [y, lse] = args[0].attention_with_lse(args[1], args[2], Attention::default());
+        assert!(!y.is_some() && !lse.is_some());
+        assert_eq!(g.error().unwrap().message, first);
+    }
+}
+
+/// Heads are those of the operands where there is an axis of them, and else one, or what the options say.
+#[test]
+fn numbers_of_heads_come_from_shapes_or_options() {
+    let of = |layout, [q, k]: [&[usize]; 2], heads, kv_heads| {
+        let g = Builder::new("heads");
+        let (q, k) = (input(&g, "q", q), input(&g, "k", k));
+        let opt = Attention { layout, heads, kv_heads, ..Attention::default() };
+        let [y, lse] = q.attention_with_lse(k, k, opt);
+        assert!(g.error().is_none(), "{:?}", g.error());
+        (y.dims().to_vec(), lse.dims().to_vec(), g.finish([y]).unwrap().to_string())
+    };
+    let has = |text: &str, heads: usize, kv: usize| text.contains(&format!("heads={heads} kv_heads={kv} "));
+    let (y, lse, text) = of(Layout::Bhsd, [&[1, 6, 2, 4], &[1, 3, 5, 4]], 0, 0);
+    assert!(y == [1, 6, 2, 4] && lse == [1, 6, 2] && has(&text, 6, 3), "{text}");
+    let (y, lse, text) = of(Layout::Bshd, [&[1, 2, 6, 4], &[1, 5, 3, 4]], 0, 0);
+    assert!(y == [1, 2, 6, 4] && lse == [1, 6, 2] && has(&text, 6, 3), "{text}");
+    let (y, lse, text) = of(Layout::Bsd, [&[1, 2, 12], &[1, 5, 12]], 0, 0);
+    assert!(y == [1, 2, 12] && lse == [1, 1, 2] && has(&text, 1, 1), "{text}");
+    // Keys have as many heads as queries, unless the options say another number.
+    let (y, lse, text) = of(Layout::Bsd, [&[1, 2, 12], &[1, 5, 12]], 3, 0);
+    assert!(y == [1, 2, 12] && lse == [1, 3, 2] && has(&text, 3, 3), "{text}");
+    let (y, lse, text) = of(Layout::Bsd, [&[1, 2, 12], &[1, 5, 4]], 3, 1);
+    assert!(y == [1, 2, 12] && lse == [1, 3, 2] && has(&text, 3, 1), "{text}");
+}

@@ -339,3 +339,45 @@ fn wrong_filterbanks_are_refused() {
     says(&bank.fmin(-1.0).weights().unwrap_err().to_string(), &["mel_filterbank", "-1 to 4000"]);
     says(&mel(bank, DType::I32), &["mel_filterbank", "i32", "f32 or f64 is needed"]);
 }
+
+/// A signal that just fits: as long as a frame, and longer than its margin by one.
+#[test]
+fn the_shortest_signals_have_a_frame() {
+    let dims = |n: usize, opt: Stft| {
+        let g = Builder::new("short");
+        g.input("x", [2, n], F64).stft(opt).dims().to_vec()
+    };
+    assert_eq!(dims(16, Stft::new(16).center(false)), [2, 9, 1]);
+    assert_eq!(dims(19, Stft::new(16).center(false)), [2, 9, 1]);
+    assert_eq!(dims(20, Stft::new(16).center(false)), [2, 9, 2]);
+    assert_eq!(dims(9, Stft::new(16)), [2, 9, 3]);
+    assert_eq!(dims(8, Stft::new(16).pad_mode(Some(PadMode::Circular))), [2, 9, 3]);
+    assert_eq!(dims(1, Stft::new(16).pad_mode(None)), [2, 9, 1]);
+}
+
+/// The defaults are Whisper's: 10⁻¹⁰ is the floor, and eight powers of ten the range.
+#[test]
+fn log_mel_cuts_off_where_whisper_does() {
+    assert_eq!(LogMel::default(), LogMel { floor: 1e-10, range: 8.0, over: LogMelOver::Clip });
+    let bank = MelFilterbank::new(80, 400, 16_000.0);
+    assert_eq!([bank.fmin, bank.fmax, bank.rate], [0.0, 8000.0, 16_000.0]);
+    assert_eq!((bank.n_mels, bank.n_fft, bank.scale, bank.norm), (80, 400, MelScale::Slaney, true));
+}
+
+/// What comes behind a failed operation adds nothing: the first error stays.
+#[test]
+fn the_first_error_stays() {
+    let all: [for<'g> fn(Var<'g>) -> Var<'g>; 4] = [
+        |x| x.stft(Stft::new(8)),
+        |x| x.istft(Stft::new(8), None),
+        |x| x.log_mel(x, LogMel::default()),
+        |x| x.g.full(1.0, [3, 8], F64).log_mel(x, LogMel::default()),
+    ];
+    for (k, f) in all.into_iter().enumerate() {
+        let g = Builder::new("failed");
+        let failed = g.input("x", [2, 4], F64).reshape([5]);
+        let first = g.error().unwrap().message;
+        assert!(!f(failed).is_some(), "{k}");
+        assert_eq!(g.finish([]).unwrap_err().message, first, "{k}");
+    }
+}

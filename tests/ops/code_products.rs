@@ -327,3 +327,38 @@ fn a_large_bias_does_not_wrap_but_in_i32() {
     p.step().unwrap();
     assert_eq!((p.values::<f32>("real").unwrap(), p.values::<f32>("grad.bias").unwrap()), (&[1.27e9][..], &[0.0][..]));
 }
+
+/// Codes with a zero point of 1 are 127, 128, −126 and −127 before they are cut off; with one of −1, 125, 126, −128 and
+/// −129.
+#[test]
+fn the_outermost_codes_are_not_cut_off() {
+    for (zero, want) in [(1, [1.0, 0.0, 1.0, 1.0]), (-1, [1.0, 1.0, 1.0, 0.0])] {
+        let g = Builder::new("ends");
+        let (x, w) = (g.input("x", [4, 1], DType::I8), g.input("w", [1, 1], DType::I8));
+        let y = x.q_matmul(w, None, None, CodeProduct::to_i8().out_zp(zero));
+        let real = y.dequantize(g.constant(&[1f32], []), None, None);
+        let graph = g.finish([real.sum(..).named("loss")]).unwrap();
+        let mut p = program(&graph.grad("loss", &GradOptions::wrt(&["x"])).unwrap());
+        set(&mut p, "x", &[126i8, 127, -127, -128]);
+        set(&mut p, "w", &[1i8]);
+        p.step().unwrap();
+        assert_eq!(p.values::<f32>("grad.x").unwrap(), want, "{zero}");
+    }
+}
+
+/// Sums have no scale: the scales of columns are not in the derivative of the codes.
+#[test]
+fn the_derivative_of_sums_of_codes_has_no_scale() {
+    let g = Builder::new("sums");
+    let (x, w) = (g.input("x", [1, 2], DType::I8), g.input("w", [2, 2], DType::I8));
+    let scales = g.input("scales", [2], DType::F32);
+    let y = x.q_matmul(w, None, scales, CodeProduct::to_i32().ste(ProductSte::Codes));
+    let real = y.dequantize(g.constant(&[1f32], []), None, None);
+    let graph = g.finish([real.sum(..).named("loss")]).unwrap();
+    let mut p = program(&graph.grad("loss", &GradOptions::wrt(&["x"])).unwrap());
+    set(&mut p, "x", &[3i8, -120]);
+    set(&mut p, "w", &[1i8, 2, 3, -4]);
+    set(&mut p, "scales", &[2f32, 0.5]);
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("grad.x").unwrap(), [3.0, -1.0]);
+}

@@ -3,13 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run};
 use arenagrad::graph::{
     Builder, CodedWeights, DType, GradOptions, GraphBuf, Init, Missing, WeightScheme, encode_weights, grad, vjp,
 };
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Elem, Program, Session};
 use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::passes::ad::prepare;
 
 fn set<T: Elem>(p: &mut Program, name: &str, x: &[T]) {
     p.values_mut::<T>(name).unwrap().copy_from_slice(x);
@@ -71,9 +72,9 @@ fn squares_in_floats([m, k, n, block]: [usize; 4], zeros: bool) -> GraphBuf {
 
 #[test]
 fn gradients_are_those_of_the_net_in_floats() {
-    let sizes: [[usize; 4]; 4] = [[1, 6, 5, 2], [3, 7, 3, 3], [70, 20, 9, 16], [2, 5, 4, 100]];
+    let sizes = [[1, 6, 5, 2], [3, 7, 3, 3], [70, 20, 9, 16], [2, 5, 4, 100], [2, 3, 2, 1]];
     for (case, size) in sizes.into_iter().enumerate() {
-        let [m, k, n, block] = size;
+        let [m, k, n, block]: [usize; 4] = size;
         for (scheme, zeros) in [(WeightScheme::Int8, false), (WeightScheme::Int8, true), (WeightScheme::Int4, true)] {
             let mut draw = TensorDraws(5 + case as u64);
             let of_scales = [k.div_ceil(block), n];
@@ -322,5 +323,23 @@ fn the_number_of_all_scales_has_a_derivative() {
             let (loss, y) = (p.values::<f64>("loss").unwrap()[0], p.values::<f64>(slope).unwrap()[0]);
             assert!(loss > 1e-3 && (y - 2.0 * loss / 0.75).abs() < 1e-9 * y.abs(), "{slope}: {y} for {loss}");
         }
+    }
+}
+
+/// A code of a scale may be any byte: that of NaN makes the block 0, in the kernels and in simpler ops.
+#[test]
+fn a_scale_that_is_no_number_counts_as_zero() {
+    let g = Builder::new("nan");
+    let (codes, scales) = (g.input("w", [2], DType::U8), g.input("s", [1, 2], DType::U8));
+    let all = g.constant_f64(&[0.5], []);
+    let y = CodedWeights::nvfp4(2, codes, scales, all).numbers();
+    let graph = g.finish([y.named("y")]).unwrap();
+    let bytes = |dims: &[usize], data: &[f64]| Tensor { dtype: DType::U8, dims: dims.to_vec(), data: data.to_vec() };
+    // Numbers 6 and −1 above 0.5 and 2, scales NaN and 1.
+    let inputs =
+        [bytes(&[2], &[f64::from(0xa7), f64::from(0x41)]), bytes(&[1, 2], &[f64::from(0x7f), f64::from(0x38)])];
+    let plain = prepare::prepare_decomposed(graph.view()).unwrap();
+    for (graph, optimise) in [(&graph, true), (&plain, false)] {
+        assert_eq!(run(graph, &inputs, How { optimise, ..PLAIN })[0].data, [0.0, -0.5, 0.0, 1.0]);
     }
 }

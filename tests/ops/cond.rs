@@ -344,3 +344,34 @@ fn a_choice_passes_every_facet() {
     let own: Vec<_> = OPS.iter().copied().filter(|def| def.name == "if").collect();
     conform(&own).unwrap();
 }
+
+/// Choices that stand deeper in one another than six levels are refused.
+#[test]
+fn a_switch_of_64_branches_is_six_choices_deep() {
+    let g = Builder::new("mode");
+    let (mode, x) = (g.input("mode", [], DType::I32), g.input("x", [], DType::F64));
+    let branches = (0..64).map(|i| Box::new(move || vec![x + f64::from(i)]) as SwitchBranch<'_, '_>).collect();
+    let y = g.switch(mode, branches);
+    let g = g.finish([y[0].named("y")]).unwrap();
+    let mut p = Session::new().optimise(false).compile(&g).unwrap();
+    p.values_mut::<f64>("x").unwrap()[0] = 10.0;
+    for i in [0, 31, 32, 63] {
+        p.values_mut::<i32>("mode").unwrap()[0] = i;
+        p.step().unwrap();
+        assert_eq!(p.values::<f64>("y").unwrap(), [10.0 + f64::from(i)]);
+    }
+}
+
+/// The caller may go on with the results of a choice that is refused.
+#[test]
+fn a_choice_that_is_refused_has_as_many_results() {
+    let g = Builder::new("bad");
+    let x = g.input("x", [2], DType::F64);
+    assert_eq!(g.cond(x, || vec![x, x * 2.0], || vec![x, x]).len(), 2);
+    assert!(g.finish([]).unwrap_err().to_string().contains("the predicate is f64[2]"));
+    let g = Builder::new("bad");
+    let (x, i) = (g.input("x", [2], DType::F64), g.input("i", [2], DType::I32));
+    assert_eq!(g.switch(i, vec![Box::new(|| vec![x, x * 2.0])]).len(), 2);
+    let e = g.finish([]).unwrap_err().to_string();
+    assert!(e.contains("switch: the index is i32[2]; it must be i32[] or i64[]"), "{e}");
+}

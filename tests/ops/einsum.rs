@@ -139,6 +139,29 @@ fn pairs_are_products_in_a_greedy_order() {
     assert_eq!(count(&graph("bij,bjk->bik", &[t(&[5, 2, 3]), t(&[5, 3, 4])]), Op::DOT_GENERAL), 1);
 }
 
+/// The products of an Einstein sum of operands of these shapes: those with a sum, and those without, in order.
+fn products(equation: &str, dims: &[&[usize]]) -> Vec<(Op, Vec<usize>)> {
+    let operands: Vec<Tensor> = dims.iter().map(|d| TensorDraws(1).tensor(F64, d, Domain::Real)).collect();
+    let f = graph(equation, &operands);
+    let v = f.view();
+    let of_both = v.def.iter().enumerate().filter(|(_, n)| [Op::DOT_GENERAL, Op::MUL].contains(&v.op[n.at()]));
+    of_both.map(|(i, n)| (v.op[n.at()], v.dims(Value(i as u32)).to_vec())).collect()
+}
+
+#[test]
+fn the_pair_that_saves_most_is_multiplied_first() {
+    let (dot, mul) = (Op::DOT_GENERAL, Op::MUL);
+    // bc·cd leaves 2020 elements fewer, ab·bc 1970.
+    let last = products("ab,bc,cd->ad", &[&[3, 40], &[40, 50], &[50, 2]]);
+    assert_eq!(last, [(dot, vec![40, 2]), (dot, vec![3, 2])]);
+    // ab·bc leaves 100 elements fewer, though it has 1000 products; d·e leaves 15 more.
+    let first = products("ab,bc,d,e->acde", &[&[10, 10], &[10, 10], &[5], &[5]]);
+    assert_eq!(first, [(dot, vec![10, 10]), (mul, vec![5, 5]), (mul, vec![10, 10, 5, 5])]);
+    // Both pairs leave 25 elements fewer, and have 50 products.
+    let tie = products("ab,bc,cd->ad", &[&[2, 5], &[5, 5], &[5, 2]]);
+    assert_eq!(tie, [(dot, vec![2, 5]), (dot, vec![2, 2])]);
+}
+
 #[test]
 fn integers_and_empty_axes() {
     let ints = |dims: &[usize], data: &[f64]| Tensor { dtype: DType::I64, dims: dims.to_vec(), data: data.to_vec() };
@@ -177,6 +200,14 @@ fn what_does_not_fit_is_named() {
         let e = g.finish([y]).unwrap_err().to_string();
         assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/einsum.rs"), "{e} {parts:?}");
     }
+}
+
+#[test]
+fn operands_have_one_type() {
+    let g = Builder::new("mixed");
+    let y = g.einsum("ij,jk", &[g.input("a", [2, 3], F64), g.input("b", [3, 4], DType::F32)]);
+    let e = g.finish([y]).unwrap_err().to_string();
+    assert!(e.contains("einsum(\"ij,jk\"): operand 0 is f64 and operand 1 f32; cast one"), "{e}");
 }
 
 /// What failed is an error of the builder, wherever it stands in the equation.

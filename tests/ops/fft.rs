@@ -375,3 +375,120 @@ fn wrong_transforms_are_refused() {
         assert!(e.contains(want) && e.contains("fft.rs:"), "{e}\n{want}");
     }
 }
+
+#[test]
+fn spectra_and_convolutions_that_do_not_fit_are_refused() {
+    type Bad = for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>;
+    let one_type = "one type of floats is needed, and 1 element or more";
+    let cases: [(&str, &str, Bad); 17] = [
+        ("fft_conv(%0: f32[2,4]): the kernel is f64[3,3]", one_type, |x, _| {
+            x.fft_conv(x.g.input("k", [3, 3], DType::F64), ConvPart::Full)
+        }),
+        ("fft_conv(", one_type, |x, k| x.cast(DType::I32).fft_conv(k.cast(DType::I32), ConvPart::Full)),
+        ("fft_conv(", one_type, |x, k| x.narrow(1, 0, 0).fft_conv(k, ConvPart::Same)),
+        ("fft_conv(%0: f32[2,4]): the kernel is f32[3,0]", one_type, |x, k| {
+            x.fft_conv(k.narrow(1, 0, 0), ConvPart::Same)
+        }),
+        ("fft_conv(%0: f32[2,4])", "it does not broadcast with the kernel's [3,2]", |x, k| {
+            x.fft_conv(k, ConvPart::Valid)
+        }),
+        ("fft_conv(", "a scalar has no axis to convolve along", |x, k| x.sum(..).fft_conv(k, ConvPart::Full)),
+        ("fft_conv(", "a scalar has no axis to convolve along", |x, k| x.fft_conv(k.sum(..), ConvPart::Full)),
+        ("psd(%0: f32[2,4])", "the rate is 0; it must be finite and above 0", |x, _| x.psd(0.0)),
+        ("psd(%0: f32[2,4])", "the rate is -1; it", |x, _| x.psd(-1.0)),
+        ("psd(%0: f32[2,4])", "the rate is inf; it", |x, _| x.psd(f64::INFINITY)),
+        ("psd(%0: f32[2,4])", "the rate is NaN; it", |x, _| x.psd(f64::NAN)),
+        ("psd(", "a scalar has no axis to transform along", |x, _| x.sum(..).psd(1.0)),
+        ("rfft(c64[2,4])", "operand 0 is c64", |x, _| x.cast(DType::C64).psd(1.0)),
+        ("block_to_complex(", "the last axis must hold as many real as imaginary parts", |x, _| {
+            x.narrow(1, 0, 3).block_to_complex()
+        }),
+        ("block_to_complex(", "the last axis must hold as many real as imaginary parts", |x, _| {
+            x.sum(..).block_to_complex()
+        }),
+        ("rfftn(%0: f32[2,4])", "there is no axis to transform along", |x, _| x.rfftn([0i64; 0], BACK)),
+        ("irfftn(", "there is no axis to transform along", |x, _| x.cast(DType::C64).irfftn(None, [0i64; 0], BACK)),
+    ];
+    for (start, why, f) in cases {
+        let g = Builder::new("g");
+        let (x, k) = (g.input("x", [2, 4], DType::F32), g.input("kernel", [3, 2], DType::F32));
+        assert!(!f(x, k).is_some(), "{why}");
+        let e = g.finish([]).unwrap_err().to_string();
+        assert!(e.contains(start) && e.contains(why) && e.contains("fft.rs:"), "{e}\n{start} {why}");
+    }
+}
+
+#[test]
+fn frequencies_have_a_length_a_distance_and_a_type() {
+    let refused = |f: &dyn for<'g> Fn(&'g Builder) -> Var<'g>, want: &str| {
+        let g = Builder::new("g");
+        assert!(!f(&g).is_some(), "{want}");
+        let e = g.finish([]).unwrap_err().to_string();
+        assert!(e.contains(want) && e.contains("f32 or f64 are needed") && e.contains("fft.rs:"), "{e}\n{want}");
+    };
+    refused(&|g| g.fftfreq((1 << 24) + 1, 1.0, DType::F32), "fftfreq(16777217, 1, f32): n from 1 to 16777216");
+    refused(&|g| g.rfftfreq(0, 1.0, DType::F32), "rfftfreq(0, 1, f32)");
+    refused(&|g| g.rfftfreq(4, f64::INFINITY, DType::F64), "rfftfreq(4, inf, f64)");
+    refused(&|g| g.fftfreq(4, f64::NAN, DType::F64), "fftfreq(4, NaN, f64)");
+    refused(&|g| g.fftfreq(4, 1.0, DType::I64), "fftfreq(4, 1, i64)");
+    refused(&|g| g.fftfreq(4, 1.0, DType::C64), "fftfreq(4, 1, c64)");
+    assert_eq!(of_real(&[1], &[0.0], |x| x.g.fftfreq(1, 0.5, DType::F64)), [0.0]);
+    assert_eq!(of_real(&[1], &[0.0], |x| x.g.fftfreq(2, 0.25, DType::F32).cast(DType::F64)), [0.0, -2.0]);
+}
+
+#[test]
+fn a_convolution_is_no_longer_than_a_fast_length() {
+    for ([n, m], want) in [([7, 3], "n=9 "), ([10, 10], "n=20 "), ([1, 1], "n=1 ")] {
+        let g = Builder::new("g");
+        let (x, k) = (g.input("x", [n], DType::F32), g.input("k", [m], DType::F32));
+        let y = x.fft_conv(k, ConvPart::Full);
+        assert_eq!(y.dims()[..], [n + m - 1]);
+        let text = g.finish([y]).unwrap().to_string();
+        assert!(text.lines().any(|l| l.contains("= irfft ") && l.contains(want)), "{want}: {text}");
+    }
+}
+
+#[test]
+fn the_power_of_a_short_row() {
+    // The half spectrum is 10, −2 + 2i and −2.
+    close("four", &of_real(&[4], &[1.0, 2.0, 3.0, 4.0], |x| x.psd(0.5)), &[50.0, 8.0, 2.0], 1e-15);
+    close("one", &of_real(&[2, 1], &[3.0, -1.0], |x| x.psd(2.0)), &[4.5, 0.5], 1e-15);
+}
+
+#[test]
+fn rows_of_blocks_are_rows_of_complex_numbers() {
+    let x: Vec<f64> = (0..8).map(f64::from).collect();
+    let pairs = of_real(&[2, 4], &x, |x| x.block_to_complex());
+    assert_eq!(pairs, [0.0, 2.0, 1.0, 3.0, 4.0, 6.0, 5.0, 7.0]);
+    assert_eq!(of_real(&[2, 4], &x, |x| x.block_to_complex().complex_to_block()), x);
+    let g = Builder::new("odd");
+    assert_eq!(g.input("x", [3, 4], DType::F32).block_to_complex().dims()[..], [3, 2]);
+}
+
+/// What comes behind a failed operation adds nothing: the first error stays.
+#[test]
+fn the_first_error_stays() {
+    let all: [for<'g> fn(Var<'g>) -> Var<'g>; 14] = [
+        |x| x.fft(None, -1, BACK),
+        |x| x.irfft(None, 0, BACK),
+        |x| x.fft2(BACK),
+        |x| x.rfftn([0, 1], BACK),
+        |x| x.rfftn([0i64; 0], BACK),
+        |x| x.irfftn(None, [0i64; 0], BACK),
+        |x| x.fftshift(0),
+        |x| x.ifftshift(..),
+        |x| x.fft_conv(x, ConvPart::Full),
+        |x| x.g.full(1.0, [3], DType::F32).fft_conv(x, ConvPart::Full),
+        |x| x.fft_conv(x.g.full(1.0, [3], DType::F32), ConvPart::Full),
+        |x| x.psd(1.0),
+        |x| x.block_to_complex(),
+        |x| x.complex_to_block(),
+    ];
+    for (k, f) in all.into_iter().enumerate() {
+        let g = Builder::new("failed");
+        let failed = g.input("x", [2, 4], DType::F32).reshape([5]);
+        let first = g.error().unwrap().message;
+        assert!(!f(failed).is_some(), "{k}");
+        assert_eq!(g.finish([]).unwrap_err().message, first, "{k}");
+    }
+}

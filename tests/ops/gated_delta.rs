@@ -267,6 +267,18 @@ fn chunks_of_mamba2_are_a_scan() {
     assert!(ours.iter().zip(&theirs).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-12));
 }
 
+/// e^(10⁴·Δ) would overflow: a step is not weighed by later ones.
+#[test]
+fn a_decay_that_forgets_all_leaves_no_nan() {
+    fn steep<'g>(x: &[Var<'g>]) -> [Var<'g>; 7] {
+        [x[0], x[1] * 0.5 + 0.25, x[2] - 1e4, x[3], x[4], x[5], x[6]]
+    }
+    let operands = ssd_operands([1, 6, 2, 2, 1, 2]);
+    forms_agree(&operands, [|x| chunked_ssd(&steep(x)), |x| looped_ssd(&steep(x))], [1e-12, 1e-4]);
+    let outs = run(&gradient(&operands, F64, |x| chunked_ssd(&steep(x))), &draw(&operands, F64), PLAIN);
+    assert!(outs.iter().all(|t| t.data.iter().all(|x| x.is_finite())), "{outs:?}");
+}
+
 #[test]
 fn wrong_use_names_the_op_and_the_shapes() {
     let refused = |operands: Operands, f: Form, change: (usize, &[usize]), parts: &[&str]| {

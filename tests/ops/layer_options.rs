@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::graph::{
-    Attention, Builder, Conv, Conv2d, Conv3d, ConvTranspose, CrossEntropy, DType, GridSample, Init, Loop, Outside,
-    Pool, Pool2d, Reduction, Unfold, Var,
+    Attention, Builder, Conv, Conv2d, Conv3d, ConvTranspose, CrossEntropy, DType, GridSample, GridSampling, Init, Loop,
+    Outside, Pool, Pool2d, Reduction, Unfold, Var,
 };
 use arenagrad::nn::{self, BatchNorm, Conv1d, ConvLayer, ConvTranspose2d, Linear, Lora, MultiHead};
 
@@ -35,6 +35,45 @@ fn methods_set_the_fields_of_their_names() {
     assert_eq!(same.divisor_override(7), pool);
     let columns = Unfold { kernel: [2, 2], stride: [3, 3], pad: [1, 1, 0, 0], dilation: [2, 1] };
     assert_eq!(Unfold::new(2).stride(3).padding([1, 0]).dilation([2, 1]), columns);
+}
+
+#[test]
+fn windows_begin_without_gaps_and_padding() {
+    let columns = Unfold { kernel: [2, 3], stride: [1, 1], pad: [0; 4], dilation: [1, 1] };
+    assert_eq!(Unfold::new([2, 3]), columns);
+    let pool = Pool {
+        kernel: [2, 3],
+        stride: [2, 3],
+        pad: [0; 4],
+        dilation: [1, 1],
+        count_include_pad: true,
+        ceil_mode: false,
+        divisor_override: None,
+    };
+    assert_eq!(Pool2d::new([2, 3]), pool);
+    let grid = GridSample { mode: GridSampling::Linear, padding: Outside::Zeros, align_corners: false };
+    assert_eq!(GridSample::default(), grid);
+}
+
+/// Windows that all have as many elements are a pool of means; others are sums, which are then divided.
+#[test]
+fn means_are_sums_only_where_windows_differ() {
+    let ops = |opt: Pool2d| {
+        let g = Builder::new("mean");
+        let y = g.input("x", [1, 1, 5, 6], DType::F32).avg_pool2d(opt);
+        let text = g.finish([y]).unwrap().to_string();
+        ["= avg_pool2d ", "= sum_pool2d "].map(|op| text.matches(op).count())
+    };
+    let plain = Pool2d::new([2, 2]);
+    assert_eq!(ops(plain), [1, 0]);
+    assert_eq!(ops(plain.padding(1)), [1, 0]);
+    assert_eq!(ops(plain.padding(1).count_include_pad(false)), [1, 0]);
+    assert_eq!(ops(plain.count_include_pad(false).ceil_mode(true)), [1, 0]);
+    // The last window of five rows reaches beyond them.
+    assert_eq!(ops(plain.ceil_mode(true)), [0, 1]);
+    assert_eq!(ops(plain.divisor_override(3)), [0, 1]);
+    // Windows of all five rows and of two of six columns leave nothing over.
+    assert_eq!(ops(Pool2d::new([5, 2]).ceil_mode(true)), [1, 0]);
 }
 
 #[test]

@@ -4,9 +4,10 @@
 use crate::common::slopes::derivatives_agree;
 use crate::common::{How, PLAIN, Tensor, TensorDraws, run, try_conform_run};
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Singular, TriangularOptions, Var, grad, hvp};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Singular, TriangularOptions, Var, Vmap, grad, hvp};
 use arenagrad::session::{Program, Session};
-use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::ir::opdef::{Domain, Op};
 use safetensors::SafeTensors;
 use std::path::Path;
 
@@ -381,4 +382,83 @@ fn wrong_use_names_the_op_and_the_shapes() {
         let text = refused(dims, dtypes, f);
         assert!(parts.iter().all(|p| text.contains(p)) && text.contains(file!()), "{parts:?}: {text}");
     }
+}
+
+#[test]
+fn least_squares_and_inverses_refuse_in_their_own_words() {
+    let refused = |dtype: DType, b: &[usize], f: for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>| {
+        let g = Builder::new("wrong");
+        assert!(!f(g.input("a", [3, 3], dtype), g.input("b", b, dtype)).is_some());
+        g.finish([]).unwrap_err().to_string()
+    };
+    let e = refused(F64, &[2, 1], |a, b| a.lstsq(b));
+    assert!(e.contains("lstsq(") && e.contains("B has shape [2,1]; a row for each row of A is needed"), "{e}");
+    let e = refused(F64, &[3], |a, b| a.lstsq(b));
+    assert!(e.contains("lstsq(") && e.contains("B has shape [3]; a row for each row of A is needed"), "{e}");
+    let e = refused(DType::I32, &[3], |a, _| a.inverse());
+    assert!(e.contains("inverse(") && e.contains("square matrices of f32 or f64 are needed"), "{e}");
+}
+
+/// As many rows as columns are enough.
+#[test]
+fn least_squares_of_a_square_matrix_are_its_solution() {
+    let f = graph(&[&[2, 2], &[2, 1]], |x| vec![x[0].lstsq(x[1])]);
+    let outs = run(&f, &[tensor(&[2, 2], &[2.0, 1.0, 1.0, 3.0]), tensor(&[2, 1], &[1.0, 2.0])], PLAIN);
+    near("x", &outs[0].data, &[0.2, 0.6], 1e-14);
+}
+
+/// Eigenvalues 1 − gap and 1: ∂u₀₁/∂A is ½/gap at both numbers off the diagonal, and 0 where the gap is not above 16
+/// roundings of the largest magnitude.
+#[test]
+fn eigenvalues_that_rounding_does_not_tell_apart_have_no_gap() {
+    for (dtype, epsilon) in [(F64, f64::EPSILON), (DType::F32, f64::from(f32::EPSILON))] {
+        for (roundings, told_apart) in [(16.0, false), (16.5, true)] {
+            let gap = roundings * epsilon;
+            let g = Builder::new("near");
+            let [_, u] = g.input("a", [2, 2], dtype).eigh();
+            let f = g.finish([u.narrow(0, 0, 1).narrow(1, 1, 1).sum(..).named("loss")]).unwrap();
+            let step = grad(&f, "loss", &GradOptions::wrt(&["a"])).unwrap();
+            let a = Tensor { dtype, dims: vec![2, 2], data: vec![1.0 - gap, 0.0, 0.0, 1.0] };
+            let outs = run(&step, &[a], PLAIN);
+            let slope = if told_apart { 0.5 / gap } else { 0.0 };
+            near("Ā", &outs.last().unwrap().data, &[0.0, slope, slope, 0.0], 1e-6);
+        }
+    }
+}
+
+#[test]
+fn decompositions_of_matrices_without_rows_have_empty_gradients() {
+    let of_w = graph(&[&[2, 0, 0]], |x| x[0].eigh().map(|y| y.sum(..)).to_vec());
+    let of_s = graph(&[&[2, 0, 0]], |x| x[0].svd().map(|y| y.sum(..)).to_vec());
+    for (f, loss) in [(&of_w, "y0"), (&of_w, "y1"), (&of_s, "y0"), (&of_s, "y1"), (&of_s, "y2")] {
+        let step = grad(f, loss, &GradOptions::wrt(&["a"])).unwrap();
+        let gradient = run(&step, &[tensor(&[2, 0, 0], &[])], PLAIN).pop().unwrap();
+        assert_eq!((&gradient.dims[..], gradient.data.len()), (&[2, 0, 0][..], 0));
+    }
+}
+
+/// The derivative has a part outside the span of U for tall matrices, and of V for wide ones.
+#[test]
+fn only_tall_and_wide_matrices_have_parts_outside_of_their_factors() {
+    let products = |dims: &[usize], factor: usize| {
+        let f = graph(&[dims], |x| vec![x[0].svd()[factor].square().sum(..)]);
+        let step = grad(&f, "y0", &GradOptions::wrt(&["a"])).unwrap();
+        step.view().op.iter().filter(|op| **op == Op::MATMUL).count()
+    };
+    let [u, vt] = [products(&[3, 3], 0), products(&[3, 3], 2)];
+    assert!(products(&[4, 3], 0) > u && products(&[3, 4], 2) > vt);
+    assert_eq!([products(&[3, 4], 0), products(&[4, 3], 2)], [u, vt]);
+}
+
+#[test]
+fn members_that_share_factors_share_them_unrepeated() {
+    let g = Builder::new("shared");
+    let (lu, rows) = (g.input("lu", [3, 3], F64), g.input("rows", [3], DType::I32));
+    let f = g.finish([lu.lu_solve(rows, g.input("b", [3, 2], F64), false).named("x")]).unwrap();
+    let all = f.vmap(&Vmap::new(4).leaf("b", 0)).unwrap();
+    let v = all.view();
+    let solves: Vec<_> = v.region_nodes(v.entry()).filter(|n| v.op[n.at()] == Op::LU_SOLVE).collect();
+    assert_eq!(solves.len(), 1, "{all}");
+    let dims: Vec<_> = v.args_of(solves[0]).iter().map(|&x| v.dims(x).to_vec()).collect();
+    assert_eq!(dims, [vec![3, 3], vec![3], vec![4, 3, 2]]);
 }

@@ -286,3 +286,47 @@ fn the_norm_of_a_sum_is_written_over_an_addend() {
         assert_eq!((of("y").op, of("y").offset), ("residual_layer_norm", of("h").offset), "first: {first}");
     }
 }
+
+#[test]
+fn norms_of_trailing_axes_refuse_by_name() {
+    type Norm = for<'g> fn(Var<'g>, Var<'g>, Var<'g>) -> Var<'g>;
+    let norms: [(&str, Norm); 2] =
+        [("layer_norm", |x, a, b| x.layer_norm(a, b, 1e-5)), ("rms_norm", |x, a, b| x.rms_norm(a, b, 1e-5))];
+    for (name, norm) in norms {
+        for (gamma, beta, shapes) in [
+            (&[2][..], &[2][..], "gamma [2] and beta [2] are not the last axes of [2,4]"),
+            (&[4], &[2], "gamma [4] and beta [2] are not the last axes of [2,4]"),
+            (&[4], &[1, 4], "gamma [4] and beta [1,4] are not the last axes of [2,4]"),
+            (&[], &[], "gamma [] and beta [] are not the last axes of [2,4]"),
+        ] {
+            let g = Builder::new("bad");
+            let [x, a, b] = [("x", &[2, 4][..]), ("a", gamma), ("b", beta)].map(|(n, d)| g.input(n, d, DType::F64));
+            assert!(!norm(x, a, b).is_some());
+            let e = g.finish([]).unwrap_err().to_string();
+            assert!(e.contains(&format!("{name}: {shapes}")) && e.contains(file!()), "{e}");
+        }
+    }
+}
+
+/// The mean of 1, 3, 5, 7 is 4, and their variance 5.
+#[test]
+fn a_norm_of_two_axes_is_one_of_all_their_elements() {
+    let g = Builder::new("two axes");
+    let x = g.input("x", [2, 2, 2], DType::F64);
+    let y = x.layer_norm(g.full(1.0, [2, 2], DType::F64), g.full(0.0, [2, 2], DType::F64), 0.0);
+    let mut p = Session::new().threads(1).compile(&g.finish([y.named("y")]).unwrap()).unwrap();
+    p.values_mut::<f64>("x").unwrap().copy_from_slice(&[1.0, 3.0, 5.0, 7.0, 2.0, 6.0, 10.0, 14.0]);
+    p.step().unwrap();
+    let unit = [-3.0, -1.0, 1.0, 3.0].map(|d| d / 5f64.sqrt());
+    near(p.values("y").unwrap(), &[unit, unit].concat(), "y");
+}
+
+#[test]
+fn responses_have_no_neighbours_without_channels_and_room() {
+    for (dims, dtype) in [(&[2, 3][..], DType::F32), (&[2, 3, 4], DType::I32), (&[], DType::F32)] {
+        let g = Builder::new("bad");
+        assert!(!g.input("x", dims, dtype).local_response_norm(2, 1.0, 1.0, 1.0).is_some());
+        let e = g.finish([]).unwrap_err().to_string();
+        assert!(e.contains("local_response_norm(") && e.contains("floats [N, C, …] of rank 3 or more"), "{e}");
+    }
+}

@@ -218,3 +218,86 @@ fn a_laplace_distribution_has_a_middle() {
     let (y, far) = (p.values::<f32>("y").unwrap(), 2.0 * std::f32::consts::LN_2);
     assert!(y.iter().zip([1.0 - far, 1.0, 1.0 + far]).all(|(y, want)| (y - want).abs() < 1e-6), "{y:?}");
 }
+
+/// The numbers of a draw where its uniform numbers, of type `dtype`, are `u`.
+fn drawn_from(dtype: DType, u: &[f64], f: impl for<'g> Fn(&'g Builder) -> Var<'g>) -> Vec<f64> {
+    let g = Builder::new("draw");
+    g.output("y", f(&g).cast(F64));
+    let text = print(g.finish([]).unwrap().view());
+    let line = text.lines().find(|l| l.contains(" = rng_uniform ")).unwrap();
+    let (drawn, _) = line.trim().split_once(" = ").unwrap();
+    let text = text.replace(line, &format!("  {drawn} = input : {dtype}[{}]", u.len()));
+    let text = text.replace(&format!("{drawn} "), "%u ").replace(&format!("{drawn},"), "%u,");
+    let mut p = Session::new().compile(&parse(&text).unwrap()).unwrap();
+    p.init(1).unwrap();
+    match dtype {
+        F32 => p.values_mut::<f32>("u").unwrap().iter_mut().zip(u).for_each(|(x, u)| *x = *u as f32),
+        _ => p.values_mut::<f64>("u").unwrap().copy_from_slice(u),
+    }
+    p.step().unwrap();
+    p.values::<f64>("y").unwrap().to_vec()
+}
+
+fn all_near(have: &[f64], want: &[f64]) {
+    assert_eq!(have.len(), want.len());
+    let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-11 * b.abs().max(1.0);
+    assert!(have.iter().zip(want).all(near), "{have:?}, not {want:?}");
+}
+
+#[test]
+fn draws_are_their_functions_of_uniform_numbers() {
+    let u = [0.25, 0.5, 0.75];
+    all_near(&drawn_from(F64, &u, |g| g.uniform_between([3], F64, -1.0, 3.0)), &[0.0, 1.0, 2.0]);
+    all_near(&drawn_from(F64, &u, |g| g.exponential([3], F64, 2.0)), &u.map(|u| -(1.0 - u).ln() / 2.0));
+    all_near(&drawn_from(F64, &u, |g| g.gumbel([3], F64, 1.0, 3.0)), &u.map(|u| 1.0 - 3.0 * (-(1.0 - u).ln()).ln()));
+    let ln2 = std::f64::consts::LN_2;
+    all_near(&drawn_from(F64, &u, |g| g.laplace([3], F64, -1.0, 0.5)), &[-1.0 - 0.5 * ln2, -1.0, -1.0 + 0.5 * ln2]);
+    all_near(&drawn_from(F64, &u, |g| g.cauchy([3], F64, 2.0, 3.0)), &[-1.0, 2.0, 5.0]);
+    assert_eq!(drawn_from(F64, &[0.75, 0.25, 0.5], |g| g.permutation(3)), [1.0, 2.0, 0.0]);
+}
+
+/// The quartiles of the normal distribution between two bounds, by its inverse.
+#[test]
+fn truncated_normals_have_their_quartiles() {
+    let (low, high) = (-f64::INFINITY, f64::INFINITY);
+    for (lo, hi, want) in [
+        (low, high, [-0.674_489_750_196_081_7, 0.0, 0.674_489_750_196_081_7]),
+        (-1.0, 2.0, [-0.349_641_429_292_465_44, 0.171_163_918_017_824_8, 0.747_440_723_964_059_3]),
+        (1.0, high, [1.754_600_727_377_461_3, 1.409_608_709_293_454_4, 1.180_043_583_895_832_5]),
+        (low, -1.0, [-1.754_600_727_377_461_3, -1.409_608_709_293_454_4, -1.180_043_583_895_832_5]),
+    ] {
+        all_near(&drawn_from(F64, &[0.25, 0.5, 0.75], |g| g.truncated_normal([3], F64, lo, hi)), &want);
+    }
+}
+
+/// A draw of 0 counts as half of the smallest other draw: 2⁻²⁵ or 2⁻⁵⁴. So 1 − 2·|v| is 2⁻²⁴ or 2⁻⁵³.
+#[test]
+fn a_draw_of_0_is_half_of_the_smallest_draw() {
+    let ln2 = std::f64::consts::LN_2;
+    let single = drawn_from(F32, &[0.0], |g| g.laplace([1], F32, 1.0, 2.0))[0];
+    assert!((single - (1.0 - 48.0 * ln2)).abs() < 1e-4, "{single}");
+    all_near(&drawn_from(F64, &[0.0], |g| g.laplace([1], F64, 1.0, 2.0)), &[1.0 - 106.0 * ln2]);
+}
+
+/// The probability above a bound must be at least 2²⁵ (f32) or 2⁵⁴ (f64) times the least normal number: up to
+/// 11.6037 and 36.5278.
+#[test]
+fn bounds_of_a_normal_distribution_may_not_be_too_far_out() {
+    let built = |t: DType, lo: f64, hi: f64| {
+        let g = Builder::new("bounds");
+        g.output("y", g.truncated_normal([2], t, lo, hi));
+        g.finish([]).map(|_| ()).map_err(|e| e.to_string())
+    };
+    let high = f64::INFINITY;
+    for (t, lo, hi) in [(F32, 11.59, high), (F32, -high, -11.59), (F64, 36.52, high), (F64, -high, -36.52)] {
+        assert_eq!(built(t, lo, hi), Ok(()), "{t} {lo} {hi}");
+    }
+    let narrow = (F32, 11.0, 11.000_000_000_000_002);
+    for (t, lo, hi) in [(F32, 11.61, high), (F32, -high, -11.61), (F64, 36.54, high), (F64, -high, -36.54), narrow] {
+        assert!(built(t, lo, hi).unwrap_err().contains("too little probability"), "{t} {lo} {hi}");
+    }
+    for (lo, hi) in [(f64::NAN, 1.0), (-1.0, f64::NAN), (2.0, 2.0), (high, high)] {
+        let e = built(F64, lo, hi).unwrap_err();
+        assert!(e.contains(&format!("truncated_normal: lo {lo} is not below hi {hi}")), "{e}");
+    }
+}

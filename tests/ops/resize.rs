@@ -142,37 +142,49 @@ fn sample(plane: &[f64], [h, w]: [usize; 2], [x, y]: [f64; 2], opt: &GridSample)
     ys.iter().flat_map(|a| xs.iter().map(move |b| (a, b))).map(|(a, b)| value(a.0, b.0) * a.1 * b.1).sum()
 }
 
-#[test]
-fn images_at_computed_places_are_their_definitions() {
+/// All options, each with an image of some rows and one of one row, and places inside and far outside.
+fn for_each_grid(mut f: impl FnMut(GridSample, [usize; 2], &GraphBuf, &[Tensor; 2])) {
     let mut draw = TensorDraws(2);
     for mode in [GridSampling::Nearest, GridSampling::Linear, GridSampling::Cubic] {
         for padding in [Outside::Zeros, Outside::Border, Outside::Reflection] {
-            for align_corners in [false, true] {
-                for [h, w] in [[4, 5], [1, 3]] {
-                    let opt = GridSample { mode, padding, align_corners };
-                    let x = draw.tensor(F64, &[2, 3, h, w], Domain::Real);
-                    let mut grid = draw.tensor(F64, &[2, 3, 4, 2], Domain::Real);
-                    // Far outside, too.
-                    grid.data[0] = 4.3;
-                    grid.data[3] = -5.2;
-                    for (i, at) in grid.data.iter_mut().enumerate() {
-                        *at = smooth(*at, if i % 2 == 0 { w } else { h }, &opt);
-                    }
-                    let inputs = [x.clone(), grid.clone()];
-                    let f = graph(&inputs, |v| v[0].grid_sample(v[1], opt));
-                    let got = run(&f, &inputs, PLAIN).remove(0);
-                    assert_eq!(got.dims, [2, 3, 3, 4]);
-                    let mut want = Vec::new();
-                    for (k, plane) in x.data.chunks(h * w).enumerate() {
-                        let places = grid.data[k / 3 * 24..][..24].chunks(2);
-                        want.extend(places.map(|p| sample(plane, [h, w], [p[0], p[1]], &opt)));
-                    }
-                    assert!(conform_distance(&got.data, &want) < 1e-13, "{opt:?} {h} × {w}\n{:?}\n{want:?}", got.data);
-                    derivatives_agree(&f, &inputs);
+            for (align_corners, [h, w]) in [(false, [4, 5]), (false, [1, 3]), (true, [4, 5]), (true, [1, 3])] {
+                let opt = GridSample { mode, padding, align_corners };
+                let x = draw.tensor(F64, &[2, 3, h, w], Domain::Real);
+                let mut grid = draw.tensor(F64, &[2, 3, 4, 2], Domain::Real);
+                grid.data[0] = 4.3;
+                grid.data[3] = -5.2;
+                for (i, at) in grid.data.iter_mut().enumerate() {
+                    *at = smooth(*at, if i % 2 == 0 { w } else { h }, &opt);
                 }
+                let inputs = [x, grid];
+                f(opt, [h, w], &graph(&inputs, |v| v[0].grid_sample(v[1], opt)), &inputs);
             }
         }
     }
+}
+
+#[test]
+fn images_at_computed_places_are_their_definitions() {
+    for_each_grid(|opt, [h, w], f, inputs| {
+        let got = run(f, inputs, PLAIN).remove(0);
+        assert_eq!(got.dims, [2, 3, 3, 4]);
+        let mut want = Vec::new();
+        for (k, plane) in inputs[0].data.chunks(h * w).enumerate() {
+            let places = inputs[1].data[k / 3 * 24..][..24].chunks(2);
+            want.extend(places.map(|p| sample(plane, [h, w], [p[0], p[1]], &opt)));
+        }
+        assert!(conform_distance(&got.data, &want) < 1e-13, "{opt:?} {h} × {w}\n{:?}\n{want:?}", got.data);
+    });
+}
+
+#[test]
+fn slopes_at_computed_places_are_those_of_differences() {
+    for_each_grid(|_, _, f, inputs| derivatives_agree(f, inputs));
+}
+
+#[test]
+fn a_place_that_is_no_number_gives_nothing() {
+    let mut draw = TensorDraws(2);
     let inputs = [
         draw.tensor(F64, &[1, 1, 2, 2], Domain::Real),
         Tensor { dtype: F64, dims: vec![1, 1, 1, 2], data: vec![f64::NAN, 0.0] },
@@ -290,6 +302,29 @@ fn maxima_of_volumes_and_rows_tell_where_they_were() {
     assert_eq!(outs[0].dims, [2, 2, 5]);
 }
 
+/// One row is the row itself, wherever a place lies above or below it.
+#[test]
+fn a_row_mirrored_at_its_own_centre_is_a_row() {
+    for mode in [GridSampling::Nearest, GridSampling::Linear, GridSampling::Cubic] {
+        let opt = GridSample { mode, padding: Outside::Reflection, align_corners: true };
+        let places = [-1.0, -3.0, 0.0, 0.0, 1.0, 0.5, 1.0, 7.0];
+        let inputs = [
+            Tensor { dtype: F64, dims: vec![1, 1, 1, 3], data: vec![2.0, 3.0, 5.0] },
+            Tensor { dtype: F64, dims: vec![1, 1, 4, 2], data: places.to_vec() },
+        ];
+        let got = run(&graph(&inputs, |v| v[0].grid_sample(v[1], opt)), &inputs, PLAIN).remove(0);
+        assert_eq!(got.data, [2.0, 3.0, 5.0, 5.0], "{mode:?}");
+    }
+}
+
+#[test]
+fn an_infinite_element_reaches_no_further_than_its_neighbours() {
+    let x = Tensor { dtype: F64, dims: vec![1, 1, 3], data: vec![0.0, f64::INFINITY, 2.0] };
+    let f = graph(std::slice::from_ref(&x), |v| v[0].interpolate(&[6], Interpolation::Linear));
+    // The last element lies behind the centre of the last one.
+    assert_eq!(run(&f, &[x], PLAIN)[0].data[5], 2.0);
+}
+
 /// x / (k + alpha/size·Σ x²)^beta over the channels c − size/2 … c + (size − 1)/2.
 #[test]
 fn responses_are_divided_by_their_neighbours() {
@@ -323,6 +358,25 @@ fn what_does_not_fit_is_named() {
             error(|g, x| x.narrow(2, 0, 0).grid_sample(g.input("p", [2, 4, 4, 2], F64), GridSample::default())),
             ["grid_sample", "0 × 5 pixels"],
         ),
+        (
+            error(|g, x| x.narrow(3, 0, 0).grid_sample(g.input("p", [2, 4, 4, 2], F64), GridSample::default())),
+            ["grid_sample", "4 × 0 pixels"],
+        ),
+        (
+            error(|g, x| x.grid_sample(g.input("p", [2, 4, 4, 2], DType::F32), GridSample::default())),
+            ["grid_sample", "places are f32[2,4,4,2]; floats of one type"],
+        ),
+        (
+            error(|g, x| x.cast(DType::I32).grid_sample(g.input("p", [2, 4, 4, 2], DType::I32), GridSample::default())),
+            ["grid_sample", "places are i32[2,4,4,2]; floats of one type"],
+        ),
+        (
+            error(|g, _| {
+                let x = g.input("wide", [1, 1, 1 << 14, (1 << 14) + 1], F64);
+                x.grid_sample(g.input("p", [1, 1, 1, 2], F64), GridSample::default())
+            }),
+            ["grid_sample", "16384 × 16385 pixels; 1 to 268435456 are allowed"],
+        ),
         (error(|_, x| x.local_response_norm(0, 1.0, 1.0, 1.0)), ["local_response_norm", "size 0"]),
         (error(|_, x| x.max_pool2d_with_indices(Pool2d::new([9, 1]))[0]), ["max_pool2d", "9"]),
         (error(|_, x| x.max_pool1d_with_indices(Pool1d::new(1))[0]), ["max_pool1d", "rank 3"]),
@@ -340,6 +394,13 @@ fn what_does_not_fit_is_named() {
                 x.max_pool3d_with_indices(Pool3d::new([2, 1, 1]).dilation([3, 1, 1]).padding([1, 0, 0]))[1]
             }),
             ["max_pool3d(", "dilation 3 steps over the depth 2 of a padded input"],
+        ),
+        (
+            error(|g, _| {
+                let x = g.input("volume", [1, 1, 2048, 1024, 1024], F64);
+                x.max_pool3d_with_indices(Pool3d::new([1; 3]))[0]
+            }),
+            ["max_pool3d(", "a volume of 2048 × 1024 × 1024 has more places than i32"],
         ),
         (
             error(|_, x| x.batch_norm_inference(x.sum([0, 2, 3]), x.sum([0, 2, 3]), [x.sum([0, 1, 2]); 2], 1, 0.0)),

@@ -143,6 +143,8 @@ fn what_does_not_fit_is_named() {
         (error(|g| g.rope_tables(4, 5, 10000.0, F64)[0]), ["rope_tables", "n = 5", "pairs"]),
         (error(|g| g.rope_tables(4, 6, 0.0, F64)[0]), ["rope_tables", "base is 0", "positive"]),
         (error(|g| g.rope_tables(usize::MAX, 6, 10.0, F64)[0]), ["rope_tables", "18446744073709551615", "allowed"]),
+        (error(|g| g.rope_tables(4, 6, f64::INFINITY, F64)[0]), ["rope_tables", "base is inf", "positive"]),
+        (error(|g| g.rope_tables((1 << 28) + 1, 0, 10.0, F64)[0]), ["tables of 268435457 × 0", "268435456", "allowed"]),
         (error(|g| g.rope_tables(4, 6, 10.0, DType::I32)[0]), ["rope_tables", "i32", "f64 is needed"]),
         (error(|g| LARGE.apply(g.input("x", [1, 6, 8], F64))), ["axial_rope2d", "18446744073709551615", "too many"]),
         (
@@ -172,4 +174,19 @@ fn one_table_alone_has_a_tangent() {
         let at = forward.view().output_names.iter().position(|&n| forward.view().str(n) == "tangent.y").unwrap();
         assert_eq!(run(&forward, &inputs, PLAIN)[at].data, want, "{name}");
     }
+}
+
+/// Without a number of heads, rows of `bsd` are one head.
+#[test]
+fn rows_without_heads_are_one_head() {
+    let g = Builder::new("one");
+    let x = g.input("x", [2, 3, 4], F64);
+    // A base of ½ is as good as any: the second pair turns by √2 a step.
+    let [cos, sin] = g.rope_tables(3, 4, 0.5, F64);
+    let none = Rope { heads: 0, ..HALVES };
+    let f = g.finish([x.rope(cos, sin, none), x.rope(cos, sin, HALVES), cos]).unwrap();
+    let y = run(&f, &[TensorDraws(2).tensor(F64, &[2, 3, 4], Domain::Real)], PLAIN);
+    assert_eq!(y[0].data, y[1].data);
+    let want: Vec<f64> = [0.0, 1.0, 2.0].iter().flat_map(|p| [f64::cos(*p), (p * 2f64.sqrt()).cos()]).collect();
+    assert!(conform_distance(&y[2].data, &want) < 1e-14, "{:?}", y[2].data);
 }

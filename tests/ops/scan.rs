@@ -411,3 +411,24 @@ fn what_nobody_reads_of_a_loop_is_not_made() {
     assert!(!line.contains("%z") && line.contains("%x"), "{line}");
     assert!(!text.contains("exp"), "{text}");
 }
+
+/// The caller may go on with the results of a loop that is refused.
+#[test]
+fn a_loop_that_is_refused_has_as_many_results() {
+    let e = refused(|g| {
+        let (h, x) = (g.input("h", [3], DType::F32), g.input("x", [5, 4], DType::F32));
+        let (c, y) = g.scan(&[h], &[x], |_, x| (vec![x[0]], vec![x[0], x[0] * 2.0]));
+        assert_eq!((c.len(), y.len()), (1, 2));
+    });
+    assert!(e.contains("carry 0 enters the body as f32[3] and leaves it as f32[4]"), "{e}");
+}
+
+#[test]
+fn the_first_stacked_input_tells_the_number_of_iterations() {
+    let e = refused(|g| {
+        let (h, x) = (g.input("h", [3], DType::F32), g.input("x", [5, 3], DType::F32));
+        let z = g.input("z", [4, 3], DType::F32);
+        g.scan(&[h], &[x, z], |h, x| (vec![h[0] + x[0] + x[1]], vec![]));
+    });
+    assert!(e.contains("stacked input 1 has 4 slices, and the loop 5 iterations"), "{e}");
+}

@@ -285,6 +285,7 @@ fn wrong_use_is_refused_by_name() {
     assert!(build(&dims(3, &[2, 1])).contains("opacities has shape [2,1], not [2]"));
     assert!(build(&dims(4, &[2, 5, 3])).contains("colours have shape [2,5,3]"));
     assert!(build(&dims(5, &[9])).contains("a camera is f32[10] or f64[10]"));
+    assert!(build(&|s, _| s[5].dtype = DType::I32).contains("a camera is f32[10] or f64[10]"));
     assert!(build(&|s, _| s[3].dtype = DType::F32).contains("types f64 and f32 differ"));
     assert!(build(&|_, o| o.width = 0).contains("width is 0"));
     assert!(build(&|_, o| o.tile = usize::MAX).contains("tile is"));
@@ -404,4 +405,29 @@ fn splats_learn_an_image() {
     }
     let (first, last) = (losses[0], losses[499]);
     assert!(last * 20.0 < first, "{first} became {last}");
+}
+
+/// The place, and the steps right, up and forward, of a camera in images of `height` rows.
+fn view_of(camera: [f64; 10], height: usize) -> Vec<f64> {
+    let g = Builder::new("view");
+    let view = g.input("camera", [10], F64).splat_view(height);
+    let g = g.finish([view.named("view")]).unwrap();
+    run(&g, &[tensor(&[10], &camera)], PLAIN).remove(0).data
+}
+
+#[test]
+fn a_view_is_the_place_and_the_steps_of_a_camera() {
+    // 90 degrees from the lowest to the highest row: at distance 1 the image is 2 high.
+    let camera = [0.0, 0.0, -5.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 90.0];
+    for (height, step) in [(1, 2.0), (4, 0.5), (0, 2.0)] {
+        let want = [0.0, 0.0, -5.0, step, 0.0, 0.0, 0.0, step, 0.0, 0.0, 0.0, 1.0];
+        near(&format!("{height} rows"), &view_of(camera, height), &want, 1e-12);
+    }
+    // Up is along x, so right is against y; lengths do not matter.
+    let turned = view_of([1.0, 2.0, 3.0, 1.0, 2.0, 7.0, 3.0, 0.0, 0.0, 60.0], 2);
+    let step = 1.0 / 3f64.sqrt();
+    near("turned", &turned, &[1.0, 2.0, 3.0, 0.0, -step, 0.0, step, 0.0, 0.0, 0.0, 0.0, 1.0], 1e-12);
+    // What has no direction is along z.
+    let none = view_of([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 90.0], 2);
+    near("none", &none, &[0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0], 1e-12);
 }

@@ -176,3 +176,34 @@ fn a_wrong_condition_bound_or_carry_is_refused() {
     let e = refused(&|g, x| drop(g.fori(x, 3, &[x], |_, c| c.to_vec())));
     assert!(e.contains("fori: the number of iterations is f32[2]; it must be i32[] or i64[]"), "{e}");
 }
+
+#[test]
+fn a_number_of_iterations_is_one_integer() {
+    let refused = |f: &dyn Fn(&Builder, Var<'_>)| {
+        let g = Builder::new("bad");
+        f(&g, g.input("x", [2], DType::F32));
+        g.finish([]).unwrap_err().to_string()
+    };
+    let e = refused(&|g, x| drop(g.fori(x.sum(..), 3, &[x], |_, c| c.to_vec())));
+    assert!(e.contains("fori: the number of iterations is f32[]; it must be i32[] or i64[]"), "{e}");
+    let e = refused(&|g, x| drop(g.fori(x.cast(DType::I32), 3, &[x], |_, c| c.to_vec())));
+    assert!(e.contains("fori: the number of iterations is i32[2]; it must be i32[] or i64[]"), "{e}");
+}
+
+/// The random keys of iterations 0, 1 and 2 of a loop, in one number each.
+fn keys(bound: usize) -> Vec<f64> {
+    let g = Builder::new("keys");
+    let (start, first) = (g.full(0.0, [4], F64), g.full(0.0, [], F64));
+    let (last, _) =
+        g.while_loop(&[start, first], bound, |c| c[1].less(3.0), |c| vec![c[0] * 3.0 + g.rng().cast(F64), c[1] + 1.0]);
+    let mut p = Session::new().compile(&g.finish([last[0].named("keys")]).unwrap()).unwrap();
+    p.init(5).unwrap();
+    p.step().unwrap();
+    p.values::<f64>("keys").unwrap().to_vec()
+}
+
+#[test]
+fn iterations_have_the_same_random_keys_with_a_bound_and_without() {
+    assert_eq!(keys(0), keys(3));
+    assert_eq!(keys(4), keys(3));
+}

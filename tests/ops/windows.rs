@@ -253,3 +253,17 @@ fn a_batch_of_nothing_gives_nothing() {
         assert!(y.is_empty() && dx.is_empty());
     }
 }
+
+/// Elements 1 and 2 of the depth, weights 3 and 5 that are two planes apart.
+#[test]
+fn a_transposed_convolution_steps_and_reaches_in_depth() {
+    let apart = [&[3.0, 6.0, 5.0, 10.0][..], &[3.0, 0.0, 11.0, 0.0, 10.0], &[3.0, 0.0, 5.0, 6.0, 0.0, 10.0]];
+    for (stride, want) in (1..).zip(apart) {
+        let o = ConvTranspose { stride: [stride, 1, 1], dilation: [2, 1, 1], ..ConvTranspose::default() };
+        let [y, dx] = with_gradient(&[1, 1, 2, 1, 1], &[1.0, 2.0], |x| {
+            let w = x.g.iota(2, [1, 1, 2, 1, 1], DType::F64) * 2.0 + 3.0;
+            x.conv_transpose3d(w, o)
+        });
+        assert_eq!((&y[..], &dx[..]), (want, &[8.0, 8.0][..]), "stride {stride}");
+    }
+}

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::graph::{
-    Builder, Conv, Conv2d, Conv3d, ConvTranspose, DType, Interpolation, PadMode, Pool1d, Pool2d, Pool3d, Unfold, Var,
+    Builder, Conv, Conv2d, Conv3d, ConvPart, ConvTranspose, DType, GridSample, Interpolation, PadMode, Pool1d, Pool2d,
+    Pool3d, SelectiveScan, Ssd, Unfold, Var,
 };
 use arenagrad::nn;
 
@@ -64,6 +65,9 @@ fn convolutions() {
     });
     refuses(&["conv2d(", "stride 0", "width of 3"], |g| {
         x(g, &[1, 2, 3, 3]).conv2d(w(g, &[2, 2, 2, 2]), Conv2d { stride: [1, 0], ..Conv2d::default() })
+    });
+    refuses(&["conv2d(", "a convolution needs at least one channel and one pixel"], |g| {
+        x(g, &[1, 0, 3, 3]).conv2d(w(g, &[2, 0, 2, 2]), Conv2d::default())
     });
     refuses(&["[6, 4, 18446744073709551615, 2, 2] does not fit in memory"], |g| {
         nn::conv3d(g, "n", x(g, &[1, 4, 5, 5, 5]), 6, [HUGE, 2, 2], plain)
@@ -201,4 +205,55 @@ fn sizes_and_padding() {
     refuses(&["interpolate(", "0"], |g| nn::upsample(x(g, &[1, 2, 5]), 0, mode));
     refuses(&["pad(", "5 and 0", "Reflect gives 4"], |g| x(g, &[5]).pad_with(&[5], &[0], PadMode::Reflect));
     refuses(&["pad(", "6 and 0", "Circular gives 5"], |g| x(g, &[5]).pad_with(&[6], &[0], PadMode::Circular));
+}
+
+/// What comes behind a failed operation adds nothing: the first error stays.
+#[test]
+fn the_first_error_stays() {
+    let all: [for<'g> fn(Var<'g>) -> Var<'g>; 20] = [
+        |x| x.max_pool1d(Pool1d::new([2])),
+        |x| x.min_pool2d(Pool2d::new([2, 2])),
+        |x| x.sum_pool2d(Pool2d::new([2, 2])),
+        |x| x.avg_pool3d(Pool3d::new([2; 3])),
+        |x| x.avg_pool2d(Pool2d::new([2, 2]).divisor_override(3)),
+        |x| x.max_pool1d_with_indices(Pool1d::new([2]))[0],
+        |x| x.max_pool2d_with_indices(Pool2d::new([2, 2]))[1],
+        |x| x.max_pool3d_with_indices(Pool3d::new([2; 3]))[1],
+        |x| x.adaptive_avg_pool2d([1, 1]),
+        |x| x.im2col(Unfold::new([2, 2])),
+        |x| x.interpolate(&[3], Interpolation::Linear),
+        |x| x.pixel_shuffle(2),
+        |x| x.pixel_unshuffle(2),
+        |x| x.grid_sample(x, GridSample::default()),
+        |x| x.grid_sample(x.g.full(0.0, [1, 2, 2, 2], DType::F32), GridSample::default()),
+        |x| x.g.full(0.0, [1, 2, 2, 2], DType::F32).grid_sample(x, GridSample::default()),
+        |x| x.ssd(x, x, x, x, Ssd::default())[0],
+        |x| x.ssd(x, x, x, x, Ssd::default().h0(x))[1],
+        |x| x.selective_scan(x, x, x, x, SelectiveScan::default().d(x))[1],
+        |x| x.gated_delta_net(x, x, x, x, Some(x))[1],
+    ];
+    for (k, f) in all.into_iter().enumerate() {
+        let g = Builder::new("failed");
+        let failed = x(&g, &[2, 4]).reshape([5]);
+        let first = g.error().unwrap().message;
+        assert!(!f(failed).is_some(), "{k}");
+        assert_eq!(g.finish([]).unwrap_err().message, first, "{k}");
+    }
+}
+
+#[test]
+fn operands_of_another_builder_are_refused() {
+    let all: [(&str, for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>); 4] = [
+        ("grid_sample", |x, y| x.grid_sample(y, GridSample::default())),
+        ("fft_conv", |x, y| x.fft_conv(y, ConvPart::Full)),
+        ("ssd", |x, y| x.ssd(x, x, x, y, Ssd::default())[0]),
+        ("ssd", |x, y| x.ssd(x, x, x, x, Ssd::default().d(y))[1]),
+    ];
+    for (name, f) in all {
+        let (g, other) = (Builder::new("here"), Builder::new("other"));
+        let y = f(x(&g, &[1, 2, 2, 2]), x(&other, &[1, 2, 2, 2]));
+        assert!(!y.is_some(), "{name}");
+        let e = g.finish([]).unwrap_err().to_string();
+        assert!(e.contains(&format!("{name}: a value of another builder is used")), "{name}: {e}");
+    }
 }

@@ -1,6 +1,8 @@
 //! A plan by hand: its figures and its text.
 
 use super::*;
+use crate::kernels::abi::Split;
+use crate::sched::instructions::{Operand, Update};
 
 /// A buffer that takes over no other's bytes.
 fn buffer(i: u32, name: &str, op: &'static str, kind: BufKind, place: Location) -> BufferReport {
@@ -155,4 +157,19 @@ fn figures_without_a_choice_are_left_out() {
 fn sizes_read_well() {
     assert_eq!([0, 1023, 1024, 1536, 5 << 30].map(human), ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]);
     assert_eq!([(1 << 20) - 1, 1 << 40, 1 << 50].map(human), ["1024.0 KiB", "1.0 TiB", "1024.0 TiB"]);
+}
+
+/// Three leaves, of which the code reads the first two, an activation of 16 bytes, an update and an output.
+#[test]
+fn a_step_moves_what_it_reads_of_leaves_and_what_it_leaves_behind() {
+    let operand = |buf: u32, len: usize| Operand::of_bytes(buf, 0, len, Split::Whole);
+    let code = Instructions {
+        bytes: vec![64, 32, 128, 16],
+        kind: vec![BufKind::Param, BufKind::Constant, BufKind::Input, BufKind::Activation],
+        reads: vec![operand(0, 64), operand(1, 32), operand(0, 8), operand(3, 16)],
+        updates: vec![Update { leaf: 0, from: operand(3, 64) }],
+        outputs: vec![operand(3, 12)],
+        ..Instructions::new()
+    };
+    assert_eq!(report_moved_bytes(&code), 64 + 32 + 64 + 12);
 }

@@ -24,6 +24,17 @@ fn a_node_on_the_result_of_a_failed_node_is_skipped() {
 }
 
 #[test]
+fn a_leaf_has_a_name_that_a_text_can_have() {
+    let ty = |e: &mut Emit| e.shapes.intern(&[2]).unwrap();
+    for name in ["", "a\nb", "a\"b", "a\\b"] {
+        let mut e = Emit::new("g");
+        let attrs = [Attr::DType(DType::F32), Attr::Shape(ty(&mut e))];
+        assert_eq!(e.leaf(Op::INPUT, name, &attrs), Value::NONE);
+        assert_eq!((message(&mut e), e.nodes()), (format!("a leaf cannot be called {name:?}"), 0));
+    }
+}
+
+#[test]
 fn values_of_a_region_that_is_set_aside_are_counted_once() {
     let (mut e, x, ty) = open();
     e.emit(Op::EXP, &[x], &[]);

@@ -265,3 +265,70 @@ impl AttentionGeometry {
 pub(super) fn attention_dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::dims::Dims; 3] {
     [0, 1, 2].map(|i| cx.dims(first + i))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: AttentionGeometry = AttentionGeometry {
+        layout: Layout::Bhsd,
+        batch: 2,
+        heads: 3,
+        kv_heads: 1,
+        queries: 5,
+        keys: 7,
+        width: 4,
+        value_width: 6,
+        causal: false,
+        window: usize::MAX,
+        ahead: 0,
+        top_left: false,
+        scale: 0.5,
+        softcap: 0.0,
+    };
+
+    /// 30 rows of 7 keys.
+    #[test]
+    fn pairs_are_those_that_a_mask_leaves() {
+        let of = |causal, window, ahead| AttentionGeometry { causal, window, ahead, ..SHAPE }.pairs();
+        assert_eq!(of(false, usize::MAX, 0), 210);
+        assert_eq!(of(true, usize::MAX, 0), 105);
+        assert_eq!(of(true, 2, 1), 120);
+        assert_eq!(of(true, 0, 0), 30);
+        assert_eq!([of(true, 6, 0), of(true, 9, 1), of(true, usize::MAX - 1, usize::MAX)], [210; 3]);
+    }
+
+    #[test]
+    fn y_has_the_axes_of_its_layout() {
+        let of = |layout| AttentionGeometry { layout, ..SHAPE }.y();
+        assert_eq!((of(Layout::Bhsd), of(Layout::Bshd)), (vec![2, 3, 5, 6], vec![2, 5, 3, 6]));
+        assert_eq!((of(Layout::Bsd), SHAPE.group()), (vec![2, 5, 18], 3));
+    }
+
+    #[test]
+    fn operands_beyond_the_optional_ones_begin_at_the_end() {
+        let none = AttentionAttrs {
+            layout: Layout::Bhsd,
+            heads: 1,
+            kv_heads: 1,
+            mask: Mask::None,
+            window: 0,
+            ahead: 0,
+            top_left: false,
+            scale: 0.0,
+            softcap: 0.0,
+            padding: false,
+            bias: false,
+            dropout: 0.0,
+            stream: 0,
+        };
+        let of = |padding, bias, dropout| {
+            let o = geometry_optional_operands(&AttentionAttrs { padding, bias, dropout, ..none.clone() }, 3);
+            (o.padding, o.bias, o.key, o.end)
+        };
+        assert_eq!(of(false, false, 0.0), (None, None, None, 3));
+        assert_eq!(of(true, false, 0.5), (Some(3), None, Some(4), 5));
+        assert_eq!(of(false, true, 0.0), (None, Some(3), None, 4));
+        assert_eq!(of(true, true, 0.5), (Some(3), Some(4), Some(5), 6));
+    }
+}

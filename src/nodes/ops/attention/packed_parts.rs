@@ -22,3 +22,46 @@ pub fn packed_parts(d: &Dims, attrs: &AttentionAttrs) -> Result<[Dims; 3], Strin
     let [q, k, v] = packed_part_widths(d, attrs)?;
     Ok([shape(q)?, shape(k)?, shape(v)?])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ops::attention::attrs::Mask;
+
+    const ATTRS: AttentionAttrs = AttentionAttrs {
+        layout: Layout::Bsd,
+        heads: 4,
+        kv_heads: 2,
+        mask: Mask::None,
+        window: 0,
+        ahead: 0,
+        top_left: false,
+        scale: 0.0,
+        softcap: 0.0,
+        padding: false,
+        bias: false,
+        dropout: 0.0,
+        stream: 0,
+    };
+
+    #[test]
+    fn heads_of_q_k_and_v_have_one_width() {
+        // 4 + 2 + 2 heads of 3.
+        assert_eq!(packed_part_widths(&[2, 5, 24], &ATTRS), Ok([12, 6, 6]));
+        assert_eq!(packed_part_widths(&[2, 5, 0], &ATTRS), Ok([0, 0, 0]));
+        let parts = packed_parts(&Dims::new(&[2, 5, 24]).unwrap(), &ATTRS).unwrap();
+        assert_eq!(parts.map(|d| d.to_vec()), [vec![2, 5, 12], vec![2, 5, 6], vec![2, 5, 6]]);
+    }
+
+    #[test]
+    fn rows_that_heads_do_not_divide_are_refused() {
+        let why = |d: &[usize], attrs: AttentionAttrs| packed_part_widths(d, &attrs).unwrap_err();
+        let bhsd = AttentionAttrs { layout: Layout::Bhsd, ..ATTRS };
+        assert_eq!(why(&[2, 5, 24], bhsd), "packed q, k and v have layout bsd alone");
+        assert_eq!(why(&[5, 24], ATTRS), "packed q, k and v have rank 3, not 2");
+        assert_eq!(why(&[2, 5, 23], ATTRS), "heads of q, k and v, 8 together, do not divide a row of 23");
+        assert_eq!(why(&[2, 5, 24], AttentionAttrs { heads: 0, ..ATTRS }), "heads is 0; it must be at least 1");
+        let many = AttentionAttrs { kv_heads: i64::MAX, heads: i64::MAX, ..ATTRS };
+        assert_eq!(why(&[2, 5, 24], many), "too many heads");
+    }
+}

@@ -132,3 +132,58 @@ impl Builder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pitches_of_known_frequencies() {
+        let near = |got: f64, want: f64| assert!((got - want).abs() < 1e-11 * want.max(1.0), "{got}, not {want}");
+        // 700 hertz double the argument of the logarithm, 6300 make it ten.
+        for (hertz, mel) in [(0.0, 0.0), (700.0, 2595.0 * 2f64.log10()), (6300.0, 2595.0)] {
+            near(MelScale::Htk.mel(hertz), mel);
+            near(MelScale::Htk.hertz(mel), hertz);
+        }
+        let just_above = 15.0 + 27.0 * 1.0005f64.ln() / 6.4f64.ln();
+        for (hertz, mel) in [(200.0, 3.0), (1000.0, 15.0), (1000.5, just_above), (6400.0, 42.0)] {
+            near(MelScale::Slaney.mel(hertz), mel);
+            near(MelScale::Slaney.hertz(mel), hertz);
+        }
+    }
+
+    #[test]
+    fn a_bank_has_up_to_two_to_the_24_weights() {
+        // 1024 filters of 2¹⁴ bins.
+        assert_eq!(MelFilterbank::new(1024, 32_766, 8000.0).check(), Ok(()));
+        let want = "1025 filters of 16384 bins have more than 2²⁴ weights";
+        assert_eq!(MelFilterbank::new(1025, 32_766, 8000.0).check(), Err(want.to_string()));
+        assert_eq!(MelFilterbank::new(1, 1, 8000.0).check(), Ok(()));
+        assert_eq!(MelFilterbank::new(1, LONGEST_FFT, 8000.0).check(), Ok(()));
+        let want = "n_fft is 16777217; it must be 1 to 16777216";
+        assert_eq!(MelFilterbank::new(1, LONGEST_FFT + 1, 8000.0).check(), Err(want.to_string()));
+    }
+
+    #[test]
+    fn a_rate_is_a_number_above_zero() {
+        for rate in [0.0, -1.0, f64::INFINITY, f64::NAN] {
+            let want = format!("the rate is {rate}; it must be finite and above 0");
+            assert_eq!(MelFilterbank::new(1, 8, rate).check(), Err(want));
+        }
+        assert_eq!(MelFilterbank::new(1, 8, 0.5).check(), Ok(()));
+    }
+
+    #[test]
+    fn one_filter_is_a_triangle_over_its_bins() {
+        // Corners at 0, 250 and 500 hertz, where Slaney's scale is linear, and a bin each 125 hertz.
+        let bank = MelFilterbank::new(1, 8, 1000.0);
+        let all = |bank: MelFilterbank| bank.weights().unwrap_or_default();
+        let near = |got: &[f64], want: &[f64]| {
+            let same = got.len() == want.len() && got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-12);
+            assert!(same, "{got:?}, not {want:?}");
+        };
+        near(&all(bank.norm(false)), &[0.0, 0.5, 1.0, 0.5, 0.0]);
+        // The area of a triangle of height 1 is 250.
+        near(&all(bank), &[0.0, 0.002, 0.004, 0.002, 0.0]);
+    }
+}

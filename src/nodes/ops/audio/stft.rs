@@ -168,4 +168,60 @@ mod tests {
     fn hops_and_frames(most: usize) -> impl Iterator<Item = (usize, usize, bool)> {
         (1..=most).flat_map(|hop| (1..=5).flat_map(move |n| [(hop, n, false), (hop, n, true)]))
     }
+
+    #[test]
+    fn frames_are_a_quarter_of_a_frame_apart_and_reflected() {
+        for (n_fft, hop) in [(1, 1), (2, 1), (3, 1), (16, 4), (19, 4), (400, 100)] {
+            let want = Stft {
+                n_fft,
+                hop,
+                window: WindowFunction::Hann,
+                window_length: n_fft,
+                center: true,
+                pad_mode: Some(PadMode::Reflect),
+            };
+            assert_eq!(Stft::new(n_fft), want);
+            assert_eq!([want.margin(), want.center(false).margin()], [n_fft / 2, 0]);
+        }
+    }
+
+    #[test]
+    fn a_short_window_lies_in_the_middle_of_a_frame() {
+        let weights = |n_fft: usize, n: usize| {
+            Stft::new(n_fft).window_length(n).window(WindowFunction::Rectangular).frame_weights()
+        };
+        assert_eq!(weights(4, 4), [1.0; 4]);
+        assert_eq!(weights(6, 2), [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+        assert_eq!(weights(6, 3), [0.0, 1.0, 1.0, 1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn frames_cover_the_signal_between_the_margins() {
+        let covered = |opt: Stft, frames, length| opt.covered(frames, length).map(|c| [c.left, c.length, c.right]);
+        // Six frames of 16 samples, 4 apart, cover 36.
+        let opt = Stft::new(16);
+        assert_eq!(covered(opt, 6, None), Ok([8, 20, 8]));
+        assert_eq!(covered(opt, 6, Some(28)), Ok([8, 28, 0]));
+        assert_eq!(covered(opt, 6, Some(1)), Ok([8, 1, 27]));
+        assert_eq!(covered(opt.center(false), 6, None), Ok([0, 36, 0]));
+        assert_eq!(covered(opt.center(false), 1, Some(16)), Ok([0, 16, 0]));
+        let refused = |opt, frames, length, why: &str| {
+            assert_eq!(covered(opt, frames, length), Err(why.to_string()));
+        };
+        let why = "6 frames of 16 samples, 4 apart, cover 28 samples, and 29 are wanted";
+        refused(opt, 6, Some(29), why);
+        // One centred frame of an even length ends where its half does.
+        refused(opt, 1, None, "the signal has no sample");
+        refused(opt, 0, Some(3), "there is no frame");
+        refused(opt.hop(usize::MAX), 2, None, &format!("2 frames with a hop of {} are too many", usize::MAX));
+    }
+
+    #[test]
+    fn options_have_at_least_one_sample() {
+        assert_eq!(Stft::new(1).check(), Ok(()));
+        assert_eq!(Stft::new(LONGEST_FFT).check(), Ok(()));
+        let longer = Stft::new(LONGEST_FFT + 1).check();
+        assert_eq!(longer, Err("n_fft is 16777217; it must be 1 to 16777216".to_string()));
+        assert_eq!(Stft::new(8).hop(1).window_length(1).check(), Ok(()));
+    }
 }

@@ -34,3 +34,25 @@ impl WindowFunction {
         (0..n).map(weight).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::WindowFunction::{Blackman, Hamming, Hann, Rectangular};
+
+    #[test]
+    fn weights_are_one_period_of_the_cosines() {
+        let want = [
+            (Hann, [0.0, 0.5, 1.0, 0.5]),
+            (Hamming, [0.08, 0.54, 1.0, 0.54]),
+            (Blackman, [0.0, 0.34, 1.0, 0.34]),
+            (Rectangular, [1.0; 4]),
+        ];
+        for (window, want) in want {
+            let got = window.weights(4);
+            let near = got.len() == 4 && got.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-15);
+            assert!(near, "{window:?}: {got:?}");
+            assert_eq!(window.weights(1), [1.0], "{window:?}");
+            assert!(window.weights(0).is_empty(), "{window:?}");
+        }
+    }
+}

@@ -19,3 +19,27 @@ pub fn numbers_by_position<'g>(g: &'g Builder, values: &[f64], rank: usize, dtyp
         _ => g.constant_f64(values, dims),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_along_the_first_of_their_axes() {
+        let g = Builder::new("numbers");
+        for (rank, dims) in [(0, &[3][..]), (1, &[3]), (3, &[3, 1, 1])] {
+            for dtype in [DType::F32, DType::F64] {
+                let x = numbers_by_position(&g, &[1.0, 2.0, 3.0], rank, dtype);
+                assert_eq!((&x.dims()[..], x.dtype()), (dims, dtype), "rank {rank}");
+            }
+        }
+    }
+
+    #[test]
+    fn positions_are_taken_along_an_axis() {
+        let g = Builder::new("taken");
+        let x = g.input("x", [2, 3], DType::F32);
+        assert_eq!(take_positions(x, &[2, 0, 0, 1], 1).dims()[..], [2, 4]);
+        assert_eq!(take_positions(x, &[1], 0).dims()[..], [1, 3]);
+    }
+}

@@ -240,6 +240,8 @@ pub fn sum_over_window_taps<'g>(mut terms: impl Iterator<Item = Var<'g>>) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::ir::builder::Builder;
+    use crate::nodes::ir::dtype::DType;
 
     /// `pooling_output_shape` of torch, for one axis: 0 where torch refuses.
     fn torch(size: i64, kernel: i64, stride: i64, pad: i64, dilation: i64, ceil: bool) -> i64 {
@@ -279,5 +281,120 @@ mod tests {
             }
         }
         assert!(seen > 1000, "{seen}");
+    }
+    fn plain() -> WindowGeometry<2> {
+        WindowGeometry { size: [5, 7], kernel: [3, 2], stride: [2, 1], pad: [[1, 0], [0, 2]], dilation: [1, 3] }
+    }
+
+    fn one(size: usize, kernel: usize, stride: usize, pad: [usize; 2], dilation: usize) -> WindowGeometry<1> {
+        WindowGeometry { size: [size], kernel: [kernel], stride: [stride], pad: [pad], dilation: [dilation] }
+    }
+
+    #[test]
+    fn axes_have_the_names_of_their_number() {
+        let names = |n: usize| (0..n).map(|a| window_axis_name(n, a)).collect::<Vec<_>>();
+        assert_eq!(names(1), ["length"]);
+        assert_eq!(names(2), ["height", "width"]);
+        assert_eq!(names(3), ["depth", "height", "width"]);
+    }
+
+    #[test]
+    fn windows_that_do_not_fit_name_their_axis() {
+        assert_eq!(plain().count(), Ok([2, 6]));
+        let why = |w: WindowGeometry<2>| w.count().unwrap_err();
+        let most = i32::MAX as usize;
+        for (w, text) in [
+            (WindowGeometry { kernel: [0, 2], ..plain() }, "the kernel has height 0; 1 is the least"),
+            (WindowGeometry { stride: [2, 0], ..plain() }, "stride 0 over a width of 7; 1 is the least"),
+            (WindowGeometry { dilation: [0, 3], ..plain() }, "dilation 0 of a kernel of height 3; 1 is the least"),
+            (WindowGeometry { kernel: [3, usize::MAX], ..plain() }, "the width of a window overflows"),
+            (WindowGeometry { kernel: [7, 2], ..plain() }, "the window's height 7 is above the padded input's 6"),
+            (
+                WindowGeometry { size: [most, 7], ..plain() },
+                "the height 2147483647 with padding 1 and 0 is above 2147483647",
+            ),
+            (WindowGeometry { size: [5, most - 1], ..plain() }, "with padding 0 and 2 is above"),
+        ] {
+            assert!(why(w).contains(text), "{}\nnot {text}", why(w));
+        }
+        assert_eq!(WindowGeometry { size: [most - 1, 7], ..plain() }.count(), Ok([(most - 3) / 2 + 1, 6]));
+        assert_eq!(WindowGeometry { kernel: [6, 2], ..plain() }.count(), Ok([1, 6]));
+    }
+
+    #[test]
+    fn tight_windows_are_the_same_by_the_least_numbers() {
+        let wide =
+            WindowGeometry { size: [5, 7], kernel: [1, 3], stride: [9, 9], pad: [[0, 0], [1, 1]], dilation: [4, 2] };
+        let tight = wide.tight();
+        assert_eq!(tight, WindowGeometry { stride: [5, 5], dilation: [1, 2], ..wide });
+        assert_eq!((wide.count(), tight.count()), (Ok([1, 1]), Ok([1, 1])));
+        assert_eq!(plain().tight(), plain());
+        // What is refused stays so.
+        assert!(one(5, 1, 1, [0, 0], 0).tight().count().is_err() && one(2, 5, 3, [0, 0], 1).tight().count().is_err());
+    }
+
+    #[test]
+    fn each_window_touches_the_input_or_is_refused() {
+        let padding = |pad: &str| Err(format!("a window holds only padding: pad {pad}"));
+        assert_eq!(one(2, 1, 1, [1, 0], 1).all_touch(), padding("[1, 0]"));
+        assert_eq!(one(2, 2, 1, [1, 0], 1).all_touch(), Ok(()));
+        assert_eq!(one(2, 2, 1, [0, 1], 1).all_touch(), Ok(()));
+        assert_eq!(one(2, 2, 1, [0, 2], 1).all_touch(), padding("[0, 2]"));
+        assert_eq!(one(4, 2, 3, [0, 3], 1).all_touch(), Ok(()));
+        // Without padding nothing is outside.
+        assert_eq!(one(2, 1, 1, [0, 0], 4).all_touch(), Ok(()));
+        let gaps = "dilation 3 steps over the length 2 of a padded input".to_string();
+        assert_eq!(one(2, 3, 1, [4, 4], 3).all_touch(), Err(gaps));
+        assert_eq!(one(3, 2, 1, [3, 3], 3).all_touch(), Ok(()));
+        let second =
+            WindowGeometry { size: [4, 2], kernel: [1; 2], stride: [1; 2], pad: [[0; 2], [1, 0]], dilation: [1; 2] };
+        assert_eq!(second.all_touch(), padding("[0, 0, 1, 0]"));
+    }
+
+    #[test]
+    fn the_larger_padding_of_an_axis_is_at_most_half_of_a_window() {
+        assert_eq!(one(5, 3, 1, [0, 1], 1).half_padded(), Ok(()));
+        let why = "padding 2 is above half of the window's length 3".to_string();
+        assert_eq!(one(5, 3, 1, [0, 2], 1).half_padded(), Err(why.clone()));
+        assert_eq!(one(5, 3, 1, [2, 0], 1).half_padded(), Err(why));
+    }
+
+    #[test]
+    fn the_last_window_of_ceil_mode_starts_in_the_input_or_before_it() {
+        let pad = |w: WindowGeometry<1>| w.ceiled().unwrap().pad[0];
+        assert_eq!(pad(one(5, 2, 2, [0, 0], 1)), [0, 1]);
+        assert_eq!(pad(one(5, 2, 2, [1, 0], 1)), [1, 0]);
+        // A second window would start in the padding behind.
+        assert_eq!(pad(one(3, 3, 3, [0, 2], 1)), [0, 2]);
+        // A window longer than the input, by less than a stride.
+        assert_eq!(pad(one(2, 4, 3, [0, 0], 1)), [0, 2]);
+        let e = one(2, 4, 2, [0, 0], 1).ceiled().unwrap_err();
+        assert_eq!(e, "the window's length 4 is above the padded input's 2");
+    }
+
+    #[test]
+    fn windows_over_one_axis_are_windows_over_a_plane() {
+        let want =
+            WindowGeometry { size: [1, 5], kernel: [1, 3], stride: [1, 2], pad: [[0, 0], [1, 2]], dilation: [1, 4] };
+        assert_eq!(one(5, 3, 2, [1, 2], 4).on_plane([None, Some(0)]), want);
+        assert_eq!(plain().on_plane([Some(0), Some(1)]), plain());
+    }
+
+    #[test]
+    fn taps_are_the_slices_of_a_padded_plane() {
+        let all: Vec<[usize; 2]> = plain().taps().collect();
+        assert_eq!(all, [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]);
+        let g = Builder::new("taps");
+        let x = g.input("x", [4, 3, 5, 7], DType::F32);
+        let padded = plain().pad(x, 0.0);
+        assert_eq!(padded.dims()[..], [4, 3, 6, 9]);
+        let y = plain().tap(padded, [2, 1], [2, 6]);
+        assert_eq!(y.dims()[..], [4, 3, 2, 6]);
+        assert_eq!(plain().untap(y, [2, 1]).dims()[..], [4, 3, 6, 9]);
+        assert_eq!(plain().crop(padded).dims()[..], [4, 3, 5, 7]);
+        assert_eq!(WindowGeometry { pad: [[0; 2]; 2], ..plain() }.pad(x, 0.0).v, x.v);
+        let parts = [x, x * 2.0, x * 3.0];
+        assert_eq!(sum_over_window_taps(parts.into_iter()).map(|y| y.dims()), Some(x.dims()));
+        assert!(sum_over_window_taps(std::iter::empty()).is_none());
     }
 }

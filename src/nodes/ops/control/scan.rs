@@ -21,6 +21,9 @@ use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 
+#[cfg(test)]
+mod tests;
+
 choice! {
     /// What ends a loop before its last iteration.
     pub enum Exit {
@@ -452,7 +455,7 @@ impl Builder {
         // Without a bound there is no stack of the numbers of iterations, so that number is one more carry.
         let number = if end.is_flag() && length == 0 { self.with(|e| e.carry_iteration_number()) } else { None };
         if let Some(number) = number {
-            yields.insert(next.len().min(yields.len()), (self.var(number) + 1.0).v);
+            yields.insert(next.len(), (self.var(number) + 1.0).v);
         }
         let body = self.with(|e| e.close_loop_region(carries.len(), xs.len(), &yields));
         if next.len() != carries.len() {

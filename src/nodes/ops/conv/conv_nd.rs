@@ -212,3 +212,36 @@ pub const CONV3D: OpDef = OpDef {
         Deriv::ViaDecompose,
     )
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::ids::Id;
+    use crate::nodes::ir::attrs::Attr;
+    use crate::nodes::ir::builder::Builder;
+    use crate::nodes::ir::dtype::DType;
+    use crate::nodes::ops::conv::attrs::ConvTransposeAttrs;
+
+    fn cost_of(op: Op, x: &[usize], w: &[usize], attrs: &[Attr<'_>]) -> u64 {
+        let g = Builder::new("cost");
+        let y = g.emit1(op, &[g.input("x", x, DType::F32), g.input("w", w, DType::F32)], attrs);
+        let graph = g.finish([y]).unwrap();
+        let view = graph.view();
+        let node = view.region_nodes(view.entry()).find(|n| view.op[n.at()] == op).unwrap();
+        (view.def_of(node).cost)(&CostCx { graph: view, node })
+    }
+
+    #[test]
+    fn a_multiplication_and_an_addition_count_for_each_product() {
+        let plain = ConvAttrs { stride: vec![2], pad: vec![1, 2], dilation: vec![2], groups: 2 };
+        // 2·6·4 results of 2·3 products each.
+        assert_eq!(cost_of(Op::CONV1D, &[2, 4, 9], &[6, 2, 3], &plain.list()), 2 * 48 * 6);
+        let three = ConvAttrs { stride: vec![1; 3], pad: vec![0; 6], dilation: vec![1; 3], groups: 1 };
+        // 2·3·2·2·2 results of 2·2·3·2 products each.
+        assert_eq!(cost_of(Op::CONV3D, &[2, 2, 3, 4, 3], &[3, 2, 2, 3, 2], &three.list()), 2 * 48 * 24);
+        let ConvAttrs { pad, dilation, groups, .. } = plain;
+        let transposed = ConvTransposeAttrs { stride: vec![2], pad, dilation, groups, output_pad: vec![0] };
+        // 2·4·5 elements meet 3·3 weights each.
+        assert_eq!(cost_of(Op::CONV_TRANSPOSE1D, &[2, 4, 5], &[4, 3, 3], &transposed.list()), 2 * 40 * 9);
+    }
+}

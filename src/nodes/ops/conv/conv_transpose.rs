@@ -223,3 +223,56 @@ pub const CONV_TRANSPOSE3D: OpDef = OpDef {
         Deriv::ViaDecompose,
     )
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A transposed convolution of `n` elements along one axis: elements of the result, padding of the convolution
+    /// beneath, zeros at the end.
+    fn axis(
+        [n, k, s, d]: [usize; 4],
+        pad: [usize; 2],
+        output_pad: usize,
+    ) -> Result<(usize, [usize; 2], usize), String> {
+        let win = WindowGeometry { size: [n], kernel: [k], stride: [s], pad: [pad], dilation: [d] };
+        conv_transpose_axes(&win, [output_pad]).map(|[t]| (t.size, t.pad, t.zeros))
+    }
+
+    #[test]
+    fn elements_that_no_window_reaches_are_zeros_at_the_end() {
+        for (numbers, pad, output_pad, want) in [
+            // (n − 1)·s + d·(k − 1) + 1 + output_pad, less the padding.
+            ([4, 3, 2, 1], [1, 1], 1, (8, [1, 1], 0)),
+            ([2, 1, 3, 1], [0, 0], 2, (6, [0, 0], 0)),
+            ([5, 2, 1, 1], [0, 0], 0, (6, [0, 0], 0)),
+            // Of an output_pad of 2, no stride of 1 reaches an element; padding at the end takes them first.
+            ([4, 2, 1, 3], [1, 0], 2, (8, [1, 0], 2)),
+            ([4, 2, 1, 3], [0, 1], 2, (8, [0, 0], 1)),
+            ([4, 2, 1, 3], [0, 5], 2, (4, [0, 3], 0)),
+            // A stride of 2 reaches one element of three.
+            ([2, 2, 2, 4], [0, 0], 3, (10, [0, 0], 2)),
+            ([1, 1, 1, 3], [0, 0], 2, (3, [0, 0], 2)),
+        ] {
+            assert_eq!(axis(numbers, pad, output_pad), Ok(want), "{numbers:?} {pad:?} {output_pad}");
+        }
+        let most = i64::MAX as usize;
+        assert_eq!(axis([1, 2, 1, most - 1], [0, 0], 0), Ok((most, [0, 0], 0)));
+    }
+
+    #[test]
+    fn axes_that_do_not_fit_say_why() {
+        for (numbers, pad, output_pad, why) in [
+            ([0, 2, 1, 1], [0, 0], 0, "the length of x is 0"),
+            ([3, 2, 2, 1], [0, 0], 2, "output_pad 2 is not below stride 2 or dilation 1 on the length"),
+            ([3, 2, 1, 1], [0, 0], 1, "output_pad 1 is not below stride 1 or dilation 1 on the length"),
+            ([2, 3, 1, 1], [2, 2], 0, "padding 2 and 2 leave nothing of length 4"),
+            ([2, 3, 1, 1], [4, 3], 0, "padding 4 and 3 leave nothing of length 4"),
+            ([1, 1, 1, 3], [1, 0], 2, "padding 1 leaves nothing of length 3 but output_pad 2"),
+            ([1, 2, 1, i64::MAX as usize], [0, 0], 0, "the length of the result overflows"),
+            ([3, 2, 1 << 63, 1], [0, 0], 0, "the length of the result overflows"),
+        ] {
+            assert_eq!(axis(numbers, pad, output_pad), Err(why.to_string()));
+        }
+    }
+}

@@ -58,3 +58,64 @@ pub fn lower_conv2d_weight_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::abi::Split;
+    use crate::nodes::ir::dtype::DType;
+    use crate::nodes::ir::opdef::Op;
+    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
+    use crate::nodes::ops::conv::attrs::ConvAttrs;
+
+    /// Kernels of 3 × 3 that keep the size of planes.
+    fn attrs() -> ConvAttrs {
+        ConvAttrs { stride: vec![1, 1], pad: vec![1; 4], dilation: vec![1, 1], groups: 1 }
+    }
+
+    /// The weight gradient from 2 to 4 channels of `images` images of `side` × `side`.
+    fn weight_grad(images: usize, side: usize) -> (ConvGeom, LoweredInTests) {
+        let (x, dy) = ([images, 2, side, side], [images, 4, side, side]);
+        let g = Convolution::new(&x, &[4, 2, 3, 3], &attrs()).geom();
+        let grad = attrs().weight_grad([3, 3]);
+        (g, LoweredInTests::of_one_type(DType::F32, Op::CONV2D_WEIGHT_GRAD, &[&x, &dy], &grad.list(), &[true]))
+    }
+
+    #[test]
+    fn the_weight_gradient_of_many_images_is_a_sum_of_parts() {
+        let (g, l) = weight_grad(64, 16);
+        let parts = conv::conv2d_weight_parts(&g);
+        assert!(parts > 2, "{parts}");
+        let (units, scratch) = (conv::conv2d_backward_weight_units(&g), conv::conv2d_backward_weight_scratch(&g));
+        assert_eq!(l.sizes(), [(4, parts * 72, false), (4, scratch, true)]);
+        let writes = [(Buf::Temp(0), Split::PerUnit(units.per_unit)), (Buf::Temp(1), Split::PerThread(scratch))];
+        let sum = [(Buf::Out(0), Split::PerUnit(conv::COMBINE_UNIT))];
+        let reads = [Buf::Arg(0), Buf::Arg(1)];
+        assert_eq!(l.operands(), [(&reads[..], &writes[..]), (&[Buf::Temp(0)][..], &sum[..])]);
+        assert_eq!((l.calls[0].units, l.calls[1].units), (units.count, 1));
+        // 64·4·16·16 results in two channels and nine taps.
+        assert_eq!((l.calls[0].flops, l.calls[0].work), (2 * 65536 * 18, CostClass::CONV));
+        assert!(l.calls.iter().all(|c| c.params == g.to_words()));
+    }
+
+    #[test]
+    fn the_weight_gradient_of_few_images_is_one_call() {
+        let (g, l) = weight_grad(1, 5);
+        assert_eq!((conv::conv2d_weight_parts(&g), l.calls.len()), (1, 1));
+        assert_eq!((l.calls[0].writes[0].0, l.temps.len()), (Buf::Out(0), 1));
+    }
+
+    #[test]
+    fn a_convolution_with_a_bias_passes_its_activation() {
+        use crate::nodes::ops::matmul::activation::Activation;
+        let args: [&[usize]; 3] = [&[1, 2, 5, 5], &[4, 2, 3, 3], &[4]];
+        let act = attrs().bias_act(Activation::Relu);
+        let biased = LoweredInTests::of_one_type(DType::F64, Op::CONV2D_BIAS_ACT, &args, &act.list(), &[true]);
+        let plain = LoweredInTests::of_one_type(DType::F64, Op::CONV2D, &args[..2], &attrs().list(), &[true]);
+        let g = Convolution::new(args[0], args[1], &attrs()).geom();
+        for (l, act) in [(biased, Act::Relu), (plain, Act::None)] {
+            assert_eq!(l.calls[0].params, [&g.to_words()[..], &[act as u64]].concat());
+            assert_eq!(l.sizes(), [(8, conv::conv2d_scratch(&g), true)]);
+        }
+    }
+}

@@ -340,3 +340,17 @@ impl<'g> Var<'g> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::fast_fft_length;
+
+    #[test]
+    fn a_fast_length_is_the_next_product_of_two_three_and_five() {
+        let pairs = [(0, 1), (1, 1), (2, 2), (3, 3), (5, 5), (6, 6), (7, 8), (9, 9), (11, 12), (13, 15), (17, 18)];
+        let more = [(23, 24), (25, 25), (31, 32), (49, 50), (97, 100), (121, 125), (127, 128), (251, 256)];
+        for (n, want) in pairs.into_iter().chain(more) {
+            assert_eq!(fast_fft_length(n), want, "{n}");
+        }
+    }
+}

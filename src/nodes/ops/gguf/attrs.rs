@@ -80,3 +80,18 @@ attrs! {
         k: i64,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_block_type_comes_back_from_its_index_and_name() {
+        for (i, t) in BlockType::ALL.iter().enumerate() {
+            assert_eq!((t.choice_index(), NAMES[i]), (i as u32, t.name()));
+            assert_eq!(BlockType::from_choice_index(i as u32).name(), t.name());
+        }
+        let last = BlockType::ALL[BlockType::ALL.len() - 1].name();
+        assert_eq!(BlockType::from_choice_index(BlockType::ALL.len() as u32).name(), last);
+    }
+}

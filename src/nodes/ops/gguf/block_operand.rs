@@ -65,3 +65,30 @@ pub(super) fn check_gguf_blocks(
     ensure!(held == bytes, "the blocks have {held} bytes; {rows} rows of {k} elements of {name} have {bytes}");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::Builder;
+
+    #[test]
+    fn each_op_names_the_operand_that_is_blocks() {
+        let (g, t) = (Builder::new("blocks"), BlockType::Q8_0);
+        let (x, at) = (g.input("x", [3, 32], DType::F32), g.input("at", [3], DType::I32));
+        // Six rows of a block of 34 bytes each.
+        let w = g.input("w", [6 * 34], DType::U8);
+        let outs = [
+            x.gguf_matmul(w, t, 6),
+            x.gguf_grouped_matmul(w, t, at, [2, 3]),
+            w.gguf_dequant_experts(t, [2, 3, 32]),
+            w.gguf_dequant(t, [2, 3, 32]),
+            x.exp(),
+        ];
+        let graph = g.finish(outs).unwrap();
+        let v = graph.view();
+        let of = |n: Node| block_operand(&v, n).map(|b| (b.operand, b.block_type, b.rows, b.columns));
+        let got: Vec<_> = v.outputs().iter().map(|y| of(v.def[y.at()])).collect();
+        let [second, first] = [1, 0].map(|operand: usize| Some((operand, t, 6usize, 32usize)));
+        assert_eq!(got, [second, second, first, first, None]);
+    }
+}

@@ -114,3 +114,81 @@ pub fn lower_grouped_outer(cx: &mut LowerCx<'_>) -> Result<(), String> {
     cx.call(call);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::abi::Split::{PerUnit, Whole};
+    use crate::nodes::ir::call::Looks;
+    use crate::nodes::ir::opdef::Op;
+    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
+    use Buf::{Arg, Out, Temp};
+
+    /// The product of `rows` rows of `k` by matrices `[3, k, 5]`.
+    fn product(dtype: DType, rows: usize, k: usize, by_size: bool) -> LoweredInTests {
+        let (x, w, at) = ([rows, k], [3, k, 5], [if by_size { 3 } else { rows }]);
+        let attrs = GroupedMatmulAttrs { tw: false, by_size };
+        let args = [(&x[..], dtype), (&w[..], dtype), (&at[..], DType::I32)];
+        LoweredInTests::of(Op::GROUPED_MATMUL, &args, &attrs.list(), &[true])
+    }
+
+    fn moved(rows: usize, inner: usize) -> Indexed {
+        Indexed { outer: 1, n: rows, k: rows, inner }
+    }
+
+    #[test]
+    fn rows_are_sorted_multiplied_and_put_back() {
+        let l = product(DType::F32, 7, 4, false);
+        let (there, back) = (moved(7, 4), moved(7, 5));
+        let of_rows = [(Temp(1), Whole), (Temp(2), Whole), (Temp(0), Whole)];
+        assert_eq!(l.operands()[0], (&[Arg(2)][..], &of_rows[..]));
+        assert_eq!(l.calls[0].looks, Some(Looks { read: 0, below: Some(3), or: None, early: true }));
+        assert_eq!((l.calls[0].units, l.calls[0].work), (1, CostClass::INDEX));
+        assert_eq!(l.operands()[1], (&[Arg(0), Temp(1)][..], &[(Temp(3), PerUnit(there.per_unit()))][..]));
+        assert_eq!((&l.calls[1].params, l.calls[1].units, l.calls[1].whole), (&there.to_words(), there.units(), 1));
+        let p = GroupedProduct { rows: 7, k: 4, n: 5, groups: 3, transposed: false };
+        let (split, units) = p.division();
+        let call = &l.calls[2];
+        assert_eq!((&call.reads[..], call.writes[0]), (&[Temp(3), Arg(1), Temp(0)][..], (Temp(4), split)));
+        assert_eq!((&call.params, call.units, call.whole), (&p.to_words(), units, 2));
+        assert_eq!((call.flops, call.work), (280, CostClass::PRODUCT));
+        assert_eq!(l.operands()[3], (&[Temp(4), Temp(2)][..], &[(Out(0), PerUnit(back.per_unit()))][..]));
+        assert_eq!((&l.calls[3].params, l.calls.len()), (&back.to_words(), 4));
+        let sizes = [(4, 4, false), (4, 7, false), (4, 7, false), (4, 28, false), (4, 35, false)];
+        assert_eq!(l.sizes()[..5], sizes);
+        assert_eq!(l.temps.len(), 5 + usize::from(p.scratch(DType::F32) > 0));
+        assert_eq!(product(DType::F64, 7, 4, false).calls[2].work, CostClass::PRODUCT_F64);
+    }
+
+    #[test]
+    fn rows_in_the_order_of_their_groups_are_not_moved() {
+        let l = product(DType::F32, 7, 4, true);
+        assert_eq!(l.operands()[0], (&[Arg(2)][..], &[(Temp(0), Whole)][..]));
+        assert_eq!(l.calls[0].looks, Some(Looks { read: 0, below: None, or: None, early: false }));
+        assert_eq!((l.calls[0].units, l.calls[0].work, l.calls.len()), (1, CostClass::INDEX, 2));
+        assert_eq!((&l.calls[1].reads[..], l.calls[1].writes[0].0), (&[Arg(0), Arg(1), Temp(0)][..], Out(0)));
+        assert_eq!(l.sizes()[0], (4, 4, false));
+        // Rows without elements are not moved either.
+        let l = product(DType::F32, 7, 0, false);
+        assert_eq!((l.calls.len(), &l.calls[1].reads[..]), (3, &[Arg(0), Arg(1), Temp(0)][..]));
+    }
+
+    #[test]
+    fn both_operands_of_outer_products_are_sorted() {
+        let attrs = GroupedOuterAttrs { groups: 3, by_size: false };
+        let args = [(&[7, 4][..], DType::F32), (&[7, 5], DType::F32), (&[7], DType::I64)];
+        let l = LoweredInTests::of(Op::GROUPED_OUTER, &args, &attrs.list(), &[true]);
+        let p = GroupedOuter { rows: 7, groups: 3, k: 4, n: 5 };
+        assert_eq!((&l.calls[1].reads[..], l.calls[1].writes[0].0), (&[Arg(0), Temp(1)][..], Temp(3)));
+        assert_eq!((&l.calls[2].reads[..], l.calls[2].writes[0].0), (&[Arg(1), Temp(1)][..], Temp(4)));
+        let call = &l.calls[3];
+        assert_eq!(
+            (&call.reads[..], call.writes[0]),
+            (&[Temp(3), Temp(4), Temp(0)][..], (Out(0), PerUnit(p.per_unit())))
+        );
+        assert_eq!((&call.params, call.units, call.whole), (&p.to_words(), p.units(), 3));
+        assert_eq!((call.flops, call.work, l.calls.len()), (280, CostClass::PRODUCT, 4));
+        assert_eq!(l.sizes()[3..5], [(4, 28, false), (4, 35, false)]);
+        assert_eq!(l.temps.len(), 5 + usize::from(p.scratch(DType::F32) > 0));
+    }
+}

@@ -111,7 +111,7 @@ fn dynamic_index_positions(start: Var<'_>, len: usize) -> Var<'_> {
 /// `x` with `update` written at `starts` along the axes `moving`.
 fn dynamic_index_write<'g>(x: Var<'g>, update: Var<'g>, starts: &[Var<'g>], moving: &[usize]) -> Var<'g> {
     let Some((&axis, rest)) = moving.split_first() else { return update };
-    let at = dynamic_index_positions(starts[axis], update.dims().get(axis).copied().unwrap_or(0));
+    let at = dynamic_index_positions(starts[axis], update.dims()[axis]);
     let part = match rest {
         [] => update,
         _ => dynamic_index_write(x.gather(at, size_attr_to_i64(axis)), update, starts, rest),

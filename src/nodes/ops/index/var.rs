@@ -81,8 +81,8 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn gather_nd(self, indices: Var<'g>) -> Var<'g> {
         match self.ravel_coordinates("gather_nd", indices) {
-            Some((rows, at)) => {
-                let (d, lead, m) = (self.dims(), at.dims(), indices.dims().last().copied().unwrap_or(0));
+            Some((m, rows, at)) => {
+                let (d, lead) = (self.dims(), at.dims());
                 let inner: usize = d[m..].iter().product();
                 self.reshape([rows, inner]).gather(at, 0).reshape([&lead[..], &d[m..]].concat())
             }
@@ -94,8 +94,10 @@ impl<'g> Var<'g> {
     /// [`Var::gather_nd`], whose result has the shape of the updates.
     #[track_caller]
     pub fn scatter_nd(self, indices: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
-        let Some((rows, at)) = self.ravel_coordinates("scatter_nd", indices) else { return self.g.var(Value::NONE) };
-        let (d, lead, m) = (self.dims(), at.dims(), indices.dims().last().copied().unwrap_or(0));
+        let Some((m, rows, at)) = self.ravel_coordinates("scatter_nd", indices) else {
+            return self.g.var(Value::NONE);
+        };
+        let (d, lead) = (self.dims(), at.dims());
         let (want, got) = ([&lead[..], &d[m..]].concat(), updates.dims());
         if updates.is_some() && *got != *want {
             let want = crate::nodes::ir::infer::Infer::show_dims(&want);
@@ -108,9 +110,10 @@ impl<'g> Var<'g> {
         base.scattered(updates, flat, &attrs).reshape(d)
     }
 
-    /// The number of elements of the leading axes that `indices` count along, and the coordinates as one number each.
+    /// The number of leading axes that `indices` count along, the number of their elements, and the coordinates as one
+    /// number each.
     #[track_caller]
-    fn ravel_coordinates(self, name: &str, indices: Var<'g>) -> Option<(usize, Var<'g>)> {
+    fn ravel_coordinates(self, name: &str, indices: Var<'g>) -> Option<(usize, usize, Var<'g>)> {
         if !self.g.owns(name, &[indices]) || !self.is_some() || !indices.is_some() {
             return None;
         }
@@ -123,7 +126,7 @@ impl<'g> Var<'g> {
         };
         let at =
             self.g.emit1(Op::RAVEL_INDEX, &[indices], &RavelIndexAttrs { sizes: size_attrs_to_i64(&d[..m]) }.list());
-        at.is_some().then(|| (d[..m].iter().product(), at))
+        at.is_some().then(|| (m, d[..m].iter().product(), at))
     }
 
     /// The rows `indices` of this table `[rows, ..]`, as in `torch.nn.functional.embedding`: shape `indices ++ [..]`.

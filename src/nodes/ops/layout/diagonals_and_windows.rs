@@ -19,6 +19,21 @@ fn diagonal_len(rows: usize, cols: usize, offset: i64) -> usize {
     }
 }
 
+/// The number of windows of `size` elements, `step` apart, along an axis of `n`; an error if there is none, or if they
+/// have too many elements.
+fn sliding_window_count(n: usize, size: usize, step: usize) -> Result<usize, String> {
+    if size == 0 || step == 0 || size > n {
+        return Err(format!("windows of {size}, {step} apart, along an axis of {n}: size is in 1..={n}, step above 0"));
+    }
+    let count = (n - size) / step + 1;
+    if count.checked_mul(size).is_none_or(|taps| taps > MOST_TAPS) || n > MOST_TAPS {
+        return Err(format!(
+            "{count} windows of {size} along an axis of {n}; at most {MOST_TAPS} elements are allowed"
+        ));
+    }
+    Ok(count)
+}
+
 impl<'g> Var<'g> {
     /// The elements `[i, i + offset]` of the plane of `axis1` and `axis2`, along a new last axis, as in
     /// `torch.diagonal`: offset 0 is the main diagonal, 1 the one above it. A diagonal outside of the plane is empty.
@@ -63,12 +78,13 @@ impl<'g> Var<'g> {
                 return self.refuse("diag_embed", format!("the plane of diagonal {offset} is too large"));
             };
             let (lead, n): (usize, usize) = (d[..last].iter().product(), d[last]);
+            // Where the diagonal begins in the plane, at most at its end.
             let first = if offset >= 0 { beyond } else { beyond * side };
             // Each element and the side zeros up to the next one on the diagonal; then to the length of the plane.
             let rows = self.reshape([lead, n, 1]).pad(&[0; 3], &[0, 0, side], 0.0).reshape([lead, n * (side + 1)]);
-            let used = rows.narrow(1, 0, (n * (side + 1)).min(area - first.min(area)));
-            let high = (area - first.min(area)).saturating_sub(n * (side + 1));
-            let flat = used.pad(&[0, first.min(area)], &[0, high], 0.0);
+            let used = rows.narrow(1, 0, (n * (side + 1)).min(area - first));
+            let high = (area - first).saturating_sub(n * (side + 1));
+            let flat = used.pad(&[0, first], &[0, high], 0.0);
             let plane = flat.reshape([&d[..last], &[side, side]].concat());
             plane.movedim(&[-2, -1], &[axis1, axis2])
         })
@@ -87,18 +103,10 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn sliding_window(self, axis: i64, size: usize, step: usize) -> Var<'g> {
         let Some(at) = self.axis_at("sliding_window", axis) else { return self.none() };
-        let n = self.dims()[at];
-        if size == 0 || step == 0 || size > n {
-            let why =
-                format!("windows of {size}, {step} apart, along an axis of {n}: size is in 1..={n}, step above 0");
-            return self.refuse("sliding_window", why);
-        }
-        let count = (n - size) / step + 1;
-        if count.checked_mul(size).is_none_or(|taps| taps > MOST_TAPS) || n > MOST_TAPS {
-            let why =
-                format!("{count} windows of {size} along an axis of {n}; at most {MOST_TAPS} elements are allowed");
-            return self.refuse("sliding_window", why);
-        }
+        let count = match sliding_window_count(self.dims()[at], size, step) {
+            Ok(count) => count,
+            Err(why) => return self.refuse("sliding_window", why),
+        };
         self.g.with_caller(|| {
             let taps = (0..count).flat_map(|w| (0..size).map(move |k| (w * step + k) as i32));
             let bytes: Vec<u8> = taps.flat_map(i32::to_le_bytes).collect();
@@ -142,5 +150,47 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn triu(self, k: i64) -> Var<'g> {
         self.triangle(Op::GE, k)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diagonal_ends_at_either_edge() {
+        let lens = |rows: usize, cols: usize| [-4, -3, -1, 0, 1, 3, 4].map(|offset| diagonal_len(rows, cols, offset));
+        assert_eq!(lens(3, 3), [0, 0, 2, 3, 2, 0, 0]);
+        assert_eq!(lens(2, 5), [0, 0, 1, 2, 2, 2, 1]);
+        assert_eq!(lens(5, 2), [1, 2, 2, 2, 1, 0, 0]);
+        assert_eq!([i64::MIN, i64::MAX].map(|offset| diagonal_len(3, 4, offset)), [0, 0]);
+    }
+
+    #[test]
+    fn whole_windows_are_counted() {
+        for ([n, size, step], want) in
+            [([9, 4, 2], 3), ([5, 1, 1], 5), ([5, 5, 1], 1), ([5, 2, 7], 1), ([7, 3, 3], 2), ([9, 3, 3], 3)]
+        {
+            assert_eq!(sliding_window_count(n, size, step), Ok(want), "{n} {size} {step}");
+        }
+        for [n, size, step] in [[9, 0, 1], [9, 1, 0], [9, 10, 1], [0, 1, 1]] {
+            let why = sliding_window_count(n, size, step).unwrap_err();
+            assert!(why.contains(&format!("windows of {size}, {step} apart")), "{why}");
+        }
+    }
+
+    #[test]
+    fn windows_have_a_limit_together() {
+        assert_eq!(sliding_window_count(MOST_TAPS, 1, 1), Ok(MOST_TAPS));
+        assert_eq!(sliding_window_count(MOST_TAPS / 2 + 1, 2, 1), Ok(MOST_TAPS / 2));
+        for ([n, size, step], count) in [
+            // Two elements too many; too long an axis; a number of elements that no word holds.
+            ([MOST_TAPS / 2 + 2, 2, 1], MOST_TAPS / 2 + 1),
+            ([MOST_TAPS + 1, 1, MOST_TAPS], 2),
+            ([usize::MAX, 1 << 62, 1], usize::MAX - (1 << 62) + 1),
+        ] {
+            let why = sliding_window_count(n, size, step).unwrap_err();
+            assert!(why.starts_with(&format!("{count} windows of {size} along an axis of {n}; at most")), "{why}");
+        }
     }
 }

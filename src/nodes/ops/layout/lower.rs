@@ -99,3 +99,63 @@ pub fn lower_pad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ir::attrs::Attr;
+    use crate::nodes::ir::dtype::DType;
+    use crate::nodes::ir::opdef::Op;
+    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
+    use Buf::{Arg, Out};
+
+    /// What each call of the op reads; each writes the result.
+    fn reads(op: Op, args: &[&[usize]], attrs: &[Attr<'_>]) -> Vec<Vec<Buf>> {
+        let l = LoweredInTests::of_one_type(DType::F64, op, args, attrs, &[true]);
+        assert!(l.calls.iter().all(|c| c.writes.len() == 1 && c.writes[0].0 == Out(0)) && l.temps.is_empty());
+        l.calls.iter().map(|c| c.reads.to_vec()).collect()
+    }
+
+    /// True if the op only looks at the memory of its operand in another way.
+    fn is_view(op: Op, args: &[&[usize]], attrs: &[Attr<'_>]) -> bool {
+        let reads = reads(op, args, attrs);
+        assert!(reads.is_empty() || reads == [(0..args.len()).map(Arg).collect::<Vec<Buf>>()], "{reads:?}");
+        reads.is_empty()
+    }
+
+    #[test]
+    fn moves_that_keep_the_order_of_elements_are_views() {
+        let transpose = |dims: &[usize], perm: &[i64]| {
+            is_view(Op::TRANSPOSE, &[dims], &TransposeAttrs { perm: perm.to_vec() }.list())
+        };
+        assert!(transpose(&[3, 1, 4], &[1, 0, 2]) && transpose(&[3, 1, 2, 1], &[3, 0, 1, 2]));
+        assert!(!transpose(&[3, 4], &[1, 0]) && !transpose(&[1, 3, 4], &[0, 2, 1]));
+        let flip = |dims: &[usize], axes: &[i64]| is_view(Op::FLIP, &[dims], &FlipAttrs { axes: axes.to_vec() }.list());
+        assert!(flip(&[1, 4], &[0]) && flip(&[3, 1], &[1]));
+        assert!(!flip(&[3, 4], &[1]) && !flip(&[2, 1], &[0]));
+    }
+
+    #[test]
+    fn a_run_of_elements_is_a_view() {
+        let slice = |[starts, limits, steps]: [[i64; 2]; 3]| {
+            let [starts, limits, steps] = [starts, limits, steps].map(|list| list.to_vec());
+            is_view(Op::SLICE, &[&[5, 6]], &SliceAttrs { starts, limits, steps }.list())
+        };
+        assert!(slice([[0, 0], [3, 6], [1, 1]]) && slice([[2, 0], [4, 6], [1, 1]]));
+        assert!(slice([[1, 2], [2, 6], [1, 1]]) && slice([[1, 2], [2, 6], [3, 1]]));
+        assert!(!slice([[0, 0], [5, 6], [2, 1]]) && !slice([[0, 1], [5, 6], [1, 1]]));
+        assert!(!slice([[1, 2], [3, 3], [1, 1]]) && !slice([[1, 0], [2, 6], [1, 2]]));
+    }
+
+    #[test]
+    fn a_join_of_one_and_a_pad_of_none_are_views() {
+        let concat = |args: &[&[usize]]| is_view(Op::CONCAT, args, &ConcatAttrs { axis: 0 }.list());
+        assert!(concat(&[&[3, 4]]));
+        assert!(!concat(&[&[3, 4], &[2, 4]]) && !concat(&[&[3, 4], &[2, 4], &[1, 4]]));
+        let pad = |low: [i64; 2], high: [i64; 2]| {
+            is_view(Op::PAD, &[&[3, 4]], &PadAttrs { low: low.to_vec(), high: high.to_vec(), value: 0.0 }.list())
+        };
+        assert!(pad([0, 0], [0, 0]));
+        assert!(!pad([0, 1], [0, 0]) && !pad([0, 0], [1, 0]));
+    }
+}

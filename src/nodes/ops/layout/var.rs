@@ -208,8 +208,8 @@ impl<'g> Var<'g> {
         let mut y = self;
         for (axis, &n) in d.iter().enumerate() {
             let (a, b) = (low[axis], high[axis]);
-            let most = mode.most_padding(n);
-            if a > most || b > most || a.saturating_add(b).saturating_add(n) > LONGEST {
+            if !mode.can_pad(n, [a, b]) {
+                let most = mode.most_padding(n);
                 let text =
                     format!("pad({self:?}): {a} and {b} elements beyond axis {axis} of {n}, {mode:?} gives {most}");
                 return self.g.fail(Kind::Shape, text);
@@ -402,9 +402,6 @@ fn computed_layout_dim(numel: usize, dims: &[usize]) -> Result<usize, String> {
         _ => Err(format!("no dimension makes {numel} elements")),
     }
 }
-
-/// The longest axis that padding with the tensor's own elements makes: positions are i32.
-const LONGEST: usize = 1 << 28;
 
 /// The most parts of an empty axis, and the most that an error leaves.
 const MOST_PARTS: usize = 1 << 16;

@@ -64,10 +64,7 @@ impl<'g> Var<'g> {
         if b.rank() == 0 {
             return b.refuse(what, "a scalar is no right-hand side; rank 1 or more is needed");
         }
-        self.g.with_caller(|| {
-            let x = solve(b.unsqueeze(-1));
-            if x.is_some() { x.squeeze(-1) } else { x }
-        })
+        self.g.with_caller(|| solve(b.unsqueeze(-1)).squeeze(-1))
     }
 
     /// LU factors with partial pivoting: `[LU, rows, sign]`, where L is below the diagonal of LU (its own diagonal is
@@ -115,7 +112,7 @@ impl<'g> Var<'g> {
     pub fn det(self) -> Var<'g> {
         self.g.with_caller(|| {
             let [lu, _, sign] = self.lu();
-            if lu.is_some() { lu.diagonal(0, -2, -1).prod(-1) * sign } else { lu }
+            lu.diagonal(0, -2, -1).prod(-1) * sign
         })
     }
 
@@ -125,9 +122,6 @@ impl<'g> Var<'g> {
     pub fn slogdet(self) -> [Var<'g>; 2] {
         self.g.with_caller(|| {
             let [lu, _, sign] = self.lu();
-            if !lu.is_some() {
-                return [lu; 2];
-            }
             let pivots = lu.diagonal(0, -2, -1);
             [pivots.sign().prod(-1) * sign, pivots.abs().log().sum(-1)]
         })

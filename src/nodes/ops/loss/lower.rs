@@ -71,3 +71,78 @@ pub fn lower_squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> 
     cx.call(call.writes(Buf::Out(0), last.per_unit()));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::abi::Split::PerUnit;
+    use crate::nodes::ir::call::Looks;
+    use crate::nodes::ir::dtype::DType;
+    use crate::nodes::ir::opdef::Op;
+    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
+    use Buf::{Arg, Out, Temp};
+
+    const ROWS: CrossEntropy = CrossEntropy { rows: 70, classes: 3, ignore_index: -5, smoothing: 0.25 };
+    const LABELS: Option<Looks> = Some(Looks { read: 1, below: Some(3), or: Some(-5), early: false });
+
+    #[test]
+    fn a_cross_entropy_checks_its_labels_but_the_ignored_one() {
+        let attrs = CrossEntropyAttrs { ignore_index: -5, label_smoothing: 0.25 };
+        let (x, labels, row) = ((&[70, 3][..], DType::F32), (&[70][..], DType::I64), (&[70][..], DType::F32));
+        let l = LoweredInTests::of(Op::SOFTMAX_CROSS_ENTROPY, &[x, labels], &attrs.list(), &[true; 2]);
+        let (rows, logits) = (PerUnit(ROWS.per_unit()), PerUnit(ROWS.per_unit_logits()));
+        let writes = [(Out(0), rows), (Out(1), rows), (Out(2), logits)];
+        assert_eq!(l.operands(), [(&[Arg(0), Arg(1)][..], &writes[..2])]);
+        let call = &l.calls[0];
+        assert_eq!((&call.params, call.units, call.looks), (&ROWS.to_words(), ROWS.units(), LABELS));
+        assert_eq!((call.work, call.flops, call.inplace.len()), (CostClass::CROSS_ENTROPY, 5 * 210, 0));
+        let l = LoweredInTests::of(Op::SOFTMAX_CROSS_ENTROPY_BACKWARD, &[x, labels, row, row], &attrs.list(), &[true]);
+        assert_eq!(l.operands(), [(&[Arg(0), Arg(1), Arg(2), Arg(3)][..], &[(Out(0), logits)][..])]);
+        let call = &l.calls[0];
+        assert_eq!((&call.params, call.units, call.looks), (&ROWS.to_words(), ROWS.units(), LABELS));
+        assert_eq!((call.work, &call.inplace[..]), (CostClass::SOFTMAX, &[(0, 0)][..]));
+        let attrs = CrossEntropyGradientAttrs { ignore_index: -5, label_smoothing: 0.25, weight: 0.5 };
+        let l = LoweredInTests::of(Op::CROSS_ENTROPY_GRADIENT, &[x, labels], &attrs.list(), &[true; 3]);
+        assert_eq!(l.operands(), [(&[Arg(0), Arg(1)][..], &writes[..])]);
+        let call = &l.calls[0];
+        assert_eq!(call.params, [ROWS.to_words(), vec![0.5f64.to_bits()]].concat());
+        assert_eq!((call.units, call.looks, &call.inplace[..]), (ROWS.units(), LABELS, &[(0, 2)][..]));
+        assert_eq!((call.work, call.flops), (CostClass::CROSS_ENTROPY, 10 * 210));
+    }
+
+    #[test]
+    fn a_squared_error_is_one_sweep_and_a_long_one_has_partial_sums() {
+        let of = |len: usize, mean: bool| {
+            let attrs = SquaredErrorAttrs { mean, weight: 0.25 };
+            LoweredInTests::of_one_type(
+                DType::F32,
+                Op::SQUARED_ERROR_GRADIENT,
+                &[&[len], &[len]],
+                &attrs.list(),
+                &[true; 2],
+            )
+        };
+        let reads = [Arg(0), Arg(1)];
+        for (len, mean, chunk, divisor) in [(10, true, 10, 10), (10, false, 10, 0), (1, true, 1, 1), (0, false, 1, 0)] {
+            let l = of(len, mean);
+            let p = SquaredError { len, chunk, divisor, weight: 0.25 };
+            assert_eq!(l.operands(), [(&reads[..], &[(Out(0), PerUnit(1)), (Out(1), PerUnit(chunk))][..])]);
+            let call = &l.calls[0];
+            assert_eq!((&call.params, call.units, call.work), (&p.to_words(), 1, CostClass::REDUCE));
+            assert_eq!((&call.inplace[..], call.flops), (&[(0, 1), (1, 1)][..], 5 * len as u64));
+        }
+        let plan = reduce::plan_reduce(1, 40_000, 1);
+        let partial = plan.partial.unwrap();
+        let last = Reduce { divisor: 40_000, ..plan.last };
+        for mean in [true, false] {
+            let l = of(40_000, mean);
+            let sweep = [(Temp(0), PerUnit(1)), (Out(1), PerUnit(partial.chunk))];
+            let sum = [(Out(0), PerUnit(last.per_unit()))];
+            assert_eq!(l.operands(), [(&reads[..], &sweep[..]), (&[Temp(0)], &sum)]);
+            assert_eq!(l.sizes(), [(4, partial.out_len(), false)]);
+            let p = SquaredError { len: 40_000, chunk: partial.chunk, divisor: 0, weight: 0.25 };
+            assert_eq!((&l.calls[0].params, l.calls[0].units), (&p.to_words(), p.units()));
+            assert_eq!((&l.calls[1].params, l.calls[1].units), (&last.to_words(), last.units()));
+        }
+    }
+}

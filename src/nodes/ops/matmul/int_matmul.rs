@@ -74,3 +74,44 @@ pub const INT_MATMUL: OpDef = OpDef {
         Case { args: "i32[1,3,0] i32[1,0,4]", attrs: "ta=false tb=false", domains: &[Index(99)] },
     ],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ir::opdef::Op;
+    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
+
+    #[test]
+    fn bytes_are_packed_in_scratch_and_wider_integers_are_not() {
+        let args: [&[usize]; 2] = [&[2, 3, 4], &[2, 4, 5]];
+        let attrs = MatmulAttrs { ta: false, tb: false };
+        let of = |dtype| LoweredInTests::of_one_type(dtype, Op::INT_MATMUL, &args, &attrs.list(), &[true]);
+        for dtype in [DType::I8, DType::U8] {
+            let l = of(dtype);
+            let signed = dtype == DType::I8;
+            let p = IntGemm {
+                batch: 2,
+                m: 3,
+                n: 5,
+                k: 4,
+                ta: false,
+                tb: false,
+                a_signed: signed,
+                b_signed: signed,
+                a_zero: 0,
+                b_zero: 0,
+            };
+            assert_eq!(l.sizes(), [(4, p.scratch(), true)]);
+            let call = &l.calls[0];
+            assert_eq!((&call.params, call.work, call.flops), (&p.to_words(), CostClass::PRODUCT_I8, 2 * 30 * 4));
+            assert_eq!((call.writes[0], call.units), ((Buf::Out(0), p.division().0), p.division().1));
+            assert_eq!(call.reads, [Buf::Arg(0), Buf::Arg(1)]);
+        }
+        for dtype in [DType::I32, DType::I64] {
+            let l = of(dtype);
+            let (call, p) = (&l.calls[0], IntMatmul { batch: 2, m: 3, n: 5, k: 4, ta: false, tb: false });
+            assert_eq!((l.temps.len(), &call.params, call.work), (0, &p.to_words(), CostClass::PRODUCT_F64));
+            assert_eq!((call.units, call.flops, call.writes.len()), (p.units(), 2 * 30 * 4, 1));
+        }
+    }
+}

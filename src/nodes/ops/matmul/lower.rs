@@ -164,3 +164,118 @@ fn lower_matmul_whole_columns(g: &Gemm) -> u64 {
 pub fn lower_matmul_cost_class(dtype: DType, g: &Gemm) -> CostClass {
     if dtype == DType::F32 { CostClass::product(g.runs_in_for(dtype)) } else { CostClass::PRODUCT_F64 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::reduce::Reduce;
+    use crate::nodes::ir::opdef::Op;
+    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
+    use crate::nodes::ops::matmul::activation::ActGrad;
+    use Buf::{Arg, Out};
+
+    const F32: DType = DType::F32;
+
+    fn matmul(a: &[usize], b: &[usize], ta: bool, tb: bool) -> Call {
+        let attrs = MatmulAttrs { ta, tb };
+        let mut l = LoweredInTests::of_one_type(F32, Op::MATMUL, &[a, b], &attrs.list(), &[true]);
+        assert_eq!(l.calls.len(), 1);
+        l.calls.remove(0)
+    }
+
+    #[test]
+    fn units_of_rows_read_all_of_b_and_all_of_a_column_major_a() {
+        let g = Gemm::new(2, 3, 4);
+        assert_eq!([g, g.with_a_transposed()].map(|g| lower_matmul_whole(&g)), [2, 3]);
+        assert_eq!([g, g.with_b_transposed()].map(|g| lower_matmul_whole_columns(&g)), [3, 1]);
+        let (plain, turned) = (matmul(&[4, 8], &[8, 3], false, false), matmul(&[8, 4], &[8, 3], true, false));
+        assert_eq!((plain.whole, turned.whole), (2, 3));
+        assert_eq!((plain.flops, plain.work), (2 * 4 * 3 * 8, CostClass::PRODUCT));
+        // B is much larger than A and C: units are columns, and each reads its own part of a column-major B.
+        let (plain, turned) =
+            (matmul(&[2, 1024], &[1024, 512], false, false), matmul(&[1024, 2], &[512, 1024], true, true));
+        let columns = (Out(0), Split::Columns { row: 512, width: 64 });
+        assert_eq!((plain.writes[0], plain.units, plain.whole), (columns, 8, 3));
+        assert_eq!((turned.writes[0], turned.units, turned.whole), (columns, 8, 1));
+    }
+
+    #[test]
+    fn products_of_f64_have_a_cost_of_their_own() {
+        let g = Gemm::new(2, 3, 4);
+        assert_eq!(lower_matmul_cost_class(F32, &g), CostClass::PRODUCT);
+        assert_eq!(lower_matmul_cost_class(DType::F64, &g), CostClass::PRODUCT_F64);
+    }
+
+    #[test]
+    fn a_sum_with_a_product_may_take_the_place_of_its_addend() {
+        let args: [&[usize]; 3] = [&[4, 8], &[8, 3], &[4, 3]];
+        let attrs = MatmulAttrs { ta: false, tb: false };
+        let l = LoweredInTests::of_one_type(F32, Op::MATMUL_ADD, &args, &attrs.list(), &[true]);
+        let call = &l.calls[0];
+        assert_eq!((&call.reads[..], &call.inplace[..]), (&[Arg(0), Arg(1), Arg(2)][..], &[(2, 0)][..]));
+        assert_eq!((call.writes[0].0, call.params[0] & 1), (Out(0), 1));
+    }
+
+    fn dact(x: &[usize], w: &[usize], r: &[usize], sums: bool) -> LoweredInTests {
+        let attrs = MatmulDactAttrs { ta: false, tb: false, by: ActGrad::Mul };
+        LoweredInTests::of_one_type(F32, Op::MATMUL_DACT, &[x, w, r], &attrs.list(), &[true, sums])
+    }
+
+    #[test]
+    fn column_sums_of_an_epilogue_are_of_blocks_of_rows_or_of_the_result() {
+        // 32 rows a block, and another sum over the blocks.
+        let l = dact(&[100, 3], &[3, 70], &[100, 70], true);
+        assert_eq!(l.calls.len(), 2);
+        let (product, sum) = (&l.calls[0], &l.calls[1]);
+        assert_eq!((&product.reads[..], product.writes[0].0), (&[Arg(0), Arg(1), Arg(2)][..], Out(0)));
+        assert_eq!((&sum.reads[..], sum.writes[0].0), (&[product.writes[1].0][..], Out(1)));
+        assert_eq!(l.sizes()[0], (4, 4 * 70, false));
+        assert_eq!(sum.params, Reduce::new(1, 4, 70).to_words());
+        // Narrow rows are summed at once.
+        let l = dact(&[40, 3], &[3, 5], &[40, 5], true);
+        assert_eq!((l.calls.len(), l.calls[0].writes[1].0), (1, Out(1)));
+        // A batch of products, and a lone row, are written first.
+        for (x, w, r, rows) in [(&[2, 4, 3][..], &[2, 3, 5][..], &[2, 4, 5][..], 8), (&[1, 3], &[3, 5], &[1, 5], 1)] {
+            let l = dact(x, w, r, true);
+            assert_eq!((l.calls.len(), l.calls[0].writes[0].0), (2, Out(0)));
+            assert_eq!((&l.calls[1].reads[..], l.calls[1].writes[0].0), (&[Out(0)][..], Out(1)));
+            assert_eq!(l.calls[1].params, Reduce::new(1, rows, 5).to_words());
+        }
+        // Sums that have no reader are not computed.
+        let l = dact(&[100, 3], &[3, 70], &[100, 70], false);
+        assert_eq!((l.calls.len(), &l.calls[0].reads[..]), (1, &[Arg(0), Arg(1), Arg(2)][..]));
+        assert!(l.calls[0].writes.iter().all(|w| w.0 != Out(1)));
+        // Without rows there is no product, and the sums are zeros.
+        let l = dact(&[0, 3], &[3, 5], &[0, 5], true);
+        assert_eq!((l.calls.len(), l.calls[0].writes[0].0), (1, Out(1)));
+        assert_eq!(l.calls[0].params, Reduce::new(1, 0, 5).to_words());
+    }
+
+    fn lora(bias: bool, scale: f64, low: bool) -> LoweredInTests {
+        let attrs = LoraMatmulAttrs { scale, transposed: false };
+        let args: [&[usize]; 5] = [&[3, 4], &[4, 5], &[4, 2], &[2, 5], &[5]];
+        let args = &args[..4 + usize::from(bias)];
+        LoweredInTests::of_one_type(DType::F64, Op::LORA_MATMUL, args, &attrs.list(), &[true, low])
+    }
+
+    #[test]
+    fn a_low_rank_product_is_scaled_while_it_is_small() {
+        let l = lora(false, 0.5, false);
+        let [low, scaled, large, sum] = &l.calls[..] else { panic!("{} calls", l.calls.len()) };
+        let (small, half) = (low.writes[0].0, scaled.writes[0].0);
+        assert_eq!((&low.reads[..], &scaled.reads[..]), (&[Arg(0), Arg(2)][..], &[small][..]));
+        assert_eq!((&large.reads[..], large.writes[0].0), (&[Arg(0), Arg(1)][..], Out(0)));
+        assert_eq!((&sum.reads[..], sum.writes[0].0), (&[half, Arg(3), Out(0)][..], Out(0)));
+        assert_eq!(sum.inplace, [(2, 0)]);
+        assert_ne!(small, half);
+        assert_eq!(l.calls.iter().map(|c| c.flops).collect::<Vec<_>>(), [2 * 6 * 4, 6, 2 * 15 * 4, 2 * 15 * 2]);
+        assert_eq!(l.sizes().iter().filter(|t| !t.2).collect::<Vec<_>>(), [&(8, 6, false); 2]);
+        // A scale of 1 needs no step, and a result that is read needs no temporary. The bias comes last.
+        let l = lora(true, 1.0, true);
+        let [low, large, sum] = &l.calls[..] else { panic!("{} calls", l.calls.len()) };
+        assert_eq!((low.writes[0].0, large.writes[0].0), (Out(1), Out(0)));
+        assert_eq!((&sum.reads[..], &sum.inplace[..]), (&[Out(1), Arg(3), Arg(4), Out(0)][..], &[(3, 0)][..]));
+        // What is left is scratch of products that need some.
+        assert!(l.sizes().iter().all(|t| t.2 && t.1 > 0));
+    }
+}

@@ -140,3 +140,130 @@ pub fn lower_batch_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     cx.call(call.inplace(&[(0, 0)]));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ir::dtype::DType;
+    use crate::nodes::ir::opdef::Op;
+    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
+    use Buf::{Arg, Out, Temp};
+    use Split::{Columns, PerUnit};
+
+    const EPS: NormAttrs = NormAttrs { eps: 0.5 };
+
+    /// A norm of 150 rows of 33 elements. A unit has 4096 / 33 = 124 of the rows.
+    fn rows(op: Op, args: usize, used: &[bool]) -> LoweredInTests {
+        let all: [&[usize]; 5] = match args {
+            3 => [&[150, 33], &[33], &[33], &[], &[]],
+            4 => [&[150, 33], &[150, 33], &[33], &[33], &[]],
+            _ => [&[150, 33], &[150, 33], &[33], &[33], &[33]],
+        };
+        LoweredInTests::of_one_type(DType::F32, op, &all[..args], &EPS.list(), used)
+    }
+
+    fn backward(op: Op, args: &[&[usize]], used: [bool; 3]) -> LoweredInTests {
+        LoweredInTests::of_one_type(DType::F32, op, args, &[], &used)
+    }
+
+    #[test]
+    fn norms_of_rows_divide_results_and_statistics_by_rows() {
+        let reads = [Arg(0), Arg(1), Arg(2)];
+        let writes = [(Out(0), PerUnit(124 * 33)), (Out(1), PerUnit(124)), (Out(2), PerUnit(124))];
+        for (op, results, flops) in [(Op::LAYER_NORM, 3, 8), (Op::RMS_NORM, 2, 6)] {
+            let l = rows(op, 3, &[true; 3][..results]);
+            assert_eq!(l.operands(), [(&reads[..], &writes[..results])]);
+            let call = &l.calls[0];
+            assert_eq!((call.units, call.flops, call.work), (2, flops * 150 * 33, CostClass::NORM));
+            assert_eq!(call.params, [150, 33, 0.5f64.to_bits(), 1]);
+        }
+    }
+
+    #[test]
+    fn the_sum_under_a_norm_is_written_if_it_is_read() {
+        let (y, sum, stats) = (PerUnit(124 * 33), PerUnit(124 * 33), PerUnit(124));
+        let l = rows(Op::RESIDUAL_LAYER_NORM, 4, &[true, false, true, true]);
+        let reads = [Arg(0), Arg(1), Arg(2), Arg(3), Arg(4)];
+        assert_eq!(l.operands(), [(&reads[..4], &[(Out(0), y), (Out(2), stats), (Out(3), stats)][..])]);
+        assert_eq!(l.calls[0].inplace, [(0, 0), (1, 0)]);
+        assert_eq!(l.calls[0].params, [150, 33, 0.5f64.to_bits(), 0, 0]);
+        let l = rows(Op::RESIDUAL_RMS_NORM, 5, &[true; 3]);
+        assert_eq!(l.operands(), [(&reads[..], &[(Out(1), sum), (Out(0), y), (Out(2), stats)][..])]);
+        assert_eq!(l.calls[0].inplace, [(0, 0), (1, 0)]);
+        assert_eq!(l.calls[0].params, [150, 33, 0.5f64.to_bits(), 1, 1]);
+        assert_eq!((l.calls[0].units, l.calls[0].work), (2, CostClass::NORM));
+    }
+
+    /// 70 rows are 9 blocks of 8; each has a row of partial sums.
+    #[test]
+    fn gradients_of_norms_of_rows_are_partial_sums_and_their_sums() {
+        let sum = Reduce::new(1, 9, 33);
+        let layer: [&[usize]; 5] = [&[70, 33], &[70, 33], &[33], &[70], &[70]];
+        let l = backward(Op::LAYER_NORM_BACKWARD, &layer, [true; 3]);
+        let reads = [Arg(0), Arg(1), Arg(3), Arg(4), Arg(2)];
+        let writes = [(Out(0), PerUnit(8 * 33)), (Temp(0), PerUnit(33)), (Temp(1), PerUnit(33))];
+        let (partials, sums) = ([[Temp(0)], [Temp(1)]], [1, 2].map(|i| [(Out(i), PerUnit(sum.per_unit()))]));
+        let want = [(&reads[..], &writes[..]), (&partials[0][..], &sums[0][..]), (&partials[1][..], &sums[1][..])];
+        assert_eq!(l.operands(), want);
+        assert_eq!(l.sizes(), [(4, 9 * 33, false); 2]);
+        assert_eq!((l.calls[0].units, l.calls[1].params.clone()), (9, sum.to_words()));
+        // Only sums that are read are computed.
+        let rms: [&[usize]; 4] = [&[70, 33], &[70, 33], &[33], &[70]];
+        let l = backward(Op::RMS_NORM_BACKWARD, &rms, [true, false, true]);
+        let reads = [Arg(0), Arg(1), Arg(3), Arg(2)];
+        assert_eq!(l.operands(), [(&reads[..], &writes[..]), want[2]]);
+        // Without rows the sums are all there is to do.
+        let none: [&[usize]; 5] = [&[0, 4], &[0, 4], &[4], &[0], &[0]];
+        let l = backward(Op::LAYER_NORM_BACKWARD, &none, [true; 3]);
+        assert_eq!(l.calls.iter().map(|c| c.writes[0].0).collect::<Vec<_>>(), [Out(1), Out(2)]);
+        assert_eq!((l.sizes(), l.calls[0].params.clone()), (vec![(4, 0, false); 2], Reduce::new(1, 0, 4).to_words()));
+    }
+
+    #[test]
+    fn gradients_of_norms_of_groups_overwrite_dy_where_a_channel_has_several_elements() {
+        let of = |area: usize, used: [bool; 3]| {
+            let x = [2, 6, area];
+            let args: [&[usize]; 5] = [&x, &x, &[6], &[2, 3], &[2, 3]];
+            backward(Op::GROUP_NORM_BACKWARD, &args, used)
+        };
+        let l = of(3, [true; 3]);
+        // Two samples fit one unit: their partial sums are one row of six.
+        let writes = [(Out(0), PerUnit(36)), (Temp(0), PerUnit(6)), (Temp(1), PerUnit(6))];
+        assert_eq!(l.operands()[0], (&GAMMA_LAST[..], &writes[..]));
+        assert_eq!((l.sizes(), l.calls.len()), (vec![(4, 6, false); 2], 3));
+        assert_eq!((&l.calls[0].params[..], &l.calls[0].inplace[..]), (&[2, 3, 2, 3][..], &[(0, 0)][..]));
+        let l = of(2, [true, true, false]);
+        assert_eq!((&l.calls[0].inplace[..], l.calls.len()), (&[(0, 0)][..], 2));
+        assert_eq!((&l.calls[1].reads[..], l.calls[1].writes[0].0), (&[Temp(0)][..], Out(1)));
+        let l = of(1, [true, false, true]);
+        assert!(l.calls[0].inplace.is_empty());
+        assert_eq!((&l.calls[1].reads[..], l.calls[1].writes[0].0), (&[Temp(1)][..], Out(2)));
+    }
+
+    #[test]
+    fn gradients_of_norms_of_batches_are_divided_by_channels() {
+        let of = |x: [usize; 3]| {
+            let c = [x[1]];
+            backward(Op::BATCH_NORM_BACKWARD, &[&x, &x, &c, &c, &c], [true; 3])
+        };
+        for (x, channels, units) in [([3, 2, 4], 2, 1), ([1, 200, 64], 64, 4)] {
+            let l = of(x);
+            let dx = Columns { row: x[1] * x[2], width: channels * x[2] };
+            let writes = [(Out(0), dx), (Out(1), PerUnit(channels)), (Out(2), PerUnit(channels))];
+            assert_eq!(l.operands(), [(&GAMMA_LAST[..], &writes[..])]);
+            let call = &l.calls[0];
+            assert_eq!((call.units, &call.inplace[..]), (units, &[(0, 0)][..]));
+            assert_eq!((&call.params[..], l.temps.len()), (&x.map(|n| n as u64)[..], 0));
+        }
+    }
+
+    #[test]
+    fn without_samples_the_gradients_of_gamma_and_beta_are_sums_over_nothing() {
+        for (op, stat) in [(Op::GROUP_NORM_BACKWARD, &[0, 2][..]), (Op::BATCH_NORM_BACKWARD, &[4])] {
+            let l = backward(op, &[&[0, 4, 3], &[0, 4, 3], &[4], stat, stat], [true; 3]);
+            let written: Vec<Buf> = l.calls.iter().map(|c| c.writes[0].0).collect();
+            assert_eq!((&written[..], l.temps.len()), (&[Out(1), Out(2)][..], 0));
+            assert!(l.calls.iter().all(|c| c.params == Reduce::new(1, 0, 4).to_words()));
+        }
+    }
+}

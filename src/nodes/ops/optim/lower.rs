@@ -152,3 +152,138 @@ fn lower_adam_words(a: AdamAttrs, len: usize, scaled: bool) -> Vec<u64> {
     let AdamAttrs { beta1, beta2, eps, weight_decay, decoupled } = a;
     Adam { len, beta1, beta2, eps, weight_decay, decoupled, scaled }.to_words()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::abi::Split::PerUnit;
+    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
+    use Buf::{Arg, Out, Temp};
+
+    const F32: DType = DType::F32;
+
+    #[test]
+    fn a_step_updates_all_tensors_of_its_params_but_the_gradients() {
+        let attrs = AdamAttrs { beta1: 0.5, beta2: 0.75, eps: 0.125, weight_decay: 0.25, decoupled: true };
+        let (a, b, one) = ((&[5][..], F32), (&[2, 3][..], F32), (&[][..], F32));
+        let args = [a, a, a, a, b, b, b, b, one, (&[], DType::I64), one];
+        let l = LoweredInTests::of(Op::ADAM, &args, &attrs.list(), &[true; 6]);
+        let writes: Vec<_> = (0..6).map(|i| (Out(i), PerUnit(optim::UNIT))).collect();
+        let reads: Vec<Buf> = (0..11).map(Arg).collect();
+        assert_eq!(l.operands(), [(&reads[..], &writes[..])]);
+        let (beta1, beta2, eps) = (0.5, 0.75, 0.125);
+        let p = Adam { len: 6, beta1, beta2, eps, weight_decay: 0.25, decoupled: true, scaled: true };
+        let call = &l.calls[0];
+        assert_eq!(call.inplace, [(0, 0), (2, 1), (3, 2), (4, 3), (6, 4), (7, 5)]);
+        assert_eq!((&call.params, call.units), (&p.to_words(), 1));
+        assert_eq!((call.flops, call.work), (14 * 11, CostClass::OPTIMISER));
+    }
+
+    #[test]
+    fn the_units_of_a_step_are_those_of_its_largest_param() {
+        let l = LoweredInTests::of_one_type(
+            F32,
+            Op::SGD,
+            &[&[7], &[7], &[3, 400], &[3, 400], &[]],
+            &SgdAttrs { weight_decay: 0.25 }.list(),
+            &[true; 2],
+        );
+        let (momentum, dampening, nesterov, weight_decay) = (0.0, 0.0, false, 0.25);
+        let p = Sgd { len: 1200, momentum, dampening, nesterov, weight_decay, scaled: false };
+        let call = &l.calls[0];
+        assert_eq!((&call.params, call.units), (&p.to_words(), 1200usize.div_ceil(optim::UNIT)));
+        assert_eq!((&call.inplace[..], call.flops), (&[(0, 0), (2, 1)][..], 4 * 1207));
+        let (momentum, dampening, nesterov) = (0.5, 0.0, true);
+        let attrs = SgdMomentumAttrs { momentum, dampening, nesterov, weight_decay };
+        let args = [(&[9][..], F32), (&[9], F32), (&[9], F32), (&[], F32), (&[], DType::I64)];
+        let l = LoweredInTests::of(Op::SGD_MOMENTUM, &args, &attrs.list(), &[true; 2]);
+        let p = Sgd { len: 9, momentum, dampening, nesterov, weight_decay, scaled: false };
+        let call = &l.calls[0];
+        assert_eq!((&call.params, call.units, call.flops), (&p.to_words(), 1, 6 * 9));
+        assert_eq!(call.inplace, [(0, 0), (2, 1)]);
+    }
+
+    /// A product of 5 by 7, each a sum of 60, then its step.
+    #[test]
+    fn a_step_behind_a_long_product_reads_it_from_memory() {
+        let attrs = MatmulAdamAttrs {
+            ta: true,
+            tb: false,
+            beta1: 0.5,
+            beta2: 0.75,
+            eps: 0.125,
+            weight_decay: 0.25,
+            decoupled: false,
+        };
+        let p = (&[5, 7][..], F32);
+        for scaled in [false, true] {
+            let one = (&[][..], F32);
+            let args = [(&[60, 5][..], F32), (&[60, 7], F32), p, p, p, one, (&[], DType::I64), one];
+            let args = if scaled { &args[..] } else { &args[..7] };
+            let l = LoweredInTests::of(Op::MATMUL_ADAM, args, &attrs.list(), &[true; 3]);
+            let (first, last) = (&l.calls[0], &l.calls[l.calls.len() - 1]);
+            assert_eq!((&first.reads[..], first.writes[0].0), (&[Arg(0), Arg(1)][..], Temp(0)));
+            assert_eq!((first.flops, l.calls.len()), (2 * 35 * 60, 2));
+            let reads: Vec<Buf> = [Arg(2), Temp(0)].into_iter().chain((3..args.len()).map(Arg)).collect();
+            assert_eq!((&last.reads, l.sizes()[0]), (&reads, (4, 35, false)));
+            let writes: Vec<Buf> = last.writes.iter().map(|w| w.0).collect();
+            assert_eq!(
+                (&writes[..], &last.inplace[..]),
+                (&[Out(0), Out(1), Out(2)][..], &[(0, 0), (2, 1), (3, 2)][..])
+            );
+            assert_eq!((last.flops, last.work), (14 * 35, CostClass::OPTIMISER));
+            let (beta1, beta2, eps) = (0.5, 0.75, 0.125);
+            let p = Adam { len: 35, beta1, beta2, eps, weight_decay: 0.25, decoupled: false, scaled };
+            assert_eq!(last.params, p.to_words());
+        }
+    }
+    /// Products of `k` numbers for params of 256 by 512 are made in tiles.
+    #[test]
+    fn a_step_behind_a_short_product_is_one_call() {
+        let sgd = MatmulSgdAttrs { ta: true, tb: false, weight_decay: 0.25 };
+        let adam = MatmulAdamAttrs {
+            ta: true,
+            tb: false,
+            beta1: 0.5,
+            beta2: 0.75,
+            eps: 0.125,
+            weight_decay: 0.25,
+            decoupled: false,
+        };
+        let (p, one) = ((&[256, 512][..], F32), (&[][..], F32));
+        let len = 256 * 512;
+        let of = |k: usize, op: Op, scaled: bool| {
+            let (a, b) = ([k, 256], [k, 512]);
+            let (a, b) = ((&a[..], F32), (&b[..], F32));
+            let scale = &[one][..usize::from(scaled)];
+            match op {
+                Op::MATMUL_SGD => LoweredInTests::of(op, &[&[a, b, p, one][..], scale].concat(), &sgd.list(), &[true]),
+                _ => {
+                    let args = [&[a, b, p, p, p, one, (&[], DType::I64)][..], scale].concat();
+                    LoweredInTests::of(op, &args, &adam.list(), &[true; 3])
+                }
+            }
+        };
+        let l = of(32, Op::MATMUL_SGD, false);
+        let call = &l.calls[0];
+        assert_eq!((call.reads.len(), call.writes[0].0, &call.inplace[..]), (4, Out(0), &[(2, 0)][..]));
+        assert_eq!((call.params.last(), l.calls.len()), (Some(&0.25f64.to_bits()), 1));
+        assert_eq!(call.flops, (2 * 32 + 4) * len as u64);
+        let l = of(32, Op::MATMUL_SGD, true);
+        let call = &l.calls[0];
+        assert_eq!((call.reads.len(), &call.inplace[..], l.calls.len()), (5, &[(2, 0)][..], 1));
+        let (momentum, dampening, nesterov, weight_decay) = (0.0, 0.0, false, 0.25);
+        let words = Sgd { len, momentum, dampening, nesterov, weight_decay, scaled: true }.to_words();
+        assert!(call.params.ends_with(&words), "{:?}", call.params);
+        // As long as a side, and no longer.
+        for (k, calls) in [(32, 1), (256, 1), (257, 2), (512, 2)] {
+            let l = of(k, Op::MATMUL_ADAM, false);
+            assert_eq!(l.calls.len(), calls, "sums of {k}");
+            assert_eq!(l.temps.iter().any(|t| !t.per_thread), calls == 2);
+        }
+        let l = of(32, Op::MATMUL_ADAM, false);
+        let call = &l.calls[0];
+        assert_eq!((call.reads.len(), &call.inplace[..]), (7, &[(2, 0), (3, 1), (4, 2)][..]));
+        assert_eq!(call.flops, (2 * 32 + 14) * len as u64);
+    }
+}

@@ -195,3 +195,56 @@ pub const MAP: OpDef = OpDef {
     cost: cost_free,
     cases: &[Case { args: "f[3] f[3]", attrs: "body=@case_body", domains: &[Domain::Real] }],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ir::text::parse;
+
+    #[test]
+    fn a_broadcast_is_read_in_the_simplest_way() {
+        let access =
+            |from: &[usize], to: &[usize]| map_broadcast_access(&Dims::new(from).unwrap(), &Dims::new(to).unwrap());
+        let strided = |dims: &[usize], strides: &[isize]| Access::Strided {
+            dims: dims.to_vec(),
+            strides: strides.to_vec(),
+            base: 0,
+        };
+        assert_eq!(access(&[3, 4], &[3, 4]), Access::Full);
+        assert_eq!(access(&[], &[5]), Access::Scalar);
+        assert_eq!(access(&[1, 1], &[3, 4]), Access::Scalar);
+        assert_eq!(access(&[4], &[3, 4]), Access::Suffix(4));
+        assert_eq!(access(&[2], &[3, 2]), Access::Suffix(2));
+        assert_eq!(access(&[1, 3, 4], &[2, 3, 4]), Access::Suffix(12));
+        assert_eq!(access(&[3, 1], &[3, 4]), Access::Prefix(4));
+        assert_eq!(access(&[2, 3, 1, 1], &[2, 3, 4, 5]), Access::Prefix(20));
+        assert_eq!(access(&[3, 1], &[2, 3, 4]), strided(&[2, 3, 4], &[0, 1, 0]));
+        assert_eq!(access(&[2, 1], &[2, 2, 4]), strided(&[2, 2, 4], &[0, 1, 0]));
+        assert_eq!(access(&[1, 3, 1], &[2, 3, 4]), strided(&[2, 3, 4], &[0, 1, 0]));
+        assert_eq!(access(&[2, 1, 3], &[2, 4, 3]), strided(&[2, 4, 3], &[3, 0, 1]));
+        assert_eq!(access(&[2, 1, 3], &[5, 2, 4, 3]), strided(&[5, 2, 4, 3], &[0, 3, 0, 1]));
+    }
+
+    /// A broadcast that stands twice in the region is one input; inputs are numbered as they are first read.
+    #[test]
+    fn each_operand_is_read_once() {
+        let graph = parse(
+            "region @r(%a: f32[3], %b: f32[2,3], %c: f32[2,3]) {\n  %p = broadcast %a shape=[2,3]\n  \
+             %q = broadcast %a shape=[2,3]\n  %s = add %p, %q\n  %t = mul %s, %b\n  %u = sub %c, %t\n  \
+             yield %t, %u\n}\n\
+             graph @g {\n  %x = input : f32[3]\n  %y = input : f32[2,3]\n  %z = input : f32[2,3]\n  \
+             %v, %w = map %x, %y, %z body=@r\n  return v=%v, w=%w\n}\n",
+        )
+        .unwrap();
+        let g = graph.view();
+        let r = (0..g.regions()).map(Region::new).find(|&r| r != g.entry()).unwrap();
+        let map = map_region_program(g, r).unwrap();
+        let input = |access| Input { elem: DType::F32, access };
+        assert_eq!(map.reads, [1, 2, 0]);
+        assert_eq!(map.program.inputs, [input(Access::Full), input(Access::Full), input(Access::Suffix(3))]);
+        assert_eq!(map.program.len, 6);
+        let steps: Vec<_> = map.program.steps.iter().map(|s| (s.op, [s.args[0], s.args[1]])).collect();
+        assert_eq!(steps, [(TileOp::Add, [2, 2]), (TileOp::Mul, [3, 0]), (TileOp::Sub, [1, 4])]);
+        assert_eq!(map.program.outputs, [4, 5]);
+    }
+}

@@ -100,6 +100,12 @@ mod tests {
     }
 
     #[test]
+    fn a_choice_by_the_sign_of_another_type_stays() {
+        let lines = "  %i = cast %a to=i32\n  %l = full value=0 : i32[9]\n  %o = full value=0 : f32[9]\n";
+        assert_eq!(last(&format!("{lines}  %c = gt %i, %l\n  %y = select %c, %b, %o")), TileOp::Select);
+    }
+
+    #[test]
     fn a_value_times_the_slope_of_an_activation_is_one_step() {
         let tanh = |one: &str, square: &str, y: &str| {
             last(&format!("  %l = full value={one} : f32[9]\n  %q = mul {square}\n  %s = sub %l, %q\n  %y = mul {y}"))

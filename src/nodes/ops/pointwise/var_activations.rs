@@ -82,7 +82,8 @@ impl<'g> Var<'g> {
         if let Some(error) = self.activation_needs("celu", "alpha must be finite and not 0; it", alpha, alpha != 0.0) {
             return error;
         }
-        self.greater(0.0).select(self, (self / alpha).elu(1.0) * alpha)
+        let low = self.greater(0.0).select(self.full_like(0.0), self);
+        self.relu() + (low / alpha).expm1() * alpha
     }
 
     /// x moved towards 0 by `lambda`, and 0 where |x| ≤ `lambda`, where the derivative is 0 too.

@@ -56,3 +56,26 @@ impl CodeProduct {
 setters! {
     [] CodeProduct { x_zp: i64, w_zp: i64, out_zp: i64, s_x: f64, s_w: f64, s_out: f64, ste: ProductSte }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_begins_without_zero_points_and_with_scales_of_one() {
+        let none = QMatmulAttrs {
+            x_zp: 0,
+            w_zp: 0,
+            out_zp: 0,
+            s_x: 1.0,
+            s_w: 1.0,
+            s_out: 1.0,
+            to: DType::I8,
+            scales: false,
+            ste: ProductSte::Masked,
+        };
+        assert_eq!(CodeProduct::to_i8().attrs(false), none);
+        assert_eq!(CodeProduct::to_i32().attrs(true), QMatmulAttrs { to: DType::I32, scales: true, ..none.clone() });
+        assert_eq!(CodeProduct::to_f32().s_x(2.0).attrs(false), QMatmulAttrs { to: DType::F32, s_x: 2.0, ..none });
+    }
+}

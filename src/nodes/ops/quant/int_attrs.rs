@@ -156,12 +156,81 @@ impl QMatmulAttrs {
         ensure!(!self.scales || self.s_w == 1.0, "s_w is {} beside scales of columns; it must be 1 then", self.s_w);
         ensure!(!self.scales || operands >= 3, "{operands} operands; scales are the last of 3 or 4");
         ensure!(self.scales || operands <= 3, "{operands} operands; without scales there are at most 3");
-        let multiplier = self.multiplier();
-        ensure!(
-            multiplier.is_finite() && multiplier > 0.0,
-            "s_x·s_w/s_out is {multiplier}; it must be above 0 and finite"
-        );
         ensure!(terms <= MOST_TERMS, "a sum has {terms} terms; more than {MOST_TERMS} may overflow 32 bits");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODES: QMatmulAttrs = QMatmulAttrs {
+        x_zp: 3,
+        w_zp: -1,
+        out_zp: 5,
+        s_x: 0.5,
+        s_w: 0.25,
+        s_out: 4.0,
+        to: DType::I8,
+        scales: false,
+        ste: ProductSte::Plain,
+    };
+
+    /// Why two terms of `i8` codes with `operands` operands are refused.
+    fn refused(a: QMatmulAttrs, operands: usize) -> String {
+        a.check(DType::I8, operands, 2).unwrap_err()
+    }
+
+    #[test]
+    fn sums_have_neither_scale_nor_zero_point_of_a_result() {
+        let sums = CODES.sums();
+        let want = QMatmulAttrs { out_zp: 0, s_w: 1.0, s_out: 1.0, to: DType::I32, ..CODES };
+        assert_eq!(sums, want);
+        assert_eq!(QMatmulAttrs { scales: true, s_w: 1.0, ..CODES }.sums(), want);
+        assert_eq!((CODES.multiplier(), sums.multiplier()), (0.03125, 1.0));
+    }
+
+    #[test]
+    fn a_bias_stands_before_scales() {
+        let with = QMatmulAttrs { scales: true, ..CODES };
+        assert_eq!([2, 3].map(|n| CODES.places(n)), [(None, None), (Some(2), None)]);
+        assert_eq!([3, 4].map(|n| with.places(n)), [(None, Some(2)), (Some(2), Some(3))]);
+    }
+
+    #[test]
+    fn what_fits_is_accepted_to_the_limit() {
+        let scaled = QMatmulAttrs { scales: true, s_w: 1.0, ..CODES };
+        let floats = QMatmulAttrs { out_zp: 0, s_out: 1.0, to: DType::F32, ..CODES };
+        for (a, operands) in [(&CODES, 2), (&CODES, 3), (&scaled, 3), (&scaled, 4), (&floats, 2), (&CODES.sums(), 2)] {
+            assert_eq!(a.check(DType::I8, operands, MOST_TERMS), Ok(()), "{a:?}");
+        }
+        let unsigned = QMatmulAttrs { x_zp: 255, w_zp: -128, out_zp: 127, s_x: 1e-30, s_out: 1e-30, ..CODES };
+        assert_eq!(unsigned.check(DType::U8, 2, 1), Ok(()));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_name() {
+        for (a, why) in [
+            (QMatmulAttrs { x_zp: 128, ..CODES }, "x_zp is 128, which is no i8"),
+            (QMatmulAttrs { w_zp: -129, ..CODES }, "w_zp is -129, which is no i8"),
+            (QMatmulAttrs { out_zp: 128, ..CODES }, "out_zp is 128, which is no i8"),
+            (QMatmulAttrs { to: DType::F64, ..CODES }, "the result is i8, i32 or f32, not f64"),
+            (QMatmulAttrs { s_x: 0.0, ..CODES }, "s_x is 0; it must be above 0 and finite, in f32"),
+            (QMatmulAttrs { s_x: 1e-46, ..CODES }, "it must be above 0 and finite, in f32"),
+            (QMatmulAttrs { s_w: 1e39, ..CODES }, "it must be above 0 and finite, in f32"),
+            (QMatmulAttrs { s_out: -1.0, ..CODES }, "s_out is -1; it must be above 0 and finite, in f32"),
+            (QMatmulAttrs { s_out: 1.0, to: DType::I32, ..CODES }, "out_zp is 5 and s_out 1; a result that is i32"),
+            (QMatmulAttrs { out_zp: 0, to: DType::F32, ..CODES }, "out_zp is 0 and s_out 4; a result that is f32"),
+        ] {
+            let e = refused(a, 2);
+            assert!(e.contains(why), "{e}");
+        }
+        let scaled = QMatmulAttrs { scales: true, s_w: 1.0, ..CODES };
+        assert!(refused(QMatmulAttrs { scales: true, ..CODES }, 3).contains("s_w is 0.25 beside scales of columns"));
+        assert!(refused(scaled, 2).contains("2 operands; scales are the last of 3 or 4"));
+        assert!(refused(CODES, 4).contains("4 operands; without scales there are at most 3"));
+        let many = CODES.check(DType::I8, 2, MOST_TERMS + 1).unwrap_err();
+        assert_eq!(many, "a sum has 33001 terms; more than 33000 may overflow 32 bits");
     }
 }

@@ -193,3 +193,15 @@ pub const LSQ_BACKWARD: OpDef = OpDef {
 };
 
 const TERMS: &[Domain] = &[Real, Real, Positive];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_factor_of_the_paper_falls_with_the_elements_of_a_scale() {
+        let of = |factor, count| LsqAttrs { axis: None, lo: -4, hi: 4, factor }.scale_factor(count);
+        assert_eq!([0, 1, 4, 9].map(|n| of(LsqFactor::Paper, n)), [0.5, 0.5, 0.25, 1.0 / 6.0]);
+        assert_eq!([0, 9].map(|n| of(LsqFactor::One, n)), [1.0; 2]);
+    }
+}

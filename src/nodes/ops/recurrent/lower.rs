@@ -64,7 +64,7 @@ fn lower_backward_scan(cx: &mut LowerCx<'_>, last: bool, keep: usize) -> Result<
     let (units, sums) = (p.units(), p.batch * p.steps * p.states);
     let parts = match units.sums() {
         1 => [Buf::Out(3), Buf::Out(4)],
-        n => [0, 1].map(|_| cx.temp(dtype.size(), n * sums)),
+        n => [(), ()].map(|()| cx.temp(dtype.size(), n * sums)),
     };
     let scratch = cx.scratch(dtype.size(), p.backward_scratch());
     let call = Call::new(selective_scan_backward_kernel_for(dtype)?, p.to_words(), units.count()).flops(cx.flops());
@@ -131,4 +131,145 @@ pub fn lower_gated_delta_net_backward(cx: &mut LowerCx<'_>) -> Result<(), String
     }
     cx.call(call.scratch(scratch));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::abi::Split::{self, Columns, PerUnit};
+    use crate::nodes::ir::attrs::Attr;
+    use crate::nodes::ir::dtype::DType;
+    use crate::nodes::ir::opdef::Op;
+    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
+    use Buf::{Out, Temp};
+
+    /// The shapes of x, Δ, A, B, C, D and h_0.
+    fn scan_operands([b, s, h, n]: [usize; 4]) -> [Vec<usize>; 7] {
+        [vec![b, s, h], vec![b, s, h], vec![h, n], vec![b, s, n], vec![b, s, n], vec![h], vec![b, h, n]]
+    }
+
+    fn lowered(op: Op, args: &[Vec<usize>], attrs: &[Attr<'_>], used: &[bool]) -> LoweredInTests {
+        let args: Vec<&[usize]> = args.iter().map(|dims| &dims[..]).collect();
+        LoweredInTests::of_one_type(DType::F64, op, &args, attrs, used)
+    }
+
+    /// Operations and class of the first call.
+    fn work(l: &LoweredInTests) -> (u64, CostClass) {
+        (l.calls[0].flops, l.calls[0].work)
+    }
+
+    /// What a call writes, without its scratch.
+    fn results(call: &Call, n: usize) -> Vec<(Buf, Split)> {
+        call.writes[..n].to_vec()
+    }
+
+    #[test]
+    fn scans_are_divided_by_members_or_by_runs_of_channels() {
+        let attrs = SelectiveScanAttrs { d: false, h0: false };
+        // Three members, and channels of one vector.
+        let l = lowered(Op::SELECTIVE_SCAN, &scan_operands([3, 4, 2, 5])[..5], &attrs.list(), &[true; 2]);
+        assert_eq!((l.calls.len(), l.calls[0].units, l.calls[0].reads.len()), (1, 3, 5));
+        assert_eq!(work(&l), (3 * 4 * 2 * 5 * 6, CostClass::RECURRENT));
+        assert_eq!(results(&l.calls[0], 2), [(Out(0), PerUnit(4 * 2)), (Out(1), PerUnit(2 * 5))]);
+        // One member, and three vectors of channels.
+        let l = lowered(Op::SELECTIVE_SCAN, &scan_operands([1, 4, 35, 5])[..5], &attrs.list(), &[true; 2]);
+        let (y, last) = (Columns { row: 35, width: 16 }, Columns { row: 35 * 5, width: 16 * 5 });
+        assert_eq!((l.calls.len(), l.calls[0].units), (1, 3));
+        assert_eq!(results(&l.calls[0], 2), [(Out(0), y), (Out(1), last)]);
+        assert_eq!(l.calls[0].params, [1, 4, 35, 5, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_stretch_of_kept_states_is_no_longer_than_the_sequence() {
+        for (every, steps, keep, stretches) in [(3, 7, 3, 3), (7, 7, 7, 1), (9, 7, 7, 1), (9, 1, 1, 1), (2, 0, 1, 0)] {
+            let attrs = SelectiveScanKeepAttrs { d: true, h0: true, every };
+            let l = lowered(Op::SELECTIVE_SCAN_KEEP, &scan_operands([3, steps, 2, 5]), &attrs.list(), &[true; 3]);
+            let kept = (Out(2), PerUnit(stretches * 2 * 5));
+            assert_eq!(results(&l.calls[0], 3)[2], kept, "{steps} steps, each {every}");
+            assert_eq!(l.calls[0].params, [3, steps as u64, 2, 5, 1, 1, 0, keep]);
+            assert_eq!(work(&l), (3 * steps as u64 * 2 * 5 * 6, CostClass::RECURRENT));
+        }
+    }
+
+    #[test]
+    fn gradients_of_members_need_no_sums() {
+        let attrs = SelectiveScanBackwardAttrs { d: true, h0: true, last: true };
+        let own = scan_operands([3, 4, 2, 5]);
+        let args = [&[vec![3, 4, 2], vec![3, 2, 5]], &own[..]].concat();
+        let l = lowered(Op::SELECTIVE_SCAN_BACKWARD, &args, &attrs.list(), &[true; 7]);
+        assert_eq!((l.calls.len(), l.calls[0].units, l.calls[0].reads.len()), (1, 3, 9));
+        let want = [4 * 2, 4 * 2, 2 * 5, 4 * 5, 4 * 5, 2, 2 * 5].map(PerUnit);
+        let want: Vec<(Buf, Split)> = want.into_iter().enumerate().map(|(i, split)| (Out(i), split)).collect();
+        assert_eq!(results(&l.calls[0], 7), want);
+        assert_eq!(l.calls[0].params, [3, 4, 2, 5, 1, 1, 1, 0]);
+        assert_eq!(work(&l), (3 * 4 * 2 * 5 * 26, CostClass::RECURRENT));
+    }
+
+    #[test]
+    fn gradients_of_runs_of_channels_are_summed_where_they_are_read() {
+        let attrs = SelectiveScanBackwardAttrs { d: false, h0: true, last: false };
+        let own = scan_operands([2, 4, 35, 5]);
+        let args = [&[vec![2, 4, 35]], &own[..5], &own[6..]].concat();
+        let sum = Reduce::new(1, 3, 2 * 4 * 5);
+        for (db, dc) in [(true, true), (true, false), (false, true), (false, false)] {
+            let used = [true, true, true, db, dc, true];
+            let l = lowered(Op::SELECTIVE_SCAN_BACKWARD, &args, &attrs.list(), &used);
+            let (columns, states) = (Columns { row: 35, width: 16 }, Columns { row: 35 * 5, width: 16 * 5 });
+            let parts = PerUnit(2 * 4 * 5);
+            let want = [
+                (Out(0), columns),
+                (Out(1), columns),
+                (Out(2), states),
+                (Temp(0), parts),
+                (Temp(1), parts),
+                (Out(5), states),
+            ];
+            assert_eq!((l.calls[0].units, results(&l.calls[0], 6)), (3, want.to_vec()));
+            assert_eq!(l.sizes()[..2], [(8, 3 * 2 * 4 * 5, false); 2]);
+            let sums: Vec<(Buf, Buf)> = l.calls[1..].iter().map(|c| (c.reads[0], c.writes[0].0)).collect();
+            let read = [(Temp(0), Out(3), db), (Temp(1), Out(4), dc)];
+            let want: Vec<(Buf, Buf)> = read.iter().filter(|r| r.2).map(|r| (r.0, r.1)).collect();
+            assert_eq!(sums, want);
+            for c in &l.calls[1..] {
+                assert_eq!((c.params.clone(), c.units, c.work), (sum.to_words(), sum.units(), CostClass::REDUCE));
+                assert_eq!(c.writes, [(c.writes[0].0, PerUnit(sum.per_unit()))]);
+            }
+        }
+    }
+
+    /// Two vectors of channels: two parts are summed, too.
+    #[test]
+    fn gradients_from_kept_states_are_two_parts_and_their_sums() {
+        let attrs = SelectiveScanKeptBackwardAttrs { d: false, h0: false, last: false, every: 3 };
+        let own = scan_operands([1, 7, 19, 2]);
+        let args = [&[vec![1, 7, 19]], &own[..5], &[vec![1, 3, 19, 2]]].concat();
+        let l = lowered(Op::SELECTIVE_SCAN_KEPT_BACKWARD, &args, &attrs.list(), &[true; 5]);
+        assert_eq!((l.calls.len(), l.calls[0].units), (3, 2));
+        assert_eq!(l.calls[0].params, [1, 7, 19, 2, 0, 0, 0, 3]);
+        assert_eq!(work(&l), (7 * 19 * 2 * 20, CostClass::RECURRENT));
+        assert_eq!(l.calls[1].params, Reduce::new(1, 2, 7 * 2).to_words());
+    }
+
+    #[test]
+    fn delta_rules_are_divided_by_members_or_by_heads() {
+        let operands = |[b, s, h, n, m]: [usize; 5]| {
+            [vec![b, s, h, n], vec![b, s, h, n], vec![b, s, h, m], vec![b, s, h], vec![b, s, h], vec![b, h, n, m]]
+        };
+        let attrs = GatedDeltaAttrs { state: false };
+        let l = lowered(Op::GATED_DELTA_NET, &operands([2, 4, 1, 3, 5])[..5], &attrs.list(), &[true; 2]);
+        assert_eq!((l.calls.len(), l.calls[0].units), (1, 2));
+        assert_eq!(results(&l.calls[0], 2), [(Out(0), PerUnit(4 * 5)), (Out(1), PerUnit(3 * 5))]);
+        assert_eq!(l.calls[0].params, [2, 4, 1, 3, 5, 0, 0]);
+        assert_eq!(work(&l), (2 * 4 * 3 * 5 * 8, CostClass::RECURRENT));
+        let attrs = GatedDeltaBackwardAttrs { state: true, last: true };
+        let own = operands([1, 4, 2, 3, 5]);
+        let args = [&[vec![1, 4, 2, 5], vec![1, 2, 3, 5]], &own[..]].concat();
+        let l = lowered(Op::GATED_DELTA_NET_BACKWARD, &args, &attrs.list(), &[true; 6]);
+        let by_head = |width: usize| Columns { row: 2 * width, width };
+        let want = [3, 3, 5, 1, 1, 15].map(by_head);
+        let want: Vec<(Buf, Split)> = want.into_iter().enumerate().map(|(i, split)| (Out(i), split)).collect();
+        assert_eq!((l.calls[0].units, results(&l.calls[0], 6)), (2, want));
+        assert_eq!(l.calls[0].params, [1, 4, 2, 3, 5, 1, 1]);
+        assert_eq!(work(&l), (4 * 2 * 3 * 5 * 32, CostClass::RECURRENT));
+    }
 }

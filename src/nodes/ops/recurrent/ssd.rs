@@ -142,3 +142,39 @@ fn ssd_in_chunks<'g>(s: &SsdShape, x: Var<'g>, [delta, a, b, c]: [Var<'g>; 4], o
     let y = opt.d.map_or(y, |d| y + x * d.unsqueeze(1));
     [y, last[0].reshape([s.batch, s.heads, s.width, s.states])]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ir::builder::Builder;
+    use crate::nodes::ir::dtype::DType;
+
+    /// The shape of a scan with these numbers of steps, heads and groups, in chunks of `chunk`.
+    fn shape(steps: usize, [heads, groups]: [usize; 2], chunk: usize) -> Result<SsdShape, String> {
+        let g = Builder::new("ssd");
+        let input = |name: &str, dims: &[usize]| g.input(name, dims, DType::F32);
+        let x = input("x", &[2, steps, heads, 3]);
+        let (delta, a) = (input("delta", &[2, steps, heads]), input("a", &[heads]));
+        let [b, c] = ["b", "c"].map(|name| input(name, &[2, steps, groups, 5]));
+        SsdShape::of(x, [delta, a, b, c], &Ssd::default().chunk(chunk))
+    }
+
+    #[test]
+    fn a_chunk_is_no_longer_than_the_sequence() {
+        assert_eq!(Ssd::default().chunk, 64);
+        for (steps, chunk, want) in [(11, 4, [4, 3]), (8, 4, [4, 2]), (3, 64, [3, 1]), (1, 64, [1, 1]), (0, 64, [1, 0])]
+        {
+            let s = shape(steps, [4, 2], chunk).ok();
+            assert_eq!(s.map(|s| [s.chunk, s.chunks()]), Some(want), "{steps} steps in chunks of {chunk}");
+        }
+    }
+
+    #[test]
+    fn groups_divide_the_heads_and_there_is_one() {
+        assert!(shape(4, [4, 1], 2).is_ok() && shape(4, [4, 4], 2).is_ok());
+        for (heads, groups) in [(4, 3), (4, 0), (0, 0)] {
+            let want = format!("{groups} groups of b and c do not divide {heads} heads");
+            assert_eq!(shape(4, [heads, groups], 2).err(), Some(want));
+        }
+    }
+}

@@ -223,3 +223,67 @@ pub fn lower_running_reduction(cx: &mut LowerCx<'_>, kernel: Result<Kernel, Stri
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ir::dtype::DType;
+    use crate::nodes::ir::opdef::Op;
+    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
+    use Buf::{Arg, Out, Temp};
+
+    fn lowered(op: Op, dims: &[usize], axes: &[i64]) -> LoweredInTests {
+        let attrs = ReduceAttrs { axes: axes.to_vec(), keep: false };
+        LoweredInTests::of_one_type(DType::F64, op, &[dims], &attrs.list(), &[true])
+    }
+
+    /// What each call reads, and what it writes.
+    fn path(l: &LoweredInTests) -> Vec<(Buf, Buf)> {
+        l.operands().iter().map(|(reads, writes)| (reads[0], writes[0].0)).collect()
+    }
+
+    #[test]
+    fn neighbouring_axes_are_reduced_together() {
+        for (dims, axes) in
+            [(&[3, 4][..], &[0, 1][..]), (&[2, 1, 3], &[0, 2]), (&[4, 2, 3], &[1, 2]), (&[2, 3, 4], &[0, 1])]
+        {
+            let l = lowered(Op::REDUCE_SUM, dims, axes);
+            assert_eq!((path(&l), l.temps.len()), (vec![(Arg(0), Out(0))], 0), "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn runs_of_axes_are_reduced_from_the_last_one() {
+        for op in [Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MAX, Op::REDUCE_PROD, Op::LOGSUMEXP] {
+            let l = lowered(op, &[2, 3, 4, 5], &[0, 2]);
+            assert_eq!(path(&l), [(Arg(0), Temp(0)), (Temp(0), Out(0))]);
+            // 2·3 rows before the axis of 4, and 5 columns behind it.
+            assert_eq!(l.sizes(), [(8, 30, false)]);
+            assert!(l.calls[0].flops > 0 && l.calls[1].flops == 0);
+        }
+        let l = lowered(Op::REDUCE_SUM, &[2, 3, 2, 3, 2], &[0, 2, 4]);
+        assert_eq!(path(&l), [(Arg(0), Temp(0)), (Temp(0), Temp(1)), (Temp(1), Out(0))]);
+        assert_eq!(l.sizes(), [(8, 36, false), (8, 18, false)]);
+    }
+
+    #[test]
+    fn axes_of_one_element_need_no_call_and_empty_ones_need_one() {
+        for (dims, axes) in [(&[3, 1, 4][..], &[1][..]), (&[3, 4], &[]), (&[1, 1], &[0, 1])] {
+            assert!(lowered(Op::REDUCE_SUM, dims, axes).calls.is_empty(), "{dims:?}");
+        }
+        for op in [Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_PROD] {
+            let l = lowered(op, &[2, 3, 0], &[0, 2]);
+            assert_eq!((path(&l), l.temps.len()), (vec![(Arg(0), Out(0))], 0));
+        }
+    }
+
+    #[test]
+    fn a_long_axis_is_reduced_in_parts() {
+        let parts = plan_reduce(1, 40000, 1).partial.unwrap().out_len();
+        for op in [Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MIN, Op::REDUCE_PROD] {
+            let l = lowered(op, &[40000], &[0]);
+            assert_eq!((path(&l), l.sizes()), (vec![(Arg(0), Temp(0)), (Temp(0), Out(0))], vec![(8, parts, false)]));
+        }
+        assert_eq!(path(&lowered(Op::LOGSUMEXP, &[40000], &[0])), [(Arg(0), Out(0))]);
+    }
+}

@@ -268,23 +268,14 @@ fn reduce_prod_of_others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let rows: usize = kept.iter().map(|&a| d[a]).product();
     let n: usize = axes.iter().map(|&a| d[a]).product();
     let flat = x.permute(&perm).reshape([rows, n]);
-    let one = flat.full_like(1.0);
     // Each round doubles the number of factors: log₂ n rounds.
-    let mut left = one;
-    let mut right = one;
+    let mut left = reduce_shift_running_product(flat, 1, false);
+    let mut right = reduce_shift_running_product(flat, 1, true);
     let mut step = 1;
-    let (mut before, mut after) =
-        (reduce_shift_running_product(flat, 1, false), reduce_shift_running_product(flat, 1, true));
-    while step < n.max(1) {
-        left = before;
-        right = after;
-        before = before * reduce_shift_running_product(before, step, false);
-        after = after * reduce_shift_running_product(after, step, true);
+    while step < n {
+        left = left * reduce_shift_running_product(left, step, false);
+        right = right * reduce_shift_running_product(right, step, true);
         step *= 2;
-    }
-    if n > 1 {
-        left = before;
-        right = after;
     }
     let mut back = vec![0; perm.len()];
     perm.iter().enumerate().for_each(|(i, &p)| back[p] = i);

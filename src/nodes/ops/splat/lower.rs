@@ -116,3 +116,98 @@ pub fn lower_splat_rasterize(cx: &mut LowerCx<'_>) -> Result<(), String> {
     lower_splat_blend(cx, &p, splat::splat_blend_kernel_for(cx.dtype(0))?, &[0, 1, 2, 3].map(Buf::Arg));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::abi::Split::PerUnit;
+    use crate::nodes::ir::dtype::DType;
+    use crate::nodes::ir::opdef::Op;
+    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
+    use crate::nodes::ops::splat::splat_image::SplatImage;
+    use Buf::{Arg, Out, Temp};
+
+    /// An op of `n` splats and more operands before and after them, for an image of 5 by 4 pixels.
+    fn lowered(op: Op, before: &[&[usize]], n: usize, after: &[&[usize]], used: &[bool]) -> LoweredInTests {
+        let (threes, fours, ones) = ([n, 3], [n, 4], [n]);
+        let scene: [&[usize]; 6] = [&threes, &threes, &fours, &ones, &threes, &[4, 3]];
+        let attrs = SplatImage::new(5, 4).attrs();
+        LoweredInTests::of_one_type(DType::F32, op, &[before, &scene, after].concat(), &attrs.list(), used)
+    }
+
+    fn params(n: usize) -> Splat {
+        SplatImage::new(5, 4).attrs().params(n, &[n, 3])
+    }
+
+    #[test]
+    fn splats_are_projected_ordered_and_blended() {
+        let (l, p) = (lowered(Op::SPLAT_RENDER, &[], 70, &[], &[true; 2]), params(70));
+        let scene: Vec<Buf> = (0..6).map(Arg).collect();
+        let records = (Temp(0), PerUnit(SPLATS * RECORD));
+        let projected = [records, (Temp(1), PerUnit(SPLATS * 4)), (Temp(3), PerUnit(SPLATS))];
+        assert_eq!(l.operands()[0], (&scene[..], &projected[..]));
+        assert_eq!((l.calls[0].units, l.calls[0].flops, &l.calls[0].params), (2, 28_000, &p.to_words()));
+        assert_eq!(l.operands()[1], (&[Temp(3)][..], &[(Temp(2), PerUnit(70))][..]));
+        // 70 splats in 7 rounds of comparisons.
+        assert_eq!((l.calls[1].units, l.calls[1].ops, l.calls[1].work), (1, 490, CostClass::SORT));
+        let (call, pixels) = (&l.calls[2], p.pixels_per_unit());
+        assert_eq!(call.reads, [Temp(0), Temp(1), Temp(2), Arg(5)]);
+        assert_eq!(call.writes[..2], [(Out(0), PerUnit(4 * pixels)), (Out(1), PerUnit(pixels))]);
+        assert_eq!((call.whole, call.units, call.looks.is_some()), (0b1111, p.tile_rows(), true));
+        // 20 pixels meet 32 splats each.
+        assert_eq!((call.flops, l.calls.len()), (20 * 32 * 50 + 28_000, 3));
+        let sizes = [(4, 70 * RECORD, false), (4, 280, false), (4, 70, false), (4, 70, false)];
+        assert_eq!((&l.sizes()[..4], l.temps.len(), l.temps[4].per_thread), (&sizes[..], 5, true));
+        // Without splats there is room for one.
+        let sizes = [(4, RECORD, false), (4, 4, false), (4, 1, false), (4, 1, false)];
+        assert_eq!(lowered(Op::SPLAT_RENDER, &[], 0, &[], &[true; 2]).sizes()[..4], sizes);
+    }
+
+    #[test]
+    fn prepared_splats_are_results() {
+        let l = lowered(Op::SPLAT_PREPARE, &[], 70, &[], &[true; 3]);
+        let projected = [Out(0), Out(1), Temp(0)];
+        assert_eq!(l.calls[0].writes.iter().map(|w| w.0).collect::<Vec<_>>(), projected);
+        assert_eq!(l.operands()[1], (&[Temp(0)][..], &[(Out(2), PerUnit(70))][..]));
+        assert_eq!((l.calls.len(), l.sizes()), (2, vec![(4, 70, false)]));
+    }
+
+    #[test]
+    fn tangents_are_projected_too() {
+        let six: [&[usize]; 6] = [&[70, 3], &[70, 3], &[70, 4], &[70], &[70, 3], &[4, 3]];
+        let l = lowered(Op::SPLAT_RENDER_TANGENT, &[], 70, &six, &[true; 2]);
+        let all: Vec<Buf> = (0..12).map(Arg).collect();
+        assert_eq!(l.operands()[2], (&all[..], &[(Temp(4), PerUnit(SPLATS * MOMENTS))][..]));
+        assert_eq!((l.calls[2].flops, l.sizes()[4]), (28_000, (4, 70 * MOMENTS, false)));
+        let call = &l.calls[3];
+        assert_eq!(call.reads, [Temp(0), Temp(1), Temp(2), Arg(5), Temp(4), Arg(11)]);
+        assert_eq!((call.writes[0].0, call.writes[1].0, l.calls.len()), (Out(0), Out(1), 4));
+    }
+
+    #[test]
+    fn gradients_are_sums_over_groups_of_tiles() {
+        let p = params(70);
+        let of = |view: bool| {
+            let used = [true, true, true, true, true, view];
+            lowered(Op::SPLAT_RENDER_BACKWARD, &[&[4, 5, 4]], 70, &[], &used)
+        };
+        let l = of(true);
+        assert_eq!(l.calls[0].reads, (1..7).map(Arg).collect::<Vec<Buf>>());
+        let (call, groups) = (&l.calls[2], p.groups());
+        assert_eq!(call.reads, [Arg(0), Temp(0), Temp(1), Temp(2), Arg(6)]);
+        assert_eq!(call.writes[..2], [(Temp(4), PerUnit(70 * MOMENTS)), (Temp(5), PerUnit(VIEW_SUMS))]);
+        assert_eq!((call.whole, call.units, call.looks.is_some()), (0b11111, groups, true));
+        let sizes = [(4, groups * 70 * MOMENTS, false), (4, groups * VIEW_SUMS, false)];
+        assert_eq!(l.sizes()[4..6], sizes);
+        assert!(call.flops > 28_000);
+        let call = &l.calls[3];
+        assert_eq!(call.reads, [&[Temp(4)][..], &l.calls[0].reads[..]].concat());
+        let widths = [3, 3, 4, 1, 3].into_iter().enumerate();
+        assert_eq!(call.writes, widths.map(|(i, w)| (Out(i), PerUnit(SPLATS * w))).collect::<Vec<_>>());
+        assert_eq!((call.flops, call.units), (28_000, p.splat_units()));
+        assert_eq!(l.operands()[4], (&[Out(0), Temp(5)][..], &[(Out(5), PerUnit(12))][..]));
+        assert_eq!((l.calls[4].units, l.calls.len()), (1, 5));
+        // A view that needs no gradient has none.
+        assert_eq!(of(false).calls.len(), 4);
+    }
+}

@@ -92,3 +92,18 @@ setters! {
         truncate: bool,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_has_tiles_of_16_pixels_a_black_background_and_no_limits() {
+        let a = SplatImage::new(3, 4).attrs();
+        assert_eq!((a.width, a.height, a.tile), (3, 4, 16));
+        assert_eq!((a.radius_scale, a.gamma, a.transmittance), (1.0, 2.2, 1e-4));
+        assert_eq!((a.alpha_cutoff, a.background), (1.0 / 255.0, vec![0.0; 3]));
+        assert_eq!((a.near, a.far), (0.01, 1e6));
+        assert_eq!((a.max_list, a.max_steps, a.truncate), (0, 0, false));
+    }
+}

@@ -122,20 +122,14 @@ fn interpolate_cubic_taps(n: usize, out: usize, align: bool) -> Vec<Tap> {
     [-1.0, 0.0, 1.0, 2.0].into_iter().map(tap).collect()
 }
 
-/// The weights of all old elements for each new one, `[out, n]`: those of a filter `reach` elements wide on both sides,
+/// The weights of all old elements for each new one, `[out, n]`: those of a filter, which is 0 from some distance on,
 /// stretched where the axis shrinks, with the sum 1.
-fn interpolate_antialias_weights(n: usize, out: usize, reach: f64, filter: impl Fn(f64) -> f64) -> Vec<f64> {
+fn interpolate_antialias_weights(n: usize, out: usize, filter: impl Fn(f64) -> f64) -> Vec<f64> {
     let scale = n as f64 / out as f64;
     let stretch = scale.max(1.0);
     let row = |i: usize| {
         let center = scale * (i as f64 + 0.5);
-        let first = (center - reach * stretch + 0.5).max(0.0) as usize;
-        let end = ((center + reach * stretch + 0.5) as usize).min(n);
-        let weight = |j: usize| match (first..end).contains(&j) {
-            true => filter((j as f64 - center + 0.5) / stretch),
-            false => 0.0,
-        };
-        let all: Vec<f64> = (0..n).map(weight).collect();
+        let all: Vec<f64> = (0..n).map(|j| filter((j as f64 - center + 0.5) / stretch)).collect();
         let sum: f64 = all.iter().sum();
         all.into_iter().map(move |w| w / sum)
     };
@@ -170,18 +164,14 @@ fn interpolate_axis<'g>(x: Var<'g>, axis: usize, out: usize, mode: Interpolation
         NearestExact => take_positions(x, &(0..out).map(|i| (2 * i + 1) * n / (2 * out)).collect::<Vec<_>>(), axis),
         Linear | LinearAligned => interpolate_by_taps(x, axis, &interpolate_linear_taps(n, out, mode == LinearAligned)),
         Cubic | CubicAligned => interpolate_by_taps(x, axis, &interpolate_cubic_taps(n, out, mode == CubicAligned)),
-        LinearAntialias => interpolate_by_product(
-            x,
-            axis,
-            out,
-            &interpolate_antialias_weights(n, out, 1.0, |x| (1.0 - x.abs()).max(0.0)),
-        ),
-        CubicAntialias => interpolate_by_product(
-            x,
-            axis,
-            out,
-            &interpolate_antialias_weights(n, out, 2.0, |x| interpolate_cubic_convolution(x, -0.5)),
-        ),
+        LinearAntialias => {
+            let weights = interpolate_antialias_weights(n, out, |x| (1.0 - x.abs()).max(0.0));
+            interpolate_by_product(x, axis, out, &weights)
+        }
+        CubicAntialias => {
+            let weights = interpolate_antialias_weights(n, out, |x| interpolate_cubic_convolution(x, -0.5));
+            interpolate_by_product(x, axis, out, &weights)
+        }
     }
 }
 
@@ -232,3 +222,36 @@ pub const INTERPOLATE: OpDef = OpDef {
         Case { args: "f[2,2,11]", attrs: "size=[4] mode=cubic_antialias", domains: &[Real] },
     ],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cubic_convolution_is_one_at_zero_and_zero_at_other_whole_numbers() {
+        for (x, want) in [
+            (0.0, 1.0),
+            (0.5, 0.5625),
+            (1.0, 0.0),
+            (1.5, -0.0625),
+            (-1.5, -0.0625),
+            (2.0, 0.0),
+            (2.5, 0.0),
+            (-3.0, 0.0),
+        ] {
+            assert_eq!(interpolate_cubic_convolution(x, -0.5), want, "{x}");
+        }
+        assert_eq!(interpolate_cubic_convolution(0.5, -0.75), 0.59375);
+        assert_eq!(interpolate_cubic_convolution(1.5, -0.75), -0.09375);
+    }
+
+    #[test]
+    fn an_element_beyond_the_filter_has_no_weight() {
+        let triangle = |x: f64| (1.0 - x.abs()).max(0.0);
+        // Centres at 1 and 3 of elements at ½, 1½, 2½ and 3½: distances of ¼ and ¾ in new elements.
+        let want = [0.75, 0.75, 0.25, 0.0, 0.0, 0.25, 0.75, 0.75].map(|w| w / 1.75);
+        assert_eq!(interpolate_antialias_weights(4, 2, triangle), want);
+        // An axis that grows has the filter of its own elements.
+        assert_eq!(interpolate_antialias_weights(2, 4, triangle), [1.0, 0.0, 0.75, 0.25, 0.25, 0.75, 0.0, 1.0]);
+    }
+}

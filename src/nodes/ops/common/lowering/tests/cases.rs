@@ -83,6 +83,7 @@ const fn case(args: &'static str, attrs: &'static str, domains: &'static [Domain
 /// Sizes that only kernels care about: long reductions, which run in two steps, and operands without elements.
 pub const MORE: &[(&str, Case)] = &[
     ("reduce_sum", case("f[40001]", "axes=[0] keep=false", &[Domain::Unit])),
+    ("squared_error_gradient", case("f[40001] f[40001]", "mean=false weight=0.5", &[Domain::Unit])),
     ("reduce_sum", case("f[33,2,1100]", "axes=[0,2] keep=true", &[Domain::Unit])),
     ("reduce_mean", case("f[33,2,1100]", "axes=[0,2] keep=false", &[Domain::Real])),
     ("reduce_mean", case("f[20000,2]", "axes=[0] keep=false", &[Domain::Real])),

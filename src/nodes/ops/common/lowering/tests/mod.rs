@@ -1,9 +1,11 @@
 //! Lowered calls without a scheduler: each op on each of its cases, and on more sizes, against its decomposition and
 //! against naive loops, over several divisions of the units and every in-place pair.
 
+mod calls;
 mod cases;
 mod machine;
 mod naive;
+mod tile_calls;
 
 use crate::nodes::ir::builder::Builder;
 use crate::nodes::ir::dtype::DType;
@@ -190,4 +192,21 @@ fn windows_that_do_not_fit_are_refused() {
     let pool = |opt: Pool2d| why(&move |x, _| x.max_pool2d(opt).v);
     assert!(pool(Pool2d::new([6, 1])).contains("height 6 is above"));
     assert!(pool(Pool2d { pad: [2, 0, 0, 0], ..Pool2d::new([2, 2]) }).contains("padding 2 is above half"));
+}
+
+/// The code of NaN is that of 0.
+#[test]
+fn codes_of_a_learned_scale_are_cut_off_before_they_are_moved() {
+    use crate::nodes::ops::quant::attrs::{LsqAttrs, LsqFactor};
+    use crate::nodes::ops::quant::lsq::lsq_op_codes;
+    let g = Builder::new("codes");
+    let (x, s) = (g.input("x", [5], DType::F32), g.input("s", [], DType::F32));
+    let a = LsqAttrs { axis: None, lo: -4, hi: 7, factor: LsqFactor::One };
+    let codes = lsq_op_codes(x, s, &a, 2);
+    assert_eq!(codes.dtype(), DType::I8);
+    let graph = expanded(g.finish([codes.cast(DType::I32)]).unwrap(), None);
+    let x = machine::bytes(&[f64::NAN, 0.6, 9.0, -9.0, 1.25], DType::F32);
+    let leaves = [("x".to_string(), x), ("s".to_string(), machine::bytes(&[0.5], DType::F32))].into();
+    // Codes 0, 1, 7, −4 and, of 2½ steps, 2; less 2.
+    assert_eq!(numbers(&outputs(graph.view(), &leaves).unwrap()[0], DType::I32), [-2.0, -1.0, 5.0, -6.0, 0.0]);
 }

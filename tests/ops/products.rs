@@ -1,0 +1,57 @@
+//! Products of vectors and of integer matrices: what does not fit, by the name of the method and the shapes.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use arenagrad::graph::{Builder, DType, Var};
+
+/// The error of `f` of a matrix `[2, 3]`, a matrix `[3, 2]` and a vector `[4]` of these types.
+fn refused(dtypes: [DType; 2], f: for<'g> fn([Var<'g>; 3]) -> Var<'g>) -> String {
+    let g = Builder::new("bad");
+    let (a, b) = (g.input("a", [2, 3], dtypes[0]), g.input("b", [3, 2], dtypes[1]));
+    let y = f([a, b, g.input("c", [4], dtypes[1])]);
+    assert!(!y.is_some());
+    let e = g.finish([]).unwrap_err().to_string();
+    assert!(e.contains("tests/ops/products.rs:"), "no place: {e}");
+    e
+}
+
+#[test]
+fn an_outer_product_needs_two_vectors() {
+    let f64s = [DType::F64; 2];
+    for (e, shapes) in [
+        (refused(f64s, |[a, _, c]| a.outer(c)), "shapes [2,3] and [4]; two vectors are needed"),
+        (refused(f64s, |[a, _, c]| c.outer(a)), "shapes [4] and [2,3]; two vectors are needed"),
+    ] {
+        assert!(e.contains("outer(") && e.contains(shapes), "{e}");
+    }
+}
+
+#[test]
+fn integer_matrices_that_do_not_fit_are_named_as_they_are() {
+    let e = refused([DType::I8, DType::U8], |[a, b, _]| a.matmul(b));
+    assert!(e.contains("int_matmul(i8[2,3], u8[3,2])"), "{e}");
+    let e = refused([DType::I32; 2], |[a, _, c]| a.matmul(c));
+    assert!(e.contains("int_matmul(i32[2,3], i32[4])") && e.contains("rank 2 or more"), "{e}");
+    let e = refused([DType::U32; 2], |[a, b, _]| a.matmul(b));
+    assert!(e.contains("no product of u32"), "{e}");
+}
+
+/// Values of two builders: the error is of the method that the user called, and the other builder stays as it is.
+#[test]
+fn a_product_with_a_value_of_another_builder_is_refused() {
+    type Product = for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>;
+    let all: [(&str, DType, Product); 4] = [
+        ("outer", DType::F64, |a, b| a.outer(b.sum(0))),
+        ("matmul", DType::I32, |a, b| a.matmul(b)),
+        ("solve_vec", DType::F64, |a, b| a.solve_vec(b)),
+        ("lstsq", DType::F64, |a, b| a.lstsq(b)),
+    ];
+    for (name, dtype, f) in all {
+        let (g, other) = (Builder::new("one"), Builder::new("two"));
+        let y = f(g.input("a", [2, 2], dtype), other.input("b", [2, 2], dtype));
+        assert!(!y.is_some());
+        let e = g.finish([]).unwrap_err().to_string();
+        assert!(e.contains(name) && !e.contains("int_matmul"), "{e}");
+        assert!(other.error().is_none());
+    }
+}
