@@ -161,6 +161,15 @@ mod tests {
     use Buf::{Arg, Out, Temp};
 
     const F32: DType = DType::F32;
+    const ADAM: MatmulAdamAttrs = MatmulAdamAttrs {
+        ta: true,
+        tb: false,
+        beta1: 0.5,
+        beta2: 0.75,
+        eps: 0.125,
+        weight_decay: 0.25,
+        decoupled: false,
+    };
 
     #[test]
     fn a_step_updates_all_tensors_of_its_params_but_the_gradients() {
@@ -206,21 +215,12 @@ mod tests {
     /// A product of 5 by 7, each a sum of 60, then its step.
     #[test]
     fn a_step_behind_a_long_product_reads_it_from_memory() {
-        let attrs = MatmulAdamAttrs {
-            ta: true,
-            tb: false,
-            beta1: 0.5,
-            beta2: 0.75,
-            eps: 0.125,
-            weight_decay: 0.25,
-            decoupled: false,
-        };
         let p = (&[5, 7][..], F32);
         for scaled in [false, true] {
             let one = (&[][..], F32);
             let args = [(&[60, 5][..], F32), (&[60, 7], F32), p, p, p, one, (&[], DType::I64), one];
             let args = if scaled { &args[..] } else { &args[..7] };
-            let l = LoweredInTests::of(Op::MATMUL_ADAM, args, &attrs.list(), &[true; 3]);
+            let l = LoweredInTests::of(Op::MATMUL_ADAM, args, &ADAM.list(), &[true; 3]);
             let (first, last) = (&l.calls[0], &l.calls[l.calls.len() - 1]);
             assert_eq!((&first.reads[..], first.writes[0].0), (&[Arg(0), Arg(1)][..], Temp(0)));
             assert_eq!((first.flops, l.calls.len()), (2 * 35 * 60, 2));
@@ -241,15 +241,6 @@ mod tests {
     #[test]
     fn a_step_behind_a_short_product_is_one_call() {
         let sgd = MatmulSgdAttrs { ta: true, tb: false, weight_decay: 0.25 };
-        let adam = MatmulAdamAttrs {
-            ta: true,
-            tb: false,
-            beta1: 0.5,
-            beta2: 0.75,
-            eps: 0.125,
-            weight_decay: 0.25,
-            decoupled: false,
-        };
         let (p, one) = ((&[256, 512][..], F32), (&[][..], F32));
         let len = 256 * 512;
         let of = |k: usize, op: Op, scaled: bool| {
@@ -260,7 +251,7 @@ mod tests {
                 Op::MATMUL_SGD => LoweredInTests::of(op, &[&[a, b, p, one][..], scale].concat(), &sgd.list(), &[true]),
                 _ => {
                     let args = [&[a, b, p, p, p, one, (&[], DType::I64)][..], scale].concat();
-                    LoweredInTests::of(op, &args, &adam.list(), &[true; 3])
+                    LoweredInTests::of(op, &args, &ADAM.list(), &[true; 3])
                 }
             }
         };
