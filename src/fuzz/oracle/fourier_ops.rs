@@ -2,7 +2,7 @@
 //! c·u·log₂N·‖y‖₂. Source: Higham, "Accuracy and Stability of Numerical Algorithms", section 24.1.
 
 use super::array::{Array, oracle_array_count};
-use super::rounding::Rounding;
+use super::rounding::{LongSum, Rounding};
 use crate::nodes::ops::fft::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
 use crate::nodes::{Attrs, DType, Op};
 use std::f64::consts::TAU;
@@ -75,13 +75,14 @@ fn whole_fourier_spectrum(half: &[([f64; 2], f64)], n: usize) -> Vec<([f64; 2], 
 
 fn fourier_sum_at(row: &[([f64; 2], f64)], k: usize, sign: f64) -> [f64; 2] {
     let n = row.len();
-    let mut y = [0.0; 2];
+    // Plain additions of equal terms all round one way, by more than a fast transform may.
+    let mut y = [LongSum::default(); 2];
     for (i, (z, _)) in row.iter().enumerate() {
         let (s, c) = (sign * TAU * ((i * k) % n) as f64 / n as f64).sin_cos();
-        y[0] += z[0] * c - z[1] * s;
-        y[1] += z[0] * s + z[1] * c;
+        y[0].add(z[0] * c - z[1] * s);
+        y[1].add(z[0] * s + z[1] * c);
     }
-    y
+    y.map(LongSum::total)
 }
 
 /// How far each part of each result may be off: the growth of rounding, and the bounds of the operand.

@@ -82,6 +82,28 @@ pub(super) struct Term {
     pub(super) bound: f64,
 }
 
+/// A sum that keeps what its additions round away. Source: Neumaier's variant of Kahan's summation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LongSum {
+    /// The sum as additions round it.
+    pub(super) rounded: f64,
+    /// What they round away.
+    pub(super) lost: f64,
+}
+
+impl LongSum {
+    pub(super) fn add(&mut self, term: f64) {
+        let (old, next) = (self.rounded, self.rounded + term);
+        self.lost += if old.abs() >= term.abs() { (old - next) + term } else { (term - next) + old };
+        self.rounded = next;
+    }
+
+    /// The sum; infinite or NaN as that of plain additions.
+    pub(super) fn total(self) -> f64 {
+        if self.lost.is_finite() { self.rounded + self.lost } else { self.rounded }
+    }
+}
+
 /// How far the numbers at the ends of an interval are from the one inside; ∞ if one of them alone is not finite.
 pub(super) fn rounding_spread(y: f64, ends: &[f64]) -> f64 {
     let one = |&e: &f64| match e == y || (e.is_nan() && y.is_nan()) {
@@ -109,6 +131,17 @@ mod tests {
         let off = (f64::from(x.iter().sum::<f32>()) - exact).abs();
         let bound = r.sum(x.iter().map(|&x| Term { x: x.into(), bound: 0.0 })).1;
         assert!(off <= bound && bound < 0.1, "{off:e} against {bound:e}");
+    }
+
+    #[test]
+    fn a_long_sum_of_equal_terms_is_their_product() {
+        let sum = |term: f64, n: usize| {
+            let mut sum = LongSum::default();
+            (0..n).for_each(|_| sum.add(term));
+            sum.total()
+        };
+        assert_eq!(sum(0.481_344_176_177_808_84, 7000), 0.481_344_176_177_808_84 * 7000.0);
+        assert_eq!(sum(f64::INFINITY, 3), f64::INFINITY);
     }
 
     #[test]

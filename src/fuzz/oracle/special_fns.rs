@@ -4,6 +4,7 @@
 //! Sources: Abramowitz and Stegun, "Handbook of mathematical functions", 6.3.5 and 6.3.18 (digamma), 6.4.6 and 6.4.11
 //! (polygamma), 7.1.
 
+use super::rounding::LongSum;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// Bernoulli numbers B₂, B₄ …
@@ -36,16 +37,14 @@ pub(super) fn oracle_special_digamma(x: f64) -> f64 {
         _ if is_oracle_special_pole(x) || x < -STEPS => f64::NAN,
         _ if x == f64::INFINITY => x,
         _ => {
-            // Up to 10⁵ terms, whose sum may nearly cancel the logarithm. So what additions round away is added, too.
-            let (mut z, mut sum, mut lost) = (x, 0.0, 0.0);
+            // Up to 10⁵ terms, whose sum may nearly cancel the logarithm.
+            let (mut z, mut sum) = (x, LongSum::default());
             while z < FAR {
-                let term = 1.0 / z;
-                let next: f64 = sum + term;
-                lost += if f64::abs(sum) >= f64::abs(term) { (sum - next) + term } else { (term - next) + sum };
-                (sum, z) = (next, z + 1.0);
+                sum.add(1.0 / z);
+                z += 1.0;
             }
             let tail = BERNOULLI.iter().zip(1..).map(|(b, k)| b / (2.0 * f64::from(k)) * z.powi(-2 * k)).sum::<f64>();
-            libm::log(z) - sum - lost - 0.5 / z - tail
+            libm::log(z) - sum.rounded - sum.lost - 0.5 / z - tail
         }
     }
 }
@@ -179,12 +178,37 @@ fn oracle_special_gelu_slope(x: f64) -> f64 {
     oracle_special_normal_share(x) + x * libm::exp(-0.5 * x * x) * 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2
 }
 
-/// √(8/π), the factor of v in `gelu_tanh`, and its derivatives.
-const GELU: f64 = FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
+/// v = √(8/π)(x + 0.044715x³), rounded, and what rounding loses: the tail of σ(v) multiplies it.
+fn oracle_special_gelu_argument(x: f64) -> (f64, f64) {
+    // Each constant, less its nearest f64.
+    const CUBE_LOST: f64 = 2.1960211427085595e-18;
+    const FACTOR_LOST: f64 = -9.96930880911092e-17;
+    let square = x * x;
+    let cube = square * x;
+    let cube_lost = libm::fma(square, x, -cube) + libm::fma(x, x, -square) * x;
+    let part = CUBE * cube;
+    let part_lost = libm::fma(CUBE, cube, -part) + CUBE * cube_lost + CUBE_LOST * cube;
+    let mut sum = LongSum::default();
+    [x, part].into_iter().for_each(|term| sum.add(term));
+    let v = FACTOR * sum.rounded;
+    let lost = libm::fma(FACTOR, sum.rounded, -v) + FACTOR * (sum.lost + part_lost) + FACTOR_LOST * sum.rounded;
+    (v, if lost.is_finite() { lost } else { 0.0 })
+}
 
-/// x·σ(v), v = √(8/π)(x + 0.044715x³).
+/// The factors of [`oracle_special_gelu_argument`]: √(8/π), and that of x³.
+const FACTOR: f64 = FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
+const CUBE: f64 = 0.044715;
+
+/// σ(v), with what rounding of v loses to the first order, and 1 − σ(v).
+fn oracle_special_gelu_shares(x: f64) -> [f64; 2] {
+    let (v, lost) = oracle_special_gelu_argument(x);
+    let [share, other] = [v, -v].map(oracle_special_sigmoid);
+    [share + lost * share * other, other - lost * share * other]
+}
+
+/// x·σ(v), with the v of [`oracle_special_gelu_argument`].
 pub(super) fn oracle_special_gelu_tanh(x: f64) -> f64 {
-    x * oracle_special_sigmoid(GELU * (x + 0.044715 * x * x * x))
+    x * oracle_special_gelu_shares(x)[0]
 }
 
 /// The derivative of [`oracle_special_gelu_tanh`].
@@ -193,9 +217,8 @@ pub(super) fn oracle_special_gelu_tanh_grad(x: f64) -> f64 {
 }
 
 fn oracle_special_gelu_tanh_slope(x: f64) -> f64 {
-    let s = oracle_special_sigmoid(GELU * (x + 0.044715 * x * x * x));
-    let other = oracle_special_sigmoid(-GELU * (x + 0.044715 * x * x * x));
-    s + x * s * other * GELU * (1.0 + 3.0 * 0.044715 * x * x)
+    let [share, other] = oracle_special_gelu_shares(x);
+    share + x * share * other * FACTOR * (1.0 + 3.0 * CUBE * x * x)
 }
 
 /// x·σ(x).
@@ -244,6 +267,19 @@ mod tests {
         // A number of 40-digit arithmetic.
         close(oracle_special_erfcinv(f64::from_bits(1)) / 27.213_293_210_812_95, 1.0);
         assert_eq!((oracle_special_erfinv(-1.0), oracle_special_erfcinv(0.0)), (f64::NEG_INFINITY, f64::INFINITY));
+    }
+
+    #[test]
+    fn the_tail_of_gelu_by_tanh_is_exact() {
+        // Numbers of 60-digit arithmetic.
+        for (x, want) in [
+            (-18.0, -1.129_276_228_821_319_3e-192),
+            (-12.5, -8.101_996_464_473_621e-69),
+            (-3.25, -1.568_627_144_747_468_8e-3),
+        ] {
+            let y = oracle_special_gelu_tanh(x);
+            assert!((y / want - 1.0).abs() <= 4.0 * f64::EPSILON, "{x}: {y:e} is not {want:e}");
+        }
     }
 
     #[test]

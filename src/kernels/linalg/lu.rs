@@ -236,6 +236,14 @@ fn lu_solve_one<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut 
     }
 }
 
+/// X of a singular matrix: NaN, but zeros in rows that `rows` does not name and that a transposed solve leaves out.
+fn lu_solve_singular<T: Float>(p: &LuSolve, rows: &[i32], x: &mut [T]) {
+    x.fill(T::ZERO);
+    for (i, &row) in rows.iter().enumerate() {
+        x[batch_map_range(if p.transpose { row as usize } else { i }, p.k)].fill(T::NAN);
+    }
+}
+
 /// Solves a group: the matrices of `x` from number `first` on. False if one needs the general way.
 fn lu_solve_small<T: Float>(
     p: &LuSolve,
@@ -297,20 +305,19 @@ pub fn lu_solve_kernel<T: Float>(args: &mut Args<'_>) {
         }
         for (u, x) in x.chunks_exact_mut(size).enumerate() {
             let (a, from) = map.matrices(first + u);
-            let lu = &lu[batch_map_range(a, p.n * p.n)];
-            if is_singular_triangle(p.n, lu) {
-                x.fill(T::NAN);
-                if !p.nan {
-                    args.fault_matrix(a, Cause::Singular);
-                }
-                continue;
-            }
-            let (rows, b) = (&rows[batch_map_range(a, p.n)], &b[batch_map_range(from, p.n * p.k)]);
+            let (lu, rows) = (&lu[batch_map_range(a, p.n * p.n)], &rows[batch_map_range(a, p.n)]);
             if let Some(i) = rows.iter().position(|r| !(0..p.n as i64).contains(&i64::from(*r))) {
                 args.fault_index(a * p.n + i, i64::from(rows[i]), p.n);
                 continue;
             }
-            lu_solve_one(&p, lu, rows, b, x, scratch);
+            if !is_singular_triangle(p.n, lu) {
+                lu_solve_one(&p, lu, rows, &b[batch_map_range(from, p.n * p.k)], x, scratch);
+                continue;
+            }
+            lu_solve_singular(&p, rows, x);
+            if !p.nan {
+                args.fault_matrix(a, Cause::Singular);
+            }
         }
     }
 }

@@ -242,6 +242,23 @@ fn a_singular_matrix_of_a_group_is_named() {
 }
 
 #[test]
+fn a_singular_matrix_gives_nan_where_a_solution_would_be() {
+    // The rows are no permutation: a transposed solve puts nothing in row 1.
+    let (lu, rows, b) = ([1.0, 2.0, 2.0, 0.0], [0i32, 0], [1.0, 1.0]);
+    for (transpose, want) in [(false, [f64::NAN, f64::NAN]), (true, [f64::NAN, 0.0])] {
+        let p = LuSolve { count: 1, n: 2, k: 1, transpose, nan: true };
+        let words = [p.to_words(), BatchMap::to_words(&[1], &[1], &[1])].concat();
+        let writes = [Out::of::<f64>(2, 2), scratch::<f64>(p.count, p.scratch())];
+        let solve = |rows: &[i32]| {
+            run_harness(lu_solve_kernel::<f64>, &words, &[In::of(&lu), In::of(rows), In::of(&b)], &writes, 1)
+        };
+        close(&harness_result::<f64>(&solve(&rows), 0), &want, 0.0);
+        // A row that there is not is a fault of a singular matrix too.
+        assert!(solve(&[0, 2]).is_err());
+    }
+}
+
+#[test]
 fn singular_matrices_are_faults_or_nan() {
     let (eye, zero, b) = (identity(2), vec![1.0, 2.0, 2.0, 4.0], vec![1.0; 6]);
     let a = [eye.clone(), eye, zero].concat();

@@ -227,8 +227,10 @@ fn test_files(files: &[(String, String)]) -> Vec<String> {
             None => name.trim_end_matches(".rs").to_string(),
         };
         for pair in lines.windows(2).filter(|p| p[0].starts_with("#[cfg(") && p[0].contains("test")) {
-            let word = pair[1].trim_start_matches("pub(crate) ").trim_start_matches("pub ").strip_prefix("mod ");
-            if let Some(module) = word.and_then(|w| w.strip_suffix(';')) {
+            let module = pair[1].strip_suffix(';').and_then(|line| match line.rsplit_once(' ')? {
+                (before, module) => before.ends_with("mod").then_some(module),
+            });
+            if let Some(module) = module {
                 all.push(format!("{folder}/{module}.rs"));
                 all.push(format!("{folder}/{module}/"));
             }

@@ -147,16 +147,19 @@ fn check(g: Gemm) {
     }
 }
 
-fn layouts(g: Gemm) -> [Gemm; 5] {
+/// The product in all layouts. One of them under Miri, by its depth, as for the precision.
+fn layouts(g: Gemm) -> Vec<Gemm> {
     let (a, b) = (Strides { row: 2 * g.k + 3, col: 2 }, Strides { row: 3, col: 3 * g.k + 1 });
-    [g, g.with_a_transposed(), g.with_b_transposed(), g.with_a_transposed().with_b_transposed(), g.with_strides(a, b)]
+    let both = g.with_a_transposed().with_b_transposed();
+    let all = [g, g.with_a_transposed(), g.with_b_transposed(), both, g.with_strides(a, b)];
+    harness_unless_miri(all.to_vec(), vec![all[g.k % 5]])
 }
 
 #[test]
 fn small_shapes_in_every_layout() {
     for m in harness_unless_miri(vec![1, 5, 16, 33], vec![5, 17]) {
         for n in harness_unless_miri(vec![1, 15, 32, 50], vec![1, 33]) {
-            for k in harness_unless_miri(vec![1, 2, 31, 33, 64], vec![2, 33]) {
+            for k in harness_unless_miri(vec![1, 2, 31, 33, 64], vec![2, 34]) {
                 layouts(Gemm::new(m, n, k)).into_iter().for_each(check);
             }
         }
@@ -189,7 +192,7 @@ fn epilogues_and_accumulation() {
 
 #[test]
 fn batches_and_broadcasts() {
-    for (m, n, k) in harness_unless_miri(vec![(3, 4, 5), (70, 20, 30), (1, 40, 8)], vec![(3, 4, 5)]) {
+    for (m, n, k) in harness_unless_miri(vec![(3, 4, 5), (70, 20, 30), (1, 40, 8)], vec![(3, 4, 6)]) {
         let (a, b) = (m * k, k * n);
         for dims in [
             vec![Batch { size: 3, a, b }],
