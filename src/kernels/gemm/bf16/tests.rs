@@ -123,7 +123,7 @@ impl Case {
             }
             for parts in harness_unless_miri(vec![2, 3, 7], vec![3]) {
                 // Units divide a lone row inside tiles. The engine never computes such a product.
-                if self.g.m > 1 || !self.g.batch().is_empty() {
+                if !cfg!(miri) && (self.g.m > 1 || !self.g.batch().is_empty()) {
                     assert!(self.by(engine, parts) == whole, "{:?} differs by {engine:?} in {parts} parts", self.g);
                 }
                 let same = self.by_columns(engine, parts) == whole;
@@ -179,7 +179,7 @@ fn edges_of_blocks_in_every_layout() {
 #[test]
 fn epilogues_and_accumulation() {
     let all = vec![(33, 40, 600), (32, 10, 128), (65, 300, 70), (5, 5, 5)];
-    for (m, n, k) in harness_unless_miri(all, vec![(5, 5, 5)]) {
+    for (m, n, k) in harness_unless_miri(all, vec![(5, 5, 6)]) {
         for (bias, act, accumulate) in
             [(true, Act::None, false), (false, Act::Relu, false), (true, Act::Relu, true), (false, Act::None, true)]
         {
@@ -194,11 +194,9 @@ fn epilogues_and_accumulation() {
 fn batches_and_broadcasts() {
     for (m, n, k) in harness_unless_miri(vec![(3, 4, 5), (70, 20, 30), (1, 40, 8)], vec![(3, 4, 6)]) {
         let (a, b) = (m * k, k * n);
-        for dims in [
-            vec![Batch { size: 3, a, b }],
-            vec![Batch { size: 3, a: 0, b }],
-            vec![Batch { size: 2, a: 0, b }, Batch { size: 3, a, b: 0 }, Batch { size: 2, a: 0, b: 5 }],
-        ] {
+        let three = vec![Batch { size: 2, a: 0, b }, Batch { size: 3, a, b: 0 }, Batch { size: 2, a: 0, b: 5 }];
+        let one = [a, 0].map(|a| vec![Batch { size: 3, a, b }]);
+        for dims in harness_unless_miri([one.to_vec(), vec![three.clone()]].concat(), vec![three]) {
             for g in layouts(Gemm { bias: true, ..Gemm::new(m, n, k) }) {
                 check(g.with_batch(&dims).unwrap());
             }
@@ -209,7 +207,7 @@ fn batches_and_broadcasts() {
 #[test]
 fn the_portable_engine_sums_as_avx512_does() {
     for precision in PRECISIONS {
-        for (m, n, k) in harness_unless_miri(vec![(40, 70, 300), (17, 33, 65)], vec![(17, 33, 35)]) {
+        for (m, n, k) in harness_unless_miri(vec![(40, 70, 300), (17, 33, 65)], vec![(5, 5, 3)]) {
             let case = Case::new(Gemm { precision, accumulate: true, ..Gemm::new(m, n, k) });
             let want = case.by(Bf16Engine::Portable, 1);
             for isa in [Isa::Portable, Isa::Avx2] {
