@@ -94,3 +94,16 @@ impl From<std::io::Error> for Error {
         Error::new(kind, e.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_its_first_location() {
+        let e = Error::new(Kind::Data, "bad").at(Location::Text(2, 3));
+        assert_eq!((&e.location, e.to_string()), (&Location::Text(2, 3), "2:3: bad".to_string()));
+        assert_eq!(e.clone().at(Location::Node("n1".to_string())), e);
+        assert_eq!(e.context("row 4").to_string(), "2:3: row 4: bad");
+    }
+}

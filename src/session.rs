@@ -412,38 +412,4 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nodes::{Builder, DType};
-
-    #[test]
-    fn other_numbers_of_threads_are_refused() {
-        let g = Builder::new("g");
-        let y = g.input("x", [4], DType::F32).tanh().named("y");
-        let g = g.finish([y]).unwrap();
-        for n in [0, MAX_THREADS + 1, usize::MAX] {
-            let e = Session::new().threads(n).plan(&g).unwrap_err();
-            assert!(e.message.contains(&format!("threads is {n}")), "{e}");
-            assert!(Session::new().threads(n).compile(&g).is_err());
-            assert!(Session::new().threads(n).budgets(&g).is_err());
-        }
-        assert_eq!(Session::new().threads(MAX_THREADS).compile(&g).unwrap().threads(), 1);
-    }
-
-    /// Sizes beyond the offsets of an arena, of one buffer and of a sum, and sizes beyond an address.
-    #[test]
-    fn an_arena_that_is_too_large_is_an_error_of_its_size() {
-        for (n, inputs, told) in [
-            (1 << 50, 1, "a buffer of 1125899906842624 bytes does not fit the arena's offsets"),
-            (1 << 37, 5, "10737418245 lines of memory do not fit the arena's offsets"),
-            (usize::MAX / 4, 1, "a tensor of shape [4611686018427387903] does not fit in memory"),
-            (usize::MAX, 1, "a tensor of shape [18446744073709551615] does not fit in memory"),
-        ] {
-            let g = Builder::new("g");
-            let leaf = |i: usize| g.input(&format!("x{i}"), [n], DType::U8);
-            let first: Vec<_> = (0..inputs).map(|i| leaf(i).slice(&[0], &[1], &[1])).collect();
-            let e = g.finish(first).and_then(|g| Session::new().compile(&g).map(|_| ())).unwrap_err();
-            assert!(e.message.contains(told), "{e}");
-        }
-    }
-}
+mod tests;

@@ -115,10 +115,10 @@ pub fn gpt_next_token<'g>(g: &'g Builder, dtype: DType, o: Gpt, how: Sampling) -
 }
 
 /// The next tokens, `i32[most]`, of which the first [`GENERATE_COUNT`] (an input, at most `most`) are drawn, each from
-/// one row of each product and the kept keys and values of the tokens before it. The states are those of
-/// [`gpt_next_token`], which must have run on the window: all tokens but the last have kept keys and values. The last
-/// token that is drawn may be the one that moves a full window; one more ends the step with an error, because nothing
-/// is kept then.
+/// one row of each product and the kept keys and values of the tokens before it; the others are 0. The states are those
+/// of [`gpt_next_token`], which must have run on the window: all tokens but the last have kept keys and values. The
+/// last token that is drawn may be the one that moves a full window; one more ends the step with an error, because
+/// nothing is kept then.
 #[track_caller]
 pub fn gpt_next_tokens<'g>(g: &'g Builder, dtype: DType, o: Gpt, most: usize, how: Sampling) -> Var<'g> {
     g.with_caller(|| {

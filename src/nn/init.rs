@@ -108,5 +108,16 @@ mod tests {
         assert!((a - 0.25).abs() < 1e-15);
         assert_eq!(kaiming_normal(&[4, 1], 2.0), Init::Normal(2.0));
         assert_eq!(xavier_normal(&[0, 0], 1.0), Init::Normal(0.0));
+        let Init::Normal(a) = xavier_normal(&d, 3.0) else { unreachable!("normal") };
+        assert!((a - (18.0f64 / 275.0).sqrt()).abs() < 1e-15);
+        // An axis that is missing has one element.
+        assert_eq!(kaiming_normal(&[4], 3.0), Init::Normal(3.0));
+    }
+
+    #[test]
+    fn a_layer_without_inputs_starts_at_zero() {
+        assert_eq!(init_by_fan_in(0), Init::Uniform(0.0));
+        assert_eq!(init_by_fan_in(1), Init::Uniform(1.0));
+        assert_eq!(init_by_fan_in(16), Init::Uniform(0.25));
     }
 }

@@ -16,7 +16,6 @@ pub fn upsample(x: Var<'_>, scale: usize, mode: Interpolation) -> Var<'_> {
     let d = x.dims();
     let size: Option<Vec<usize>> = d.iter().skip(2).map(|n| n.checked_mul(scale)).collect();
     match size {
-        _ if !x.is_some() => x,
         Some(size) => x.interpolate(&size, mode),
         None => x.g.fail(Kind::Shape, format!("upsample({x:?}): a size overflows with scale {scale}")),
     }

@@ -27,9 +27,6 @@ pub(super) fn checked_lengths<'g>(lengths: Var<'g>, most: usize) -> Var<'g> {
 pub fn sequence_mask(lengths: Var<'_>, max: usize) -> Var<'_> {
     let g = lengths.g;
     g.with_caller(|| {
-        if !lengths.is_some() {
-            return lengths;
-        }
         if lengths.rank() != 1 || !matches!(lengths.dtype(), DType::I32 | DType::I64) {
             return g.fail(Kind::Shape, format!("sequence_mask({lengths:?}): lengths are i32 or i64 [batch]"));
         }

@@ -68,9 +68,6 @@ pub fn mamba<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: Mamba) -> Var<
     g.layer_scope(name, || {
         let Mamba { states, kernel, expand, rank } = options;
         let width = linear_width(x);
-        if !x.is_some() {
-            return x;
-        }
         if x.rank() != 3 || width == 0 || !x.dtype().is_float() {
             return g.fail(Kind::Shape, format!("mamba({x:?}): a float [batch, steps, width] is needed"));
         }

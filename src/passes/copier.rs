@@ -206,6 +206,25 @@ mod tests {
     }
 
     #[test]
+    fn a_region_that_nothing_uses_is_left_out() {
+        let unused = "region @unused(%a: f64[2]) {\n  %b = exp %a : f64[2]\n  yield %b\n}\n";
+        let used = "region @body(%h: f64[2]) {
+  %s = sin %h : f64[2]
+  yield %s
+}
+graph @g {
+  %x = input : f64[2]
+  %y = scan %x body=@body carries=1 consts=0 length=3 reverse=false : f64[2]
+  %z = call %y body=@body : f64[2]
+  return z=%z
+}
+";
+        let graph = text::parse(&format!("{unused}{used}")).unwrap();
+        // The loop and the call run the other one, which has another number now.
+        assert_eq!(rebuild_buf(graph.view(), &mut |_| None).unwrap(), text::parse(used).unwrap());
+    }
+
+    #[test]
     fn the_first_error_of_a_rule_stays() {
         let failed = rebuilt(&mut |v| {
             (v.def.name == "exp").then(|| {

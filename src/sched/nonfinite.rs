@@ -245,6 +245,13 @@ impl StepObserver for NonfiniteObserver<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::abi::Args;
+    use crate::sched::exec::{Exec, ThreadState};
+    use crate::sched::instructions::{BufKind, Instr};
+    use crate::sched::share::share_tapes_above;
+    use crate::sched::tests::hand::{CALL, HandPlan};
+
+    const F32: Option<ScannedFloat> = Some(ScannedFloat::F32);
 
     #[test]
     fn numbers_are_counted_in_each_type() {
@@ -277,7 +284,7 @@ mod tests {
         }
     }
 
-    /// The culprit's write and the carriers after a node that reads `operand` and writes `results`.
+    /// The culprit's write and the carriers after a node that reads `operand` and a 1, and writes `results`.
     fn judged(operand: f32, results: [f32; 2], infinite: bool, later: bool) -> (Option<(usize, usize)>, usize) {
         let mut arena = TensorArena::new(64).unwrap();
         arena.bytes_mut()[..8].copy_from_slice(results.map(f32::to_le_bytes).as_flattened());
@@ -288,13 +295,15 @@ mod tests {
             let (result, operands) = (held, Vec::new());
             observer.found.culprit = Some(Culprit { time: 1, write: (9, 9), result, operands });
         }
+        let one = NonfiniteCounts::of(&1f32.to_le_bytes(), ScannedFloat::F32);
         observer.found.operands.push(Read { value: 7, bytes: 8..12, held });
+        observer.found.operands.push(Read { value: 8, bytes: 12..16, held: one });
         let written = |k: usize| Written { bytes: 4 * k..4 * k + 4, float: ScannedFloat::F32, write: (5, k) };
         observer.found.results.extend([written(0), written(1)]);
         assert!(observer.goes_on(3));
         observer.judge(infinite);
         if let Some(culprit) = found.culprit.as_ref().filter(|_| !later) {
-            assert_eq!((culprit.time, &culprit.operands[..]), (3, &[(7, held)][..]));
+            assert_eq!((culprit.time, &culprit.operands[..]), (3, &[(7, held), (8, one)][..]));
             assert_eq!((culprit.result.count, culprit.result.bad()), (1, 1));
         }
         (found.culprit.map(|c| c.write), found.carriers)
@@ -330,5 +339,61 @@ mod tests {
         assert_eq!((none.low, none.high, none.first, none.bad()), (f64::INFINITY, f64::NEG_INFINITY, Some(0), 1));
         let one = NonfiniteCounts::of(&3f32.to_le_bytes(), ScannedFloat::F32);
         assert_eq!((one.low, one.high, one.first, one.bad(), one.count), (3.0, 3.0, None, 0, 1));
+    }
+
+    /// Makes NaN of the last write, or zeros if it has a parameter.
+    fn spoil(args: &mut Args<'_>) {
+        let byte = if args.params().is_empty() { 0xff } else { 0 };
+        args.write_bytes(args.writes() - 1).fill(byte);
+    }
+
+    /// What a step of `p` finds.
+    fn watched(p: HandPlan, calls: &[WatchedCall]) -> NonfiniteFindings {
+        let plan = p.plan(1);
+        let exec = Exec::new(&plan, share_tapes_above(&plan, u64::MAX)).unwrap();
+        let mut arena = TensorArena::new(exec.bytes()).unwrap();
+        let mut found = NonfiniteFindings::default();
+        exec.step_watched(&mut arena, &ThreadState::default(), calls, &mut found).unwrap();
+        found
+    }
+
+    /// Reads and writes without a float stand before those with one; an operand may be read twice.
+    #[test]
+    fn all_floats_of_a_call_are_looked_at_and_each_operand_once() {
+        let mut p = HandPlan::new();
+        let [index, x, y] = [0, 64, 128].map(|at| p.bytes(at, 4, BufKind::Input));
+        let [scratch, good, bad] = [192, 256, 320].map(|at| p.bytes(at, 4, BufKind::Activation));
+        p.call(&Instr { kernel: spoil, reads: &[index, x, x, y], writes: &[scratch, good, bad], ..CALL });
+        let of = |value: u32| Some((ScannedFloat::F32, value));
+        let (reads, writes) = (vec![None, of(7), of(7), of(8)], vec![None, F32, F32]);
+        let found = watched(p, &[WatchedCall { reads, writes, first: true, last: true, infinite: false }]);
+        let culprit = found.culprit.unwrap();
+        let zero = NonfiniteCounts::of(&[0; 4], ScannedFloat::F32);
+        assert_eq!((culprit.time, culprit.write, found.carriers), (0, (0, 2), 0));
+        assert_eq!(culprit.operands, [(7, zero), (8, zero)]);
+    }
+
+    #[test]
+    fn a_node_is_judged_behind_its_last_call() {
+        let mut p = HandPlan::new();
+        let y = p.bytes(0, 4, BufKind::Output);
+        p.call(&Instr { kernel: spoil, writes: &[y], ..CALL });
+        p.call(&Instr { kernel: spoil, params: &[1], writes: &[y], ..CALL });
+        let writes = || WatchedCall { writes: vec![F32], ..WatchedCall::default() };
+        let found = watched(p, &[WatchedCall { first: true, ..writes() }, WatchedCall { last: true, ..writes() }]);
+        assert!(found.culprit.is_none() && found.carriers == 0);
+    }
+
+    #[test]
+    fn a_node_without_bad_results_carries_none_on() {
+        let mut p = HandPlan::new();
+        let [x, y] = [0, 64].map(|at| p.bytes(at, 4, BufKind::Output));
+        p.call(&Instr { kernel: spoil, writes: &[x], ..CALL });
+        p.call(&Instr { kernel: spoil, params: &[1], reads: &[x], writes: &[y], ..CALL });
+        let (reads, writes) = (vec![Some((ScannedFloat::F32, 7))], vec![F32]);
+        let node = WatchedCall { reads, writes, first: true, last: true, infinite: false };
+        let found = watched(p, &[WatchedCall { reads: Vec::new(), ..node.clone() }, node]);
+        let culprit = found.culprit.unwrap();
+        assert_eq!((culprit.write, culprit.operands.len(), found.carriers), ((0, 0), 0, 0));
     }
 }

@@ -281,3 +281,130 @@ impl Drop for Team {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::abi::{Args, Kernel, Split};
+    use crate::sched::instructions::{BufKind, Instr, Operand};
+    use crate::sched::modelled_time::InstrTime;
+    use crate::sched::share::share_tapes_above;
+    use crate::sched::tests::hand::{CALL, HandPlan};
+    use std::time::Duration;
+
+    /// A call of `kernel` that has a unit and a byte for each of `threads` threads.
+    fn one_call(kernel: Kernel, threads: usize) -> (Exec, TensorArena) {
+        let mut p = HandPlan::new();
+        let y = Operand { split: Split::PerUnit(1), ..p.bytes(0, threads, BufKind::Output) };
+        p.call(&Instr { kernel, writes: &[y], units: threads, time: InstrTime { total: 1, fixed: 0 }, ..CALL });
+        let plan = p.plan(threads);
+        let exec = Exec::new(&plan, share_tapes_above(&plan, 1)).unwrap();
+        assert_eq!(exec.threads(), threads);
+        (exec, TensorArena::new(threads).unwrap())
+    }
+
+    fn mark(args: &mut Args<'_>) {
+        args.write::<u8>(0).fill(1);
+    }
+
+    /// As [`mark`], later on each further thread.
+    fn mark_late(args: &mut Args<'_>) {
+        std::thread::sleep(Duration::from_millis(2 * args.units().start as u64));
+        mark(args);
+    }
+
+    fn fail_twice(args: &mut Args<'_>) {
+        args.fault(0);
+        panic!("after a fault");
+    }
+
+    /// The first step of a team, too.
+    #[test]
+    fn a_step_ends_when_the_last_thread_has_run_its_part() {
+        let (exec, mut arena) = one_call(mark_late, 4);
+        let mut team = Team::new(4).unwrap();
+        for _ in 0..2 {
+            arena.bytes_mut().fill(0);
+            team.step(&exec, &mut arena).unwrap();
+            assert_eq!(arena.bytes()[..4], [1u8; 4]);
+        }
+    }
+
+    #[test]
+    fn a_team_runs_programs_for_fewer_threads() {
+        assert_eq!([0, 1, 3].map(|threads| Team::new(threads).unwrap().threads()), [1, 1, 3]);
+        for (threads, used) in [(1, 1), (2, 1), (3, 1), (3, 2), (3, 3)] {
+            let (exec, mut arena) = one_call(mark, used);
+            let mut team = Team::new(threads).unwrap();
+            for _ in 0..3 {
+                arena.bytes_mut().fill(0);
+                team.step(&exec, &mut arena).unwrap();
+                assert_eq!(arena.bytes()[..used], [1u8; 3][..used], "{used} of {threads} threads");
+            }
+            let mut tracks: Vec<Track> = (0..used).map(|t| Track::new(exec.track_events(t))).collect();
+            team.step_traced(&exec, &mut arena, &mut tracks).unwrap();
+            let told: Vec<(usize, u64)> = tracks.iter().map(|t| (t.events().len(), t.dropped())).collect();
+            assert_eq!(told, vec![(1, 0); used], "{used} of {threads} threads");
+        }
+    }
+
+    /// The panic is told, not the bad value before it. The next step is whole.
+    #[test]
+    fn a_kernel_that_panics_behind_a_bad_value_has_panicked() {
+        for threads in [1, 2] {
+            let (exec, mut arena) = one_call(fail_twice, threads);
+            let mut team = Team::new(threads).unwrap();
+            for _ in 0..2 {
+                let stop = Stop { instr: 0, bad: None, iteration: None, changed: false };
+                assert_eq!(team.step(&exec, &mut arena), Err(stop));
+            }
+            let (exec, mut arena) = one_call(mark, threads);
+            team.step(&exec, &mut arena).unwrap();
+            assert_eq!(arena.bytes()[..threads], [1u8; 2][..threads]);
+        }
+    }
+
+    fn first_of_two(shared: &TeamShared) -> TeamThread<'_> {
+        let arena = ArenaPtr::from_parts(std::ptr::null_mut(), 0);
+        TeamThread { shared, arena, thread: 0, threads: 2, barriers: 0 }
+    }
+
+    #[test]
+    fn a_thread_runs_nothing_behind_the_instruction_at_fault() {
+        let team = Team::new(2).unwrap();
+        team.shared.gate.stop(5);
+        let mut thread = first_of_two(&team.shared);
+        assert_eq!([5, 6].map(|time| thread.goes_on(time)), [true, false]);
+        assert!(!thread.barrier(6));
+    }
+
+    #[test]
+    fn a_thread_waits_for_the_others_at_each_barrier() {
+        let team = Team::new(2).unwrap();
+        let (shared, passed) = (&*team.shared, AtomicUsize::new(0));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let mut thread = first_of_two(shared);
+                for _ in 0..2 {
+                    assert!(thread.barrier(3));
+                    passed.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for arrivals in 0..2 {
+                std::thread::sleep(Duration::from_millis(2));
+                assert!(passed.load(Ordering::Relaxed) <= arrivals);
+                // The other thread arrives, and waits for no arrival.
+                assert!(shared.gate.barrier(1, 0, 3));
+            }
+        });
+        assert_eq!(passed.into_inner(), 2);
+    }
+
+    #[test]
+    fn the_threads_of_a_team_end_with_it() {
+        let team = Team::new(3).unwrap();
+        let shared = Arc::downgrade(&team.shared);
+        drop(team);
+        assert_eq!(shared.strong_count(), 0);
+    }
+}

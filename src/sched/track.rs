@@ -185,6 +185,7 @@ mod tests {
     #[test]
     fn events_without_space_are_counted() {
         let mut track = Track::new(2);
+        assert_eq!(track.dropped(), 0);
         let origin = Instant::now();
         track.begin(origin);
         (0..4).for_each(|i| track.push(i, 7));

@@ -161,3 +161,6 @@ fn budget_of_one_thread(bytes: usize, least: usize, session: &Session) -> Error 
     );
     Error::new(Kind::Plan, text)
 }
+
+#[cfg(test)]
+mod tests;

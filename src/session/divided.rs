@@ -37,7 +37,6 @@ impl Divided {
             Fit::Fits(ready) => ready,
             Fit::Needs(least) => return Ok(Fit::Needs(least)),
         };
-        session.with_red_zones(&mut ready)?;
         ready.took = start.elapsed();
         Ok(Fit::Fits(Divided::new(ready, session)?))
     }

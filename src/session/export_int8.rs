@@ -64,7 +64,7 @@ pub fn export_int8<'a>(graph: impl Into<Graph<'a>>, program: &Program) -> Result
     let known = values_known_to_export(g);
     let sites = Int8ExportSites::find(g, &known);
     let constants = sites.evaluate(g, program)?;
-    let mut count = 0;
+    let mut found = false;
     let exported = rebuilt_by_pass("export_int8", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let is_kept = |n: Node| g.def_of(n).is_leaf() && known[g.out(n)];
@@ -77,14 +77,14 @@ pub fn export_int8<'a>(graph: impl Into<Graph<'a>>, program: &Program) -> Result
             );
         }
         let mut export =
-            Int8Export { sites: &sites, constants: &constants, codes: Side::filled(g.values(), None), count: 0 };
+            Int8Export { sites: &sites, constants: &constants, codes: Side::filled(g.values(), None), found: false };
         c.run(&mut |v| export.rewrite(v));
         c.signature();
-        count = export.count;
+        found = export.found;
         drop(c);
         finish_rebuild(b, bump)
     })?;
-    if count == 0 {
+    if !found {
         let text = "export_int8: no product of the graph has two rounded operands with one scale for activations, \
                     and constant scales; see qat";
         return Err(Error::new(Kind::Verify, text));
@@ -256,8 +256,8 @@ struct Int8Export<'s> {
     sites: &'s Int8ExportSites,
     constants: &'s [Int8ExportConstants],
     codes: Side<Value, Option<Int8ExportCodes>>,
-    /// Products of integers that were written.
-    count: usize,
+    /// Whether a product of integers was written.
+    found: bool,
 }
 
 impl Int8Export<'_> {
@@ -272,7 +272,7 @@ impl Int8Export<'_> {
             return None;
         }
         let y = export_product(v, v.op(), codes(0)?, codes(1)?)?;
-        self.count += 1;
+        self.found = true;
         Some(vec![y])
     }
 
@@ -305,4 +305,59 @@ fn moved_export_codes(v: &RebuildVisit<'_, '_>, c: Int8ExportCodes) -> Option<In
     };
     let moved = v.g.with(|e| e.copy(&v.src, v.node, &[c.codes], v.regions));
     Some(Int8ExportCodes { codes: moved.iter().next()?, axis, ..c })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{FakeQuantize, Init};
+
+    const F32: DType = DType::F32;
+
+    /// Whether the rounded number is a weight, and the shift of its codes; `None` if its codes do not fit `i8`.
+    fn site(of: impl for<'g> Fn(&'g Builder) -> Var<'g>) -> Option<(bool, i64)> {
+        let g = Builder::new("site");
+        let graph = g.finish([of(&g).named("y")]).unwrap();
+        let sites = Int8ExportSites::find(graph.view(), &values_known_to_export(graph.view()));
+        sites.0.first().map(|s| (s.weight, s.shift))
+    }
+
+    #[test]
+    fn codes_are_shifted_into_i8_if_they_lie_elsewhere() {
+        let shift = |lo: i64, hi: i64| {
+            site(|g| {
+                let w = g.param("w", [4], F32, Init::Ones);
+                w.fake_quantize(g.full(0.1, [], F32), None, FakeQuantize::affine(lo, hi))
+            })
+        };
+        for (lo, hi) in [(-128, 127), (-127, 127), (-90, 110), (0, 127)] {
+            assert_eq!(shift(lo, hi), Some((true, 0)), "{lo}..={hi}");
+        }
+        // A zero point of 0 is shifted to a number of `i8`, as far as that is possible.
+        for (lo, hi, by) in
+            [(0, 255, 128), (0, 128, 128), (1, 200, 128), (2, 257, 130), (-129, 100, -1), (-200, 55, -72)]
+        {
+            assert_eq!(shift(lo, hi), Some((true, by)), "{lo}..={hi}");
+        }
+        for (lo, hi) in [(0, 256), (-128, 128), (-129, 127), (-200, 56)] {
+            assert_eq!(shift(lo, hi), None, "{lo}..={hi}");
+        }
+    }
+
+    #[test]
+    fn scales_and_zero_points_do_not_depend_on_inputs() {
+        let of = |scale: bool, zero: Option<bool>| {
+            site(|g| {
+                let scale = if scale { g.full(0.1, [], F32) } else { g.input("s", [], F32) };
+                let zero = zero.map(|known| match known {
+                    true => g.full(3.0, [], DType::I32),
+                    false => g.input("z", [], DType::I32),
+                });
+                g.input("x", [4], F32).fake_quantize(scale, zero, FakeQuantize::affine(-100, 90))
+            })
+        };
+        let activation = Some((false, 0));
+        assert_eq!([of(true, None), of(false, None)], [activation, None]);
+        assert_eq!([of(true, Some(true)), of(true, Some(false)), of(false, Some(true))], [activation, None, None]);
+    }
 }

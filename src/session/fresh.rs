@@ -131,7 +131,7 @@ mod tests {
             binding("y", Role::Output, None),
             binding("v", Role::Param, Some(Init::Ones)),
             Binding { bytes: 0, ..binding("none", Role::Input, None) },
-            binding("t", Role::Input, None),
+            Binding { bytes: 1, ..binding("t", Role::Input, None) },
         ]
     }
 

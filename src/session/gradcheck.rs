@@ -185,8 +185,7 @@ impl GradientCheck {
         let outputs = grads.view();
         let names = outputs.output_names[g.outputs().len()..].iter().map(|&s| outputs.str(s));
         let indices: HashMap<String, usize> = p.point.floats().map(|(i, b)| (b.name.clone(), i)).collect();
-        // The differences start from the plain program at this point.
-        p.point.eval(&mut p.plain, name)?;
+        // The plain program has made a step from this point, where the differences start.
         p.point.restore(&mut p.plain)?;
         let mut report = GradientReport::default();
         for (leaf, output) in leaves.iter().zip(names) {
@@ -199,7 +198,7 @@ impl GradientCheck {
         Ok(report)
     }
 
-    /// Compiles both programs and finds a point where the output `name` is finite.
+    /// Compiles both programs and finds a point where the output `name` is finite. The plain one makes a step from it.
     fn compile_pair(&self, graph: &GraphBuf, name: &str, grads: &GraphBuf, inputs: &[(&str, &[f64])]) -> Result<Pair> {
         let plain = prepare_outputs(graph, |n| n == name)?;
         let mut plain = Session::new().compile(&plain)?;

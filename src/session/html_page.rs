@@ -91,3 +91,23 @@ fn html_page_memory_section(s: &mut String, plan: &PlanReport) {
     }
     s.push_str("</table>");
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::session::plan_report::BufferReport;
+    use crate::session::plan_report::tests::hand_report;
+
+    #[test]
+    fn a_page_closes_what_it_opens_and_lists_ten_buffers() {
+        let mut plan = hand_report();
+        let first = plan.buffers[0].clone();
+        plan.buffers = (0..12).map(|root| BufferReport { root, ..first.clone() }).collect();
+        let page = plan.html("a plan");
+        for tag in ["html", "head", "style", "title", "body", "h1", "h2", "p", "svg", "table", "tr", "th", "td"] {
+            let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+            assert!(opened > 0 && page.matches(&format!("</{tag}>")).count() == opened, "{tag}: {page}");
+        }
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</body></html>\n"), "{page}");
+        assert_eq!(page.matches("<td class=\"n\">").count(), 4 * 10);
+    }
+}

@@ -42,7 +42,12 @@ mod tests {
     fn ticks_are_round() {
         assert_eq!(markup_ticks(10.0, 5), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(markup_ticks(7.3, 4), [0.0, 2.0, 4.0, 6.0]);
-        assert_eq!(markup_ticks(0.0, 4), [0.0]);
-        assert_eq!(markup_ticks(f64::NAN, 4), [0.0]);
+        assert_eq!(markup_ticks(70.0, 5), [0.0, 20.0, 40.0, 60.0]);
+        assert_eq!(markup_ticks(30.0, 5), [0.0, 10.0, 20.0, 30.0]);
+        assert_eq!(markup_ticks(0.5, 1), [0.0, 0.5]);
+        assert_eq!([0, 1].map(|n| markup_ticks(10.0, n)), [[0.0, 10.0], [0.0, 10.0]]);
+        for none in [0.0, -5.0, f64::INFINITY, f64::NAN] {
+            assert_eq!(markup_ticks(none, 4), [0.0], "{none}");
+        }
     }
 }

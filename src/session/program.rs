@@ -485,3 +485,6 @@ const _: fn() = || {
     fn program_is_send<T: Send>() {}
     program_is_send::<Program>();
 };
+
+#[cfg(test)]
+mod tests;

@@ -92,7 +92,8 @@ impl Batches {
 
     /// True if the batch taken last was the last one of its epoch.
     pub fn at_epoch_end(&self) -> bool {
-        self.at > 0 && self.at.div_ceil(self.batch) == self.per_epoch()
+        // An epoch has at least one batch.
+        self.at.div_ceil(self.batch) == self.per_epoch()
     }
 
     /// Takes the next batch: the indices of its examples.

@@ -78,7 +78,7 @@ where
     O: FnMut(u64) -> Result<I>,
     W: FnMut(&mut Program, T) -> Result<usize>,
 {
-    Stream { epochs, open, write, items: None, at: StreamPosition::default() }
+    Stream { epochs, open, write, items: None, epoch: 0 }
 }
 
 /// What [`stream`] makes.
@@ -88,7 +88,8 @@ pub struct Stream<I, O, W> {
     write: W,
     /// The rest of the present epoch, once it is open.
     items: Option<I>,
-    at: StreamPosition,
+    /// The present epoch.
+    epoch: u64,
 }
 
 impl<T, I, O, W> Source for Stream<I, O, W>
@@ -98,22 +99,18 @@ where
     W: FnMut(&mut Program, T) -> Result<usize>,
 {
     fn next(&mut self, program: &mut Program) -> Result<Supply> {
-        if self.at.epoch >= self.epochs {
+        if self.epoch >= self.epochs {
             return Ok(Supply::End);
         }
         let items = match &mut self.items {
             Some(items) => items,
-            None => self.items.insert((self.open)(self.at.epoch)?),
+            None => self.items.insert((self.open)(self.epoch)?),
         };
         match items.next() {
-            Some(item) => {
-                let examples = (self.write)(program, item?)?;
-                self.at.batch += 1;
-                Ok(Supply::Batch(examples))
-            }
+            Some(item) => Ok(Supply::Batch((self.write)(program, item?)?)),
             None => {
                 self.items = None;
-                self.at = StreamPosition { epoch: self.at.epoch + 1, batch: 0 };
+                self.epoch += 1;
                 Ok(Supply::EndOfEpoch)
             }
         }
@@ -121,7 +118,7 @@ where
 
     fn seek(&mut self, position: StreamPosition) -> Result<()> {
         self.items = None;
-        if position.epoch < self.epochs && position.batch > 0 {
+        if position.epoch < self.epochs {
             let mut items = (self.open)(position.epoch)?;
             for k in 0..position.batch {
                 match items.next() {
@@ -135,7 +132,7 @@ where
             }
             self.items = Some(items);
         }
-        self.at = position;
+        self.epoch = position.epoch;
         Ok(())
     }
 }

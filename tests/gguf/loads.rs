@@ -119,3 +119,29 @@ fn floats_alone_are_converted() {
         assert_eq!(load(name, dtype, dims, true), Err(format!("{}: {why}", path("types.gguf").display())));
     }
 }
+
+/// The first method moves the bytes, the second decodes them as `rows` rows.
+#[test]
+fn blocks_of_a_param_are_what_any_method_reads() {
+    let t = BlockType::Q8_0;
+    let graph = |rows: Option<usize>| {
+        let g = Builder::new("method");
+        let w = g.frozen_param("w", [4 * 34], DType::U8, Init::Zeros);
+        let y = rows.map_or_else(|| w.reshape([4, 34]), |rows| w.gguf_dequant(t, [rows, 128 / rows]));
+        g.finish([y.named("y")]).unwrap()
+    };
+    let blocks = encode(t, &noise(128, 1)).unwrap();
+    let file =
+        opened("methods.gguf", &[GgufEntry { name: "w", kind: TensorType::Blocks(t), dims: &[4, 32], bytes: &blocks }]);
+    let load = |rows: usize| {
+        let (a, b) = (graph(None), graph(Some(rows)));
+        let mut p = Session::new().compile_all(&[("move", &a), ("decode", &b)]).unwrap();
+        p.load_gguf(&file, Load::default()).map(|report| report.loaded).map_err(|e| e.message)
+    };
+    assert_eq!(load(4), Ok(vec!["w".to_string()]));
+    let e = load(2).unwrap_err();
+    assert!(
+        e.ends_with("\"w\" is Q8_0[4, 32] in the file, not u8[136]; the program reads \"w\" as Q8_0[2, 64]"),
+        "{e}"
+    );
+}

@@ -6,7 +6,8 @@
 use crate::common::{PLAIN, Tensor, run};
 use arenagrad::error::{Error, Kind, Location};
 use arenagrad::graph::{
-    Attention, Builder, CrossEntropy, DType, Graph, Init, Layout, Loop, Op, PadMode, Pool2d, Rope, Scatter, Var,
+    Attention, Builder, CrossEntropy, DType, Graph, Init, Layout, Loop, Op, PadMode, Pool2d, Reduction, Rope, Scatter,
+    Var,
 };
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
@@ -58,6 +59,7 @@ fn a_value_of_another_builder_is_an_error_of_every_op() {
         ("scatter", |_, a, b| _ = a.scatter(b.cast(I32), a, 0, Scatter::Add)),
         ("cross_entropy", |_, a, b| _ = a.cross_entropy(b.cast(I32).amax(1))),
         ("cross_entropy after an error there", |_, a, b| _ = a.cross_entropy(b.reshape([7]))),
+        ("nll_loss after an error there", |_, a, b| _ = nn::nll_loss(a, b.reshape([7]), Reduction::Sum)),
         ("attention after an error there", |_, a, b| _ = a.attention(b.reshape([7]), a, Attention::default())),
         ("layer_norm", |_, a, b| _ = a.layer_norm(b.amax(0), b.amax(0), 1e-5)),
         ("emit", |g, _, b| _ = g.emit(Op::EXP, &[b], &[])),
@@ -347,6 +349,7 @@ fn results_can_be_indexed_after_an_error() {
         ("call(f32[2,3])", |g, x| g.call(g.region("r", &[x.amax(0).ty()], |a| a.to_vec()), &[x])[0]),
         ("max_pool2d", |g, x| g.emit(Op::MAX_POOL2D, &[x], &[])[1]),
         ("result 2", |g, x| g.emit(Op::EXP, &[x], &[])[2]),
+        ("result 1 is asked for, and the node has 1", |g, x| g.emit(Op::EXP, &[x], &[])[1]),
         ("scan: the number", |g, x| g.scan(&[x], &[], |h, _| (h.to_vec(), vec![h[0]])).1[0]),
         ("scan(", |g, x| {
             let how = Loop { length: Some(2), ..Loop::default() };

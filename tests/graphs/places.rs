@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::error::{Error, Location};
+use arenagrad::error::{Error, Kind, Location};
+use arenagrad::graph::Op;
 use arenagrad::prelude::*;
+use arenagrad::tools::arena::Node;
 use arenagrad::tools::ir::text::{PrintOptions, parse, print, print_with};
 
 /// A small step of training, and the line of its activation.
@@ -138,4 +140,44 @@ fn wrong_calls_on_complex_tensors_have_the_callers_line() {
         let at = error.as_ref().map(|e: &Error| e.location.clone());
         assert_eq!(at, Some(Location::Source(file!().to_string(), line)), "{error:?}");
     }
+}
+
+fn twice(x: Var<'_>) -> Var<'_> {
+    x + x
+}
+
+/// The call itself, and not what was built before it.
+#[test]
+fn each_wrong_call_is_found_on_its_own_line() {
+    type Wrong = for<'g> fn(&'g Builder, Var<'g>, Var<'g>) -> u32;
+    let calls: &[(&str, Wrong)] = &[
+        ("a reason", |g, _, _| (g.fail(Kind::Data, "a reason"), line!()).1),
+        ("2 operands", |g, x, _| (g.emit(Op::EXP, &[x, x], &[]), line!()).1),
+        ("select: a value of another builder", |_, x, far| (x.select(x, far), line!()).1),
+        ("symbol \"batch\" has no size", |g, _, _| (assert_eq!(g.symbol("batch"), 1), line!()).1),
+        ("a value of another builder", |g, _, far| (g.output("y", far), line!()).1),
+        ("only params and states", |g, x, _| (g.update(x, x), line!()).1),
+        ("only params and states", |g, x, _| (g.update_with(x, twice), line!()).1),
+        ("a value of another builder", |g, _, far| (g.updated(far), line!()).1),
+        ("a value of another builder", |g, _, far| (g.finish([far]).is_err(), line!()).1),
+        ("a value of another builder", |g, x, far| (g.region("r", &[x.ty()], |a| vec![twice(a[0]), far]), line!()).1),
+    ];
+    for (words, call) in calls {
+        let (g, other) = (Builder::new("g"), Builder::new("other"));
+        let (x, far) = (g.input("x", [2, 3], DType::F32), other.input("x", [2, 3], DType::F32));
+        nn::linear(&g, "fc", x, 3);
+        let line = call(&g, x, far);
+        let e = g.error().unwrap();
+        assert!(e.message.contains(words), "{e}");
+        assert_eq!(e.location, Location::Source(file!().to_string(), line), "{e}");
+    }
+}
+
+#[test]
+fn the_arguments_of_a_region_stand_in_the_line_of_its_call() {
+    let g = Builder::new("region");
+    let x = g.input("x", [2], DType::F32);
+    let (body, line) = (g.region("body", &[x.ty()], |a| vec![twice(a[0])]), line!());
+    let graph = g.finish(g.call(body, &[x])).unwrap();
+    assert_eq!(graph.view().location(Node(0)), Location::Source(file!().to_string(), line));
 }

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::drawn::{Fixture, apart, number, output, summary, write};
-use arenagrad::graph::{Builder, DType, LeafKind, Pairing, Var};
+use crate::common::drawn::{Fixture, apart, fill, number, output, summary, write};
+use arenagrad::graph::{Builder, DType, Init, LeafKind, Pairing, Var};
 use arenagrad::graph::{GradOptions, grad};
-use arenagrad::nn::{self, FeedForward, Lora, MultiHead, Sequential, TransformerBlock};
+use arenagrad::nn::{self, CausalSelfAttention, FeedForward, Linear, Lora, MultiHead, Sequential, TransformerBlock};
 use arenagrad::session::Session;
 
 /// Checks one case; the block's params are called `n.<torch's name>`.
@@ -110,6 +110,29 @@ fn shared_heads_and_rotary_embeddings() {
     assert!(y.iter().zip(&z).all(|(a, b)| (a - b).abs() < 1e-13), "{y:?}\n{z:?}");
 }
 
+/// As torch: one weight for queries, keys and values, which starts by Glorot's rule, ±√(6 / (inputs + outputs)).
+#[test]
+fn projections_of_one_input_are_one_product() {
+    let g = Builder::new("projections");
+    let y = nn::multi_head_attention(&g, "n", [input(&g, "x", &[1, 2, 6]); 3], MultiHead::new(2));
+    let text = g.finish([y.named("y")]).unwrap().to_string();
+    assert!(text.contains("init=uniform scale=0.5 "), "{text}");
+    // That of the three, and that of the output.
+    assert_eq!(text.matches("= matmul ").count(), 2, "{text}");
+}
+
+#[test]
+fn one_head_is_as_wide_as_its_input() {
+    let g = Builder::new("one");
+    let x = x(&g);
+    let y = nn::multi_head_attention(&g, "n", [x; 3], MultiHead::new(1));
+    let z = nn::causal_self_attention(&g, "c", x, CausalSelfAttention::new(1));
+    let graph = g.finish([y.named("y"), z.named("z")]).unwrap();
+    let v = graph.view();
+    let weight = v.leaves().find(|l| l.name == "n.in_proj_weight").unwrap();
+    assert_eq!(*v.dims(weight.value), [24, 8]);
+}
+
 #[test]
 fn transformer_blocks() {
     agrees("post", |g| nn::transformer_block(g, "n", x(g), TransformerBlock::new(2, 16)));
@@ -129,6 +152,16 @@ fn dense_blocks() {
             .then(|g, name, x| nn::linear(g, name, x, 3))
             .output()
     });
+}
+
+#[test]
+fn layers_of_a_sequence_without_a_name_are_called_by_their_numbers() {
+    let g = Builder::new("net");
+    let net = Sequential::new(&g, "", x(&g)).then(|_, _, x| x.relu()).then(|g, name, x| nn::linear(g, name, x, 2));
+    let graph = g.finish([net.output()]).unwrap();
+    let v = graph.view();
+    let names: Vec<&str> = v.leaves().map(|l| l.name).collect();
+    assert_eq!(names, ["x", "1.weight", "1.bias"]);
 }
 
 #[test]
@@ -174,6 +207,8 @@ fn blocks_that_do_not_fit_are_refused_by_name() {
     };
     let heads = error(|g| nn::multi_head_attention(g, "n", [x(g); 3], MultiHead::new(3)));
     assert!(heads.contains("multi_head_attention") && heads.contains("3 heads of a width of 8"), "{heads}");
+    let heads = error(|g| nn::causal_self_attention(g, "n", x(g), CausalSelfAttention::new(3)));
+    assert!(heads.contains("causal_self_attention") && heads.contains("3 heads of a width of 8"), "{heads}");
     let kv = MultiHead { kv_heads: 3, ..MultiHead::new(4) };
     let g = Builder::new("bad");
     nn::multi_head_attention(&g, "n", [x(&g); 3], kv);
@@ -183,6 +218,14 @@ fn blocks_that_do_not_fit_are_refused_by_name() {
         nn::lora_linear(g, "n", x(g), 5, o)
     });
     assert!(rank.contains("rank 9; it goes from 1 to 5"), "{rank}");
+    let rank = error(|g| nn::lora_linear(g, "n", x(g), 5, Lora::new(6, 1.0)));
+    assert!(rank.contains("rank 6; it goes from 1 to 5"), "{rank}");
+    let rank = error(|g| nn::lora_linear(g, "n", x(g), 5, Lora::new(0, 1.0)));
+    assert!(rank.contains("rank 0; it goes from 1 to 5"), "{rank}");
+    for rank in [1, 5] {
+        let g = Builder::new("good");
+        assert!(g.finish([nn::lora_linear(&g, "n", x(&g), 5, Lora::new(rank, 1.0))]).is_ok());
+    }
     // A scalar has no width.
     let none = error(|g| nn::lora_linear(g, "n", g.input("s", [], DType::F32), 5, Lora::new(1, 1.0)));
     assert!(none.contains("lora_linear") && none.contains("rank 1; it goes from 1 to 0"), "{none}");
@@ -214,4 +257,50 @@ fn a_gpt_has_all_biases_or_none() {
     };
     // In each block two of norms and four of products; and that of the last norm.
     assert_eq!([biases(true), biases(false)], [2 * 6 + 1, 0]);
+}
+
+/// A [`nn::gpt`] by the layers that it consists of, with nanoGPT's start values.
+fn gpt_of_layers<'g>(g: &'g Builder, tokens: Var<'g>, o: nn::Gpt) -> Var<'g> {
+    let (length, width) = (tokens.dims()[1], o.width);
+    let plain = Linear::normal(0.02, o.bias);
+    let ends = Linear::normal(0.02 / (2.0 * o.layers as f64).sqrt(), o.bias);
+    let norm = |name: &str, x: Var<'g>| {
+        if o.bias {
+            return nn::layer_norm(g, name, x, 1e-5);
+        }
+        let weight = g.param(&format!("{name}.weight"), [width], DType::F64, Init::Ones);
+        x.layer_norm(weight, g.full(0.0, [width], DType::F64), 1e-5)
+    };
+    let table = |name: &str, rows: usize| g.param(name, [rows, width], DType::F64, Init::Normal(0.02));
+    let words = table("transformer.wte.weight", o.vocabulary);
+    let places = table("transformer.wpe.weight", o.context);
+    let mut x = words.gather(tokens, 0) + places.narrow(0, 0, length);
+    for i in 0..o.layers {
+        let name = |part: &str| format!("transformer.h.{i}.{part}");
+        let attention = CausalSelfAttention::new(o.heads).qkv(plain).proj(ends);
+        x = x + nn::causal_self_attention(g, &name("attn"), norm(&name("ln_1"), x), attention);
+        let h = nn::linear_with(g, &name("mlp.c_fc"), norm(&name("ln_2"), x), 4 * width, plain);
+        let h = if o.gelu_tanh { h.gelu_tanh() } else { h.gelu() };
+        x = x + nn::linear_with(g, &name("mlp.c_proj"), h, width, ends);
+    }
+    let x = norm("transformer.ln_f", x);
+    x.reshape([x.numel() / width, width]).matmul_t(words, false, true).reshape([x.dims()[0], length, o.vocabulary])
+}
+
+#[test]
+fn a_gpt_is_what_its_layers_are() {
+    for (layers, bias) in [(3, true), (1, false)] {
+        let [vocabulary, context, heads, width] = [7, 6, 2, 4];
+        let o = nn::Gpt { vocabulary, context, layers, heads, width, bias, dropout: 0.0, gelu_tanh: !bias };
+        let g = Builder::new("gpt");
+        let tokens = g.input("t", [2, 5], DType::I32);
+        // Leaves of one name start alike, or there is an error.
+        let (y, z) = g.reuse(|| (nn::gpt(&g, tokens, DType::F64, o), gpt_of_layers(&g, tokens, o)));
+        let mut p = Session::new().compile(&g.finish([y.named("y"), z.named("z")]).unwrap()).unwrap();
+        fill(&mut p, DType::F64);
+        p.values_mut::<i32>("t").unwrap().copy_from_slice(&[3, 0, 6, 1, 1, 2, 5, 0, 4, 6]);
+        p.step().unwrap();
+        let (y, z) = (output(&p, "y", DType::F64), output(&p, "z", DType::F64));
+        assert!(y.len() == 70 && y.iter().zip(&z).all(|(a, b)| (a - b).abs() < 1e-12), "{y:?}\n{z:?}");
+    }
 }

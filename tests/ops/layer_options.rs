@@ -41,6 +41,7 @@ fn methods_set_the_fields_of_their_names() {
 fn windows_begin_without_gaps_and_padding() {
     let columns = Unfold { kernel: [2, 3], stride: [1, 1], pad: [0; 4], dilation: [1, 1] };
     assert_eq!(Unfold::new([2, 3]), columns);
+    assert_eq!(Conv1d::default(), Conv1d { stride: 1, pad: [0, 0], dilation: 1, groups: 1 });
     let pool = Pool {
         kernel: [2, 3],
         stride: [2, 3],
@@ -81,6 +82,7 @@ fn other_options_have_methods_too() {
     let linear = Linear { bias: false, weight_init: Some(Init::Ones), bias_init: None };
     assert_eq!(Linear::default().bias(false).weight_init(Init::Ones), linear);
     assert_eq!(BatchNorm::default().eps(1e-3).training(false), BatchNorm { eps: 1e-3, momentum: 0.1, training: false });
+    assert_eq!(Lora::new(2, 3.0), Lora { rank: 2, alpha: 3.0, dropout: 0.0, bias: true });
     let lora = Lora { rank: 2, alpha: 3.0, dropout: 0.1, bias: false };
     assert_eq!(Lora::new(2, 3.0).dropout(0.1).bias(false), lora);
     let grid = GridSample { padding: Outside::Border, align_corners: true, ..GridSample::default() };
@@ -129,6 +131,17 @@ fn layers_of_windows_take_the_same_options() {
     assert!(params[1].contains("init=zeros"), "{params:?}");
 }
 
+/// torch's start values, ±1/√n: n counts the elements of the weight without its first axis.
+#[test]
+fn windows_start_by_the_size_of_an_output() {
+    let quarter = |dims: &[usize], f: &dyn for<'g> Fn(&'g Builder, Var<'g>) -> Var<'g>| {
+        let (params, _) = layer(dims, f);
+        assert!(params.len() == 2 && params.iter().all(|p| p.contains("init=uniform scale=0.25 ")), "{params:?}");
+    };
+    quarter(&[1, 8, 9], &|g, x| nn::conv1d(g, "n", x, 6, 4, Conv1d::default().groups(2)));
+    quarter(&[1, 8, 5, 5], &|g, x| nn::conv_transpose2d(g, "n", x, 4, 2, ConvTranspose2d::default()));
+}
+
 #[test]
 fn an_embedding_takes_its_dtype_from_its_user() {
     use arenagrad::session::Session;
@@ -143,6 +156,13 @@ fn an_embedding_takes_its_dtype_from_its_user() {
     p.values_mut::<i64>("i").unwrap().copy_from_slice(&[2, 0]);
     p.step().unwrap();
     assert_eq!(p.values::<f64>("y").unwrap(), [4.0, 5.0, 0.1, 1.0]);
+    // Without start values of its user, a table is standard normal.
+    let g = Builder::new("plain");
+    g.reuse(|| {
+        nn::embedding(&g, "e", g.input("i", [2], DType::I32), 3, 2, DType::F32);
+        g.param("e.weight", [3, 2], DType::F32, Init::Normal(1.0));
+    });
+    assert!(g.error().is_none(), "{:?}", g.error());
     let g = Builder::new("bad");
     let i = g.input("i", [2], DType::I32);
     nn::embedding_with(&g, "e", i, [3, 2], nn::Embedding::default().padding(3));

@@ -22,6 +22,8 @@ fn an_error_of_a_layer_names_the_layer_first() {
     starts("layer \"fc1\": param(): ", &|g, x| {
         _ = nn::linear_with(g, "fc1", x, 3, nn::Linear::default().weight_init(Init::Normal(-1.0)));
     });
+    // A scalar is no row of inputs.
+    starts("layer \"fc1\": reshape(", &|g, x| _ = nn::linear(g, "fc1", x.sum(..), 3));
     starts("layer \"conv\": conv2d(f32[2,6]", &|g, x| {
         _ = nn::conv2d(g, "conv", x, 3, 3, Conv2d::default());
     });

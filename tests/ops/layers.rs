@@ -4,7 +4,7 @@
 
 use arenagrad::graph::{Builder, DType, Reduction, Var};
 use arenagrad::graph::{GradOptions, grad};
-use arenagrad::nn::{self, Conv1d, ConvTranspose2d};
+use arenagrad::nn::{self, Conv1d, ConvTranspose1d, ConvTranspose2d};
 use arenagrad::session::Session;
 use safetensors::SafeTensors;
 use std::path::Path;
@@ -109,6 +109,13 @@ fn what_does_not_fit_is_named() {
     };
     let e = error(|g| nn::conv1d(g, "n", input(g, "x", &[2, 3]), 4, 3, Conv1d::default()));
     assert!(e.contains("conv1d") && e.contains("rank 3"), "{e}");
+    // A vector has no channels.
+    let e = error(|g| nn::conv1d(g, "n", input(g, "x", &[3]), 4, 3, Conv1d::default()));
+    assert!(e.contains("conv1d(f64[3], f64[4,0,3]): "), "{e}");
+    let e = error(|g| nn::causal_depthwise_conv1d(g, "n", input(g, "x", &[3]), 4));
+    assert!(e.contains("conv1d(f64[3], f64[0,0,4]): "), "{e}");
+    let e = error(|g| nn::conv_transpose1d(g, "n", input(g, "x", &[3]), 4, 2, ConvTranspose1d::default()));
+    assert!(e.contains("conv_transpose1d(f64[3], f64[0,4,2]): "), "{e}");
     // A name that another layer has, and sizes that overflow, are errors, too.
     let e = error(|g| {
         nn::linear(g, "n", input(g, "z", &[2, 3]), 5);
@@ -129,4 +136,13 @@ fn what_does_not_fit_is_named() {
     assert!(e.contains("huber_loss") && e.contains("delta is 0"), "{e}");
     let e = error(|g| nn::nll_loss(input(g, "a", &[2, 3]), g.input("y", [3], DType::I32), Reduction::Mean));
     assert!(e.contains("nll_loss") && e.contains("[3]"), "{e}");
+}
+
+#[test]
+fn a_layer_on_a_value_of_another_builder_leaves_that_builder_alone() {
+    let (g, other) = (Builder::new("g"), Builder::new("other"));
+    let x = input(&other, "x", &[1, 2, 3]);
+    nn::conv1d(&g, "n", x, 2, 1, Conv1d::default());
+    assert!(g.finish([]).unwrap_err().to_string().contains("another builder"));
+    assert!(other.finish([x.exp()]).is_ok());
 }

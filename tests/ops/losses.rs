@@ -151,6 +151,20 @@ fn triplets_compare_distances() {
     }
 }
 
+/// By default the margin is 1, the norm is Euclidean, and nothing is swapped: 10 − 9 + 1, less 4e-7 by eps.
+#[test]
+fn vectors_lie_along_the_last_axis() {
+    let points = [[0.0, 0.0], [6.0, 8.0], [0.0, 9.0]].map(|p| floats(&[1, 1, 2], &p));
+    let got = value(&points, |v| nn::triplet_margin_loss(v[0], v[1], v[2], Triplet::default()));
+    assert!((got[0] - 2.0).abs() < 1e-6, "{got:?}");
+    // Without a batch, as torch takes them, too. The cosine is 0.24 / 0.5².
+    for (sign, want) in [(1.0, 0.04), (-1.0, 0.46)] {
+        let inputs = [floats(&[2], &[0.3, 0.4]), floats(&[2], &[0.4, 0.3]), floats(&[], &[sign])];
+        let got = value(&inputs, |v| nn::cosine_embedding_loss(v[0], v[1], v[2], 0.5, Reduction::None));
+        assert!((got[0] - want).abs() < 1e-14, "{got:?}");
+    }
+}
+
 /// torch.nn.BCELoss: logarithms are at least −100, and the gradient is (p − t)/max(p(1 − p), 1e-12).
 #[test]
 fn cross_entropy_of_probabilities_of_two_classes() {
@@ -325,6 +339,20 @@ fn another_class_may_be_the_blank() {
 }
 
 #[test]
+fn places_of_labels_fit_in_i32() {
+    let of = |labels: usize| {
+        let g = Builder::new("long");
+        let i = |name: &str, dims: &[usize]| g.input(name, dims, I64);
+        let (x, lengths) = (g.input("x", [3, 2, 4], F64), i("l", &[2]));
+        let loss = nn::ctc_loss(x, i("t", &[2, labels]), lengths, lengths, Ctc::default());
+        g.finish([loss]).map(|_| ()).map_err(|e| e.to_string())
+    };
+    let most = (i32::MAX / 4) as usize;
+    assert_eq!(of(most), Ok(()));
+    assert!(of(most + 1).unwrap_err().contains("ctc_loss: targets of 536870912 labels are too long"));
+}
+
+#[test]
 fn labels_and_lengths_out_of_range_are_faults() {
     let fault = |labels: [i64; 2], steps: i64, len: i64| {
         let inputs =
@@ -352,9 +380,10 @@ fn error(f: for<'g> fn(&'g Builder, Var<'g>) -> Var<'g>) -> String {
     g.finish([]).unwrap_err().to_string()
 }
 
-fn ctc<'g>(g: &'g Builder, x: Var<'g>, n: usize, opt: Ctc) -> Var<'g> {
+/// The loss with labels and with two lengths of these numbers of rows.
+fn ctc<'g>(g: &'g Builder, x: Var<'g>, [n, l, k]: [usize; 3], opt: Ctc) -> Var<'g> {
     let i = |name: &str, dims: &[usize]| g.input(name, dims, I64);
-    nn::ctc_loss(x, i("t", &[n, 2]), i("l", &[2]), i("k", &[2]), opt)
+    nn::ctc_loss(x, i("t", &[n, 2]), i("l", &[l]), i("k", &[k]), opt)
 }
 
 fn labels<'g>(g: &'g Builder) -> Var<'g> {
@@ -371,9 +400,13 @@ fn named(errors: &[(String, [&str; 3])]) {
 #[test]
 fn what_does_not_fit_a_loss_is_named() {
     named(&[
-        (error(|g, x| ctc(g, x.sum(0), 2, Ctc::default())), ["ctc_loss", "f64[2,4]", "[T, N, classes]"]),
-        (error(|g, x| ctc(g, x, 2, Ctc { blank: 4, ..Ctc::default() })), ["ctc_loss", "class 4", "of 4"]),
-        (error(|g, x| ctc(g, x, 3, Ctc::default())), ["ctc_loss", "targets are i64[3,2]", "N = 2"]),
+        (error(|g, x| ctc(g, x.sum(0), [2; 3], Ctc::default())), ["ctc_loss", "f64[2,4]", "[T, N, classes]"]),
+        // An error before is the one that counts.
+        (error(|g, x| ctc(g, x.reshape([7]), [2; 3], Ctc::default())), ["reshape", "f64[3,2,4]", "shape [7]"]),
+        (error(|g, x| ctc(g, x, [2; 3], Ctc { blank: 4, ..Ctc::default() })), ["ctc_loss", "class 4", "of 4"]),
+        (error(|g, x| ctc(g, x, [3, 2, 2], Ctc::default())), ["targets are i64[3,2]", "[N, S] is needed", "N = 2"]),
+        (error(|g, x| ctc(g, x, [2, 3, 2], Ctc::default())), ["input lengths are i64[3]", "[N] is needed", "N = 2"]),
+        (error(|g, x| ctc(g, x, [2, 2, 3], Ctc::default())), ["target lengths are i64[3]", "[N] is needed", "N = 2"]),
         (
             error(|g, x| nn::ctc_loss(x, labels(g).narrow(0, 0, 2), x, x, Ctc::default())),
             ["ctc_loss", "input lengths", "f64"],
@@ -431,8 +464,10 @@ fn nothing_is_divided_by_0_and_no_logarithm_of_0_is_taken() {
     let inputs = [floats(&[3, 2], &[0.1, 0.0, 1e-9, 0.0, 0.0, 0.0]), floats(&[3, 2], &[0.2, 0.0, 1e-9, 0.0, 1.0, 1.0])];
     let cos = value(&inputs, |v| nn::cosine_similarity(v[0], v[1], 1, 1e-8));
     assert!(conform_distance(&cos, &[1.0, 0.01, 0.0]) < 1e-14, "{cos:?}");
-    // A rate may be taken as it is.
+    // A rate may be taken as it is; by default its logarithm is given.
     let inputs = [floats(&[1], &[2.0]), floats(&[1], &[3.0])];
+    let by_log = value(&inputs, |v| nn::poisson_nll_loss(v[0], v[1], PoissonNll::default()));
+    assert!((by_log[0] - (2f64.exp() - 6.0)).abs() < 1e-14);
     let exact = PoissonNll { log_input: false, eps: 0.0, ..PoissonNll::default() };
     assert!((value(&inputs, |v| nn::poisson_nll_loss(v[0], v[1], exact))[0] - (2.0 - 3.0 * 2f64.ln())).abs() < 1e-15);
 }

@@ -1,6 +1,6 @@
 //! Layers with a scan inside: what they compute from known params, causality, training, wrong use.
 
-use arenagrad::graph::{Builder, DType, GradOptions, SelectiveScan, Var, grad};
+use arenagrad::graph::{Builder, DType, GradOptions, Init, SelectiveScan, Var, grad};
 use arenagrad::nn::{self, GatedDeltaNet, Mamba};
 use arenagrad::optim::{Adam, train};
 use arenagrad::session::Session;
@@ -69,19 +69,75 @@ fn a_mamba_layer_is_its_formula() {
     assert!(bias.iter().all(|b| (0.000_999..0.100_1).contains(&b.exp().ln_1p())), "{bias:?}");
 }
 
-fn ones() -> arenagrad::graph::Init {
-    arenagrad::graph::Init::Ones
+fn ones() -> Init {
+    Init::Ones
 }
 
-fn rates(g: &Builder) -> arenagrad::graph::Init {
+fn rates(g: &Builder) -> Init {
     g.start_values(&[1f64, 2.0, 3.0].map(f64::ln).repeat(8))
 }
 
 /// The options of the layer's projection to Δ.
 fn given(_: &Builder) -> nn::Linear {
+    nn::Linear::default().weight_init(Init::Uniform(1.0 / 2f64.sqrt())).bias_init(step_bias())
+}
+
+/// A bias whose softplus lies between 0.001 and 0.1.
+fn step_bias() -> Init {
     let [low, high] = [0.001f64, 0.1].map(|y| y.exp_m1().ln());
-    let bias = arenagrad::graph::Init::Between { low, high };
-    nn::Linear::default().weight_init(arenagrad::graph::Init::Uniform(1.0 / 2f64.sqrt())).bias_init(bias)
+    Init::Between { low, high }
+}
+
+#[test]
+fn a_gated_delta_net_is_its_formula() {
+    let g = Builder::new("formula");
+    let x = g.input("x", [2, 5, 4], DType::F64);
+    let y = g.reuse(|| {
+        let y = DELTA(&g, x);
+        let linear = |of: &str, n: usize| nn::linear_no_bias(&g, &format!("m.{of}_proj"), x, n);
+        let stream = |of: &str, n: usize| {
+            let taps = nn::Conv1d::default().pad([1, 0]).groups(2 * n).bias(false);
+            let h = linear(of, 2 * n).transpose(&[0, 2, 1]);
+            let h = nn::conv1d_with(&g, &format!("m.{of}_conv1d"), h, 2 * n, 2, taps);
+            h.transpose(&[0, 2, 1]).silu().reshape([2, 5, 2, n])
+        };
+        let [q, k] = ["q", "k"].map(|of| stream(of, 3)).map(|h| h / (h.square().sum(-1).unsqueeze(-1) + 1e-6).sqrt());
+        let rate = g.param("m.A_log", [2], DType::F64, Init::Between { low: 0.0, high: 16f64.ln() });
+        let bias = g.param("m.dt_bias", [2], DType::F64, step_bias());
+        let gate = -(rate.exp() * (linear("a", 2) + bias).softplus());
+        let [o, _] = q.gated_delta_net(k, stream("v", 4), gate, linear("b", 2).sigmoid(), None);
+        let o = nn::rms_norm(&g, "m.o_norm", o, 1e-5).reshape([2, 5, 8]) * linear("g", 8).silu();
+        nn::linear_no_bias(&g, "m.o_proj", o, 4).tap("z");
+        y
+    });
+    let mut p = Session::new().compile(&g.finish([y.named("y")]).unwrap()).unwrap();
+    p.init(1).unwrap();
+    p.values_mut::<f64>("x").unwrap().iter_mut().enumerate().for_each(|(i, x)| *x = (i as f64).sin());
+    p.step().unwrap();
+    let (y, z) = (p.values::<f64>("y").unwrap(), p.values::<f64>("z").unwrap());
+    assert!(y.iter().zip(z).all(|(y, z)| (y - z).abs() < 1e-12 && *y != 0.0), "{y:?}\n{z:?}");
+}
+
+#[test]
+fn sizes_that_are_left_out_follow_from_the_others() {
+    let dims = |width: usize, layer: Layer, name: &str| {
+        let g = Builder::new("sizes");
+        let y = layer(&g, g.input("x", [1, 6, width], DType::F32));
+        let graph = g.finish([y]).unwrap();
+        let (leaf, _) = graph.view().find_leaf(name).unwrap();
+        graph.view().dims(leaf).to_vec()
+    };
+    // Two channels of 16 states for each element, a convolution of four taps, and Δ of a 16th of the width.
+    let plain: Layer = |g, x| nn::mamba(g, "m", x, Mamba::default());
+    assert_eq!(dims(4, plain, "m.A_log"), [8, 16]);
+    assert_eq!(dims(4, plain, "m.conv1d.weight"), [8, 1, 4]);
+    for (width, rank) in [(1, 1), (16, 1), (17, 2)] {
+        assert_eq!(dims(width, plain, "m.dt_proj.weight"), [2 * width, rank]);
+    }
+    // Values of twice the length of keys, and convolutions of four taps.
+    let plain: Layer = |g, x| nn::gated_delta_net(g, "m", x, GatedDeltaNet::new(2, 3));
+    assert_eq!(dims(4, plain, "m.v_proj.weight"), [12, 4]);
+    assert_eq!(dims(4, plain, "m.q_conv1d.weight"), [6, 1, 4]);
 }
 
 /// Both layers learn to say what stood three steps before.
@@ -136,6 +192,10 @@ fn what_does_not_fit_is_refused() {
         assert!(words.iter().all(|w| e.contains(w)) && e.contains(file!()), "{words:?}: {e}");
     };
     refuses(&[6, 4], &["layer \"m\": mamba(", "[batch, steps, width]"], MAMBA);
+    refuses(&[1, 6, 0], &["mamba(", "a float [batch, steps, width] is needed"], MAMBA);
+    refuses(&[1, 6, 4], &["mamba(", "a float [batch, steps, width] is needed"], |g, x| {
+        nn::mamba(g, "m", x.cast(DType::I32), Mamba::default())
+    });
     refuses(&[6, 4], &["layer \"m\": gated_delta_net(", "[batch, steps, width]"], DELTA);
     refuses(&[1, 6, 4], &["mamba(", "kernel is 0"], |g, x| nn::mamba(g, "m", x, Mamba::default().kernel(0)));
     refuses(&[1, 6, 4], &["mamba(", "rank is 0"], |g, x| nn::mamba(g, "m", x, Mamba::default().rank(0)));

@@ -282,3 +282,18 @@ fn a_value_of_another_builder_is_refused_by_name() {
         assert!(e.contains(&format!("{name}: ")) || e.contains(&format!("{name}(")), "{name}: {e}");
     }
 }
+
+#[test]
+fn what_a_broadcast_repeats_is_summed() {
+    for (from, to, data) in [
+        (&[2, 2][..], &[2][..], &[4.0, 6.0][..]),
+        (&[2, 2], &[1, 2], &[4.0, 6.0]),
+        (&[2, 2], &[2, 1], &[3.0, 7.0]),
+        (&[2, 2], &[], &[10.0]),
+        (&[2, 1, 2], &[1, 2], &[4.0, 6.0]),
+        (&[3, 2, 3, 2], &[2, 1, 2], &[135.0, 144.0, 189.0, 198.0]),
+        (&[2, 2], &[2, 2], &[1.0, 2.0, 3.0, 4.0]),
+    ] {
+        assert_eq!(of_counted(from, |_, x| x.unbroadcast(to)), tensor(F64, to, data), "{from:?} to {to:?}");
+    }
+}

@@ -142,6 +142,11 @@ fn options_that_make_no_sense_are_refused() {
         assert!(e.contains("moe(") && e.contains(&format!("{top_k} of {experts} experts")), "{e}");
         assert!(e.contains("moe.rs"), "{e}");
     }
+    // A scalar has no width.
+    let g = Builder::new("moe");
+    let [y, _] = nn::moe(&g, "m", g.input("x", [], F64), Moe::new(4, 2, 8));
+    let e = g.finish([y]).unwrap_err().to_string();
+    assert!(e.contains("moe(") && e.contains("for each token of [.., width]"), "{e}");
     // After another error the layer goes on to it.
     let g = Builder::new("moe");
     let bad = g.input("x", [3, 4], F64).reshape([5]);

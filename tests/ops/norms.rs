@@ -143,6 +143,57 @@ fn layers_refuse_what_does_not_fit() {
     assert!(e.contains("layer_norm2d") && e.contains("rank 4"), "{e}");
     let e = error(|g| _ = nn::rms_norm(g, "n", g.input("x", [2, 6], DType::F32), -1.0));
     assert!(e.contains("rms_norm") && e.contains("-1"), "{e}");
+    // A scalar has no width, and a vector has no channels.
+    let e = error(|g| _ = nn::layer_norm(g, "n", g.input("x", [], DType::F32), 1e-5));
+    assert!(e.contains("layer_norm: gamma [0] and beta [0] are not the last axes of []"), "{e}");
+    let e = error(|g| _ = nn::group_norm(g, "n", g.input("x", [6], DType::F32), 2, 1e-5));
+    assert!(e.contains("group_norm(f32[6], f32[0], f32[0]): "), "{e}");
+}
+
+#[test]
+fn a_layer_norm_without_a_bias_adds_nothing() {
+    let g = Builder::new("bare");
+    let x = g.input("x", [2, 3], DType::F64);
+    let (y, z) = (nn::layer_norm_no_bias(&g, "a", x, 1e-5), nn::layer_norm(&g, "b", x, 1e-5));
+    let mut p = Session::new().compile(&g.finish([y.named("y"), z.named("z")]).unwrap()).unwrap();
+    p.init(0).unwrap();
+    p.values_mut::<f64>("x").unwrap().copy_from_slice(&[0.5, -2.0, 3.0, 1.0, 1.5, -4.0]);
+    p.step().unwrap();
+    near(p.values("y").unwrap(), p.values("z").unwrap(), "without a bias");
+}
+
+#[test]
+fn images_are_normalised_over_the_channels_of_each_pixel() {
+    let g = Builder::new("pixels");
+    let y = nn::layer_norm2d(&g, "n", g.input("x", [2, 3, 4, 5], DType::F64), 1e-5);
+    let mut p = Session::new().compile(&g.finish([y.named("y")]).unwrap()).unwrap();
+    let x: Vec<f64> = (0..120).map(|i| f64::from(i * 37 % 101) / 20.0).collect();
+    let (w, b) = ([0.5, 2.0, -1.0], [0.25, 0.0, 3.0]);
+    for (name, data) in [("x", &x[..]), ("n.weight", &w[..]), ("n.bias", &b[..])] {
+        p.values_mut::<f64>(name).unwrap().copy_from_slice(data);
+    }
+    p.step().unwrap();
+    let of = |i: usize| {
+        let channels = [0, 1, 2].map(|c| x[i / 60 * 60 + c * 20 + i % 20]);
+        let mean = channels.iter().sum::<f64>() / 3.0;
+        let variance = channels.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 3.0;
+        let c = i / 20 % 3;
+        (channels[c] - mean) / (variance + 1e-5).sqrt() * w[c] + b[c]
+    };
+    near(p.values("y").unwrap(), &(0..120).map(of).collect::<Vec<_>>(), "pixels");
+}
+
+#[test]
+fn two_values_of_one_channel_have_a_variance() {
+    let g = Builder::new("two");
+    nn::batch_norm(&g, "n", g.input("x", [2, 1], DType::F64), BatchNorm::default()).tap("y");
+    let mut p = Session::new().compile(&g.finish([]).unwrap()).unwrap();
+    p.init(0).unwrap();
+    p.values_mut::<f64>("x").unwrap().copy_from_slice(&[1.0, 4.0]);
+    p.step().unwrap();
+    // Their mean is 2.5, and their unbiased variance 4.5; a tenth of each counts.
+    near(p.values("n.running_mean").unwrap(), &[0.25], "mean");
+    near(p.values("n.running_var").unwrap(), &[0.9 + 0.45], "variance");
 }
 
 /// The sum of y·w, of the means, and of twice the other statistics of a norm of channels, and its gradients, by plain

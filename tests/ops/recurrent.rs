@@ -186,6 +186,8 @@ fn dropout_lies_between_layers_and_only_in_training() {
     assert_eq!(plain.1, evaluated.1);
     // All rows have one input: they differ by what is dropped.
     assert!(plain.1[..8] == plain.1[8..16] && dropped.1[..8] != dropped.1[8..16]);
+    // What leaves the last layer is whole.
+    assert!(dropped.1.iter().all(|y| *y != 0.0), "{:?}", dropped.1);
 }
 
 #[test]
@@ -243,14 +245,20 @@ fn what_does_not_fit_is_refused() {
     refuses(&["p is 1.5"], &|g, x| _ = nn::rnn_with(g, "n", x, 3, plain().layers(2).dropout(1.5)));
     refuses(&["two leaves are called \"n.weight_ih_l0\""], &|g, x| {
         nn::rnn_with(g, "n", x, 3, plain());
-        nn::rnn_with(g, "n", x, 3, plain());
+        // The first layer that is refused is the last one that is built.
+        nn::rnn_with(g, "n", x, 3, plain().layers(usize::MAX));
     });
     refuses(&["does not fit in memory"], &|g, x| _ = nn::rnn_with(g, "n", x, usize::MAX / 2, plain()));
     refuses(&["sequence_mask(%0: f32[4,3,2]): lengths are i32 or i64"], &|_, x| _ = nn::sequence_mask(x, 4));
+    let lengths = ": lengths are i32 or i64 [batch]";
+    refuses(&["sequence_mask(", "f32[3])", lengths], &|g, _| _ = nn::sequence_mask(g.input("l", [3], DType::F32), 4));
+    refuses(&["sequence_mask(", "i32[3,1])", lengths], &|g, _| {
+        nn::sequence_mask(g.input("l", [3, 1], DType::I32), 4);
+    });
     refuses(&["does not fit in memory"], &|g, _| _ = nn::sequence_mask(g.input("l", [3], DType::I32), usize::MAX));
     let (other, g) = (Builder::new("other"), Builder::new("bad"));
     let x = g.input("x", [4, 3, 2], DType::F32);
     nn::rnn_with(&g, "n", x, 3, plain().h0(other.input("h", [1, 3, 3], DType::F32)));
     let e = g.finish([]).unwrap_err().to_string();
-    assert!(e.contains("another builder"), "{e}");
+    assert!(e.contains("rnn_with: a value of another builder"), "{e}");
 }

@@ -33,8 +33,8 @@ fn started(dims: &[usize], dtype: DType, of: impl Fn(&Builder) -> Init) -> Progr
 #[test]
 fn start_values_that_fail_change_nothing() {
     let leaf = |name, init, dtype| format!("  %{name} = param init={init} scale=1.0 frozen=false : {dtype}[2]\n");
-    let lines = leaf("a", "normal", "f32") + &leaf("b", "uniform", "u32");
-    let graph = parse(&format!("graph @g {{\n{lines}  return y=%a, z=%b\n}}\n")).unwrap();
+    let lines = leaf("a", "normal", "f32") + "  %x = input : f32[2]\n" + &leaf("b", "uniform", "u32");
+    let graph = parse(&format!("graph @g {{\n{lines}  return w=%x, y=%a, z=%b\n}}\n")).unwrap();
     let mut p = Session::new().compile(&graph).unwrap();
     let e = p.init(0).unwrap_err();
     assert!(e.message.contains("param \"b\": no random start values of u32"), "{e}");
@@ -184,12 +184,15 @@ fn graphs_of_one_program_must_agree_on_them() {
 #[test]
 fn values_that_do_not_fit_are_refused() {
     let refuses = |words: &[&str], dims: &[usize], dtype: DType, of: &dyn Fn(&Builder) -> Init| {
-        let g = Builder::new("bad");
-        let w = g.param("w", dims, dtype, of(&g));
-        let e = g.finish([w]).unwrap_err().to_string();
-        assert!(words.iter().all(|w| e.contains(w)) && e.contains("tests/ops/start_values.rs:"), "{words:?}: {e}");
+        for state in [false, true] {
+            let g = Builder::new("bad");
+            let (init, name) = (of(&g), "w");
+            let w = if state { g.state(name, dims, dtype, init) } else { g.param(name, dims, dtype, init) };
+            let e = g.finish([w]).unwrap_err().to_string();
+            assert!(words.iter().all(|w| e.contains(w)) && e.contains("tests/ops/start_values.rs:"), "{words:?}: {e}");
+        }
     };
-    refuses(&["param(): 3 start values for 4 elements"], &[2, 2], DType::F32, &|g| g.start_values(&[0.0; 3]));
+    refuses(&["(): 3 start values for 4 elements"], &[2, 2], DType::F32, &|g| g.start_values(&[0.0; 3]));
     refuses(&["0.5 is no start value of i32"], &[1], DType::I32, &|g| g.start_values(&[0.5]));
     refuses(&["1e300 is no start value of f32"], &[1], DType::F32, &|_| Init::Constant(1e300));
     refuses(&["NaN is no start value of i64"], &[1], DType::I64, &|_| Init::Constant(f64::NAN));
@@ -213,4 +216,18 @@ fn values_that_do_not_fit_are_refused() {
         g.start_values(&[2.0]);
         list
     });
+}
+
+#[test]
+fn a_list_that_differs_in_one_number_is_of_another_builder() {
+    let taken = |ours: &[f64], theirs: &[f64]| {
+        let (g, other) = (Builder::new("g"), Builder::new("other"));
+        g.start_values(ours);
+        g.param("w", [ours.len()], DType::F64, other.start_values(theirs));
+        g.error().is_none()
+    };
+    let mut long = [0.5; 100];
+    assert!(!taken(&[0.0], &[2.0]) && !taken(&[0.0], &[-0.0]));
+    long[0] = 1.5;
+    assert!(!taken(&[0.5; 100], &long));
 }

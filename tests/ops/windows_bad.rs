@@ -210,7 +210,7 @@ fn sizes_and_padding() {
 /// What comes behind a failed operation adds nothing: the first error stays.
 #[test]
 fn the_first_error_stays() {
-    let all: [for<'g> fn(Var<'g>) -> Var<'g>; 20] = [
+    let all: [for<'g> fn(Var<'g>) -> Var<'g>; 22] = [
         |x| x.max_pool1d(Pool1d::new([2])),
         |x| x.min_pool2d(Pool2d::new([2, 2])),
         |x| x.sum_pool2d(Pool2d::new([2, 2])),
@@ -222,6 +222,7 @@ fn the_first_error_stays() {
         |x| x.adaptive_avg_pool2d([1, 1]),
         |x| x.im2col(Unfold::new([2, 2])),
         |x| x.interpolate(&[3], Interpolation::Linear),
+        |x| nn::upsample(x, 2, Interpolation::Linear),
         |x| x.pixel_shuffle(2),
         |x| x.pixel_unshuffle(2),
         |x| x.grid_sample(x, GridSample::default()),
@@ -231,6 +232,7 @@ fn the_first_error_stays() {
         |x| x.ssd(x, x, x, x, Ssd::default().h0(x))[1],
         |x| x.selective_scan(x, x, x, x, SelectiveScan::default().d(x))[1],
         |x| x.gated_delta_net(x, x, x, x, Some(x))[1],
+        |x| nn::mamba(x.g, "m", x, nn::Mamba::default()),
     ];
     for (k, f) in all.into_iter().enumerate() {
         let g = Builder::new("failed");

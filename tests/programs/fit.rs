@@ -6,7 +6,7 @@ use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::{
-    Batches, EarlyStopping, Ended, Event, Every, Fit, Fitted, Mode, NonFinite, Partial, Rate, ReduceLrOnPlateau,
+    Batches, Best, EarlyStopping, Ended, Event, Every, Fit, Fitted, Mode, NonFinite, Partial, Rate, ReduceLrOnPlateau,
     Schedule, Threshold, Trainer, stream,
 };
 use std::cell::RefCell;
@@ -49,6 +49,15 @@ fn line(event: Event<'_>, t: &Trainer) -> String {
         Event::Epoch(epoch) => format!("epoch {epoch}"),
         Event::Evaluation(metric) => format!("metric {:x} after {}", metric.to_bits(), t.steps_done()),
         Event::Checkpoint(_) => "checkpoint".to_string(),
+    }
+}
+
+fn short(event: Event<'_>) -> String {
+    match event {
+        Event::Step(p) => format!("s{}", p.step),
+        Event::Epoch(e) => format!("e{e}"),
+        Event::Evaluation(_) => "m".to_string(),
+        Event::Checkpoint(_) => "c".to_string(),
     }
 }
 
@@ -109,12 +118,6 @@ fn a_run_that_stops_and_resumes_anywhere_is_the_straight_one() {
 fn things_happen_in_order() {
     let path = scratch("order");
     let log = RefCell::new(Vec::new());
-    let short = |event: Event<'_>| match event {
-        Event::Step(p) => format!("s{}", p.step),
-        Event::Epoch(e) => format!("e{e}"),
-        Event::Evaluation(_) => "m".to_string(),
-        Event::Checkpoint(_) => "c".to_string(),
-    };
     let fitted = Fit::new()
         .steps(7)
         .evaluate(Every::Epochs(1), length)
@@ -131,12 +134,75 @@ fn things_happen_in_order() {
     let before = std::fs::metadata(&path).unwrap().modified().unwrap();
     let mut t = shuffled();
     t.restore(&path).unwrap();
-    let fitted = Fit::new().steps(7).checkpoint(&path, Every::Steps(1)).run(&mut t, &mut write).unwrap();
+    let fit = Fit::new().steps(7).checkpoint(&path, Every::Steps(1));
+    let fit = fit.callback(|event, _| Err(Error::new(Kind::Data, short(event))));
+    let fitted = fit.run(&mut t, &mut write).unwrap();
     assert_eq!((fitted.ended, fitted.last), (Ended::Steps, None));
     assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), before);
     std::fs::remove_file(path).unwrap();
     let fitted = Fit::new().run_from(&mut streamed(), &mut source(2)).unwrap();
     assert_eq!((fitted.ended, fitted.last.unwrap().step), (Ended::Data, 6));
+}
+
+/// In events epochs count from 0.
+#[test]
+fn intervals_count_epochs_from_1() {
+    for by_stream in [false, true] {
+        let log = RefCell::new(Vec::new());
+        let fit = Fit::new().epochs(4).evaluate(Every::Epochs(3), length).callback(|event, _| {
+            log.borrow_mut().push(short(event));
+            Ok(ControlFlow::Continue(()))
+        });
+        let fitted = match by_stream {
+            true => fit.run_from(&mut streamed(), &mut source(4)),
+            false => fit.run(&mut shuffled(), &mut write),
+        };
+        assert_eq!(fitted.unwrap().ended, Ended::Epochs);
+        assert_eq!(log.into_inner().join(" "), "s1 s2 s3 e0 s4 s5 s6 e1 s7 s8 s9 e2 m s10 s11 s12 e3");
+    }
+}
+
+#[test]
+fn a_callback_may_end_the_run_at_each_event() {
+    let path = scratch("break");
+    for (last, steps) in [("s1", 1), ("s3", 3), ("e0", 3), ("m", 3), ("c", 3)] {
+        let fit = Fit::new().steps(5).evaluate(Every::Epochs(1), length).checkpoint(&path, Every::Epochs(1));
+        let fit = fit.callback(|event, _| match short(event) {
+            event if event == last => Ok(ControlFlow::Break(event)),
+            _ => Ok(ControlFlow::Continue(())),
+        });
+        let mut t = shuffled();
+        let fitted = fit.run(&mut t, &mut write).unwrap();
+        assert_eq!((fitted.ended, t.steps_done()), (Ended::Callback(last.to_string()), steps));
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+/// The plateau bears one metric that is no better than the first; the next halves the rate.
+#[test]
+fn an_evaluation_is_reported_to_the_rate() {
+    let rates = RefCell::new(Vec::new());
+    let fit = Fit::new().steps(4).evaluate(Every::Steps(1), |_| Ok(1.0)).callback(|event, _| {
+        if let Event::Step(p) = event {
+            rates.borrow_mut().push(p.lr);
+        }
+        Ok(ControlFlow::Continue(()))
+    });
+    fit.run(&mut shuffled(), &mut write).unwrap();
+    assert_eq!(rates.into_inner(), [2e-2, 2e-2, 2e-2, 1e-2]);
+}
+
+#[test]
+fn an_epoch_has_at_least_one_batch() {
+    let run = |sizes: &'static [u32]| {
+        let open = |epoch: u64| Ok((0..sizes[epoch as usize]).map(Ok));
+        let fill = |p: &mut Program, k: u32| write(p, &[k, k + 1, k + 2, k + 3]).map(|_| 4);
+        let mut t = streamed();
+        let fitted = Fit::new().run_from(&mut t, &mut stream(sizes.len() as u64, open, fill));
+        (fitted.map(|f| f.ended).map_err(|e| e.to_string()), t.steps_done(), t.epochs_done())
+    };
+    assert_eq!(run(&[1, 2, 1]), (Ok(Ended::Data), 4, 3));
+    assert_eq!(run(&[1, 0, 1]), (Err("the source gives no batch in epoch 1".to_string()), 1, 1));
 }
 
 /// Trains on one method and evaluates on another of the same program, whose params it sees.
@@ -206,6 +272,16 @@ fn early_stopping_counts_and_stays_stopped() {
 }
 
 #[test]
+fn nothing_is_the_best_before_a_metric_that_counts() {
+    let stopping = EarlyStopping::default();
+    assert_eq!(stopping, EarlyStopping { mode: Mode::Min, patience: 10, threshold: Threshold::Absolute(0.0) });
+    let mut t = shuffled();
+    assert_eq!(stopping.best(&mut t).unwrap(), Best { metric: f64::INFINITY, step: 0, since: 0 });
+    assert!(!stopping.count(&mut t, f64::NAN).unwrap());
+    assert_eq!(stopping.best(&mut t).unwrap(), Best { metric: f64::INFINITY, step: 0, since: 1 });
+}
+
+#[test]
 fn an_error_of_a_source_leaves_a_checkpoint_to_resume_from() {
     let path = scratch("source");
     let failing = |at: u32| {
@@ -272,9 +348,13 @@ fn a_diverged_run_keeps_its_last_good_checkpoint() {
     assert_eq!((t.steps_done(), t.program().values::<f32>("w").unwrap()), (2, &[1.0 - 0.1 - 0.1][..]));
     // Before the first checkpoint there is none to name.
     std::fs::remove_file(&path).unwrap();
-    let e = feed(fit(), &mut descending(), &[f32::NAN]).unwrap_err();
-    assert!(e.kind == Kind::Diverged && !e.to_string().contains("the last good checkpoint is"), "{e}");
-    assert!(!path.exists());
+    let runs: [&'static [f32]; 2] = [&[f32::NAN], &[1.0, f32::NAN]];
+    for xs in runs {
+        let e = feed(fit(), &mut descending(), xs).unwrap_err();
+        assert_eq!(e.kind, Kind::Diverged);
+        assert_eq!(e.to_string(), feed(Fit::new(), &mut descending(), xs).unwrap_err().to_string());
+        assert!(!path.exists());
+    }
     // A file of another run is not called good.
     descending().save(&path).unwrap();
     let e = feed(fit(), &mut descending(), &[f32::NAN]).unwrap_err().to_string();
@@ -332,7 +412,12 @@ fn a_param_that_is_not_finite_replaces_no_checkpoint() {
     assert_eq!(feed(fit(), &mut on, &[1.0; 3]).unwrap().ended, Ended::Data);
     t.restore(&path).unwrap();
     assert_eq!(t.program().values::<f32>("w").unwrap(), [f32::NEG_INFINITY]);
-    std::fs::remove_file(path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    // Before the first checkpoint there is none to name.
+    let first = Fit::new().callback(spoil).checkpoint(&path, Every::Steps(3));
+    let e = feed(first, &mut descending(), &[1.0; 3]).unwrap_err().to_string();
+    assert!(e.contains("though the loss before was; Session::find_nan names"), "{e}");
+    assert!(!path.exists());
 }
 
 #[test]

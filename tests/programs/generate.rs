@@ -1,7 +1,7 @@
 //! Text from a GPT: a loop with kept keys and values gives the tokens of whole windows, beyond the context too.
 
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, DType};
+use arenagrad::graph::{Builder, DType, Init, Op};
 use arenagrad::nn::{self, Gpt};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::Sampling;
@@ -13,12 +13,18 @@ fn net() -> Gpt {
     Gpt { vocabulary: 11, context: CONTEXT, layers: 2, heads: 2, width: 8, bias: true, dropout: 0.5, gelu_tanh: false }
 }
 
-/// A program of both methods, with weights far from uniform choices.
+/// A program of both methods.
 fn program(dtype: DType, how: Sampling, threads: usize) -> Program {
     let (g, h) = (Builder::new("one"), Builder::new("many"));
     let one = g.finish([nn::gpt_next_token(&g, dtype, net(), how).named("token")]).unwrap();
     let many = h.finish([nn::gpt_next_tokens(&h, dtype, net(), MOST, how).named("token")]).unwrap();
     let mut p = Session::new().threads(threads).compile_all(&[("one", &one), ("many", &many)]).unwrap();
+    fill(&mut p, dtype);
+    p
+}
+
+/// Gives `p` weights that are far from uniform choices.
+fn fill(p: &mut Program, dtype: DType) {
     p.init(3).unwrap();
     let names: Vec<String> = p.bindings().iter().map(|b| b.name.clone()).collect();
     for (i, name) in names.iter().enumerate().filter(|(_, name)| name.ends_with("weight")) {
@@ -30,7 +36,6 @@ fn program(dtype: DType, how: Sampling, threads: usize) -> Program {
             _ => p.values_mut::<f64>(name).unwrap().iter_mut().enumerate().for_each(|(k, x)| *x = value(k)),
         }
     }
-    p
 }
 
 fn start(p: &mut Program, prompt: &[i32], seed: u32) {
@@ -94,6 +99,74 @@ fn kept_keys_and_values_give_the_tokens_of_whole_windows() {
             assert_eq!(by_cache(&mut p, 30), want, "{how:?}, {} tokens of prompt", prompt.len());
         }
     }
+}
+
+/// Token number i is drawn by the key that the text's key and i make.
+#[test]
+fn a_token_is_a_draw_from_the_logits_of_its_window() {
+    let (g, how) = (Builder::new("both"), Sampling::default());
+    let token = g.reuse(|| {
+        let number = |name: &str| g.state(name, [], DType::I64, Init::Zeros);
+        let window = g.state(nn::GENERATE_WINDOW, [CONTEXT], DType::I32, Init::Zeros);
+        let logits = nn::gpt(&g, window.unsqueeze(0), DType::F64, net().dropout(0.0)).squeeze(0);
+        let last = logits.gather((number(nn::GENERATE_LENGTH) - 1.0).reshape([1]), 0);
+        let key = g.state(nn::GENERATE_KEY, [4], DType::U32, Init::Zeros);
+        let key = g.emit1(Op::RNG_FOLD, &[key, number(nn::GENERATE_DRAWN).cast(DType::U32)], &[]);
+        last.sample_with_key(how, key, 0).tap("want");
+        nn::gpt_next_token(&g, DType::F64, net(), how)
+    });
+    let mut p = Session::new().compile(&g.finish([token.named("token")]).unwrap()).unwrap();
+    fill(&mut p, DType::F64);
+    start(&mut p, &[3, 1, 4], 8);
+    for i in 0..20 {
+        p.step().unwrap();
+        assert_eq!(p.values::<i32>("token").unwrap(), p.values::<i32>("want").unwrap(), "token {i}");
+    }
+}
+
+#[test]
+fn the_states_tell_the_text_so_far() {
+    let mut p = program(DType::F64, Sampling::default(), 1);
+    for draw in [by_windows as fn(&mut Program, usize) -> Vec<i32>, by_cache] {
+        let mut text = vec![3, 1, 4];
+        start(&mut p, &text, 8);
+        for drawn in 1..=14 {
+            text.extend(draw(&mut p, 1));
+            let length = text.len().min(CONTEXT);
+            assert_eq!(p.values::<i32>(nn::GENERATE_WINDOW).unwrap()[..length], text[text.len() - length..]);
+            // All tokens but the last have kept keys and values, until the window moves.
+            let kept = if text.len() > CONTEXT { 0 } else { length - 1 };
+            let numbers = [nn::GENERATE_LENGTH, nn::GENERATE_KEPT, nn::GENERATE_DRAWN];
+            let numbers = numbers.map(|name| p.values::<i64>(name).unwrap()[0]);
+            assert_eq!(numbers, [length as i64, kept as i64, drawn], "{} tokens", text.len());
+        }
+    }
+}
+
+#[test]
+fn a_window_of_one_token_is_the_last_one() {
+    let g = Builder::new("one");
+    let token = nn::gpt_next_token(&g, DType::F32, net().context(1), Sampling::default());
+    let mut p = Session::new().compile(&g.finish([token.named("token")]).unwrap()).unwrap();
+    fill(&mut p, DType::F32);
+    start(&mut p, &[3], 8);
+    for _ in 0..5 {
+        p.step().unwrap();
+        assert_eq!(p.values::<i32>(nn::GENERATE_WINDOW).unwrap(), p.values::<i32>("token").unwrap());
+        assert_eq!(p.values::<i64>(nn::GENERATE_LENGTH).unwrap(), [1]);
+    }
+}
+
+#[test]
+fn tokens_behind_those_that_are_drawn_are_zeros() {
+    let mut p = program(DType::F32, Sampling::default(), 1);
+    start(&mut p, &[3], 0);
+    let many = p.method("many").unwrap();
+    let count = p.input_of::<i64>(many, nn::GENERATE_COUNT).unwrap();
+    p.get_mut(count).unwrap()[0] = 2;
+    p.run(many).unwrap();
+    let tokens = p.output_of::<i32>(many, "token").unwrap();
+    assert_eq!(p.get(tokens).unwrap()[2..], [0; MOST - 2]);
 }
 
 #[test]

@@ -196,21 +196,29 @@ fn right_gradients_pass_at_given_and_drawn_values() {
     assert_eq!(check_gradients(&graph, &[("x", &[-1.0; 20])]).unwrap_err().kind, Kind::Diverged);
 }
 
-/// 3x with the derivative 2.
-static WRONG: OpDef = OpDef {
-    name: "wrong",
-    doc: "3x, whose derivative is told to be 2",
-    arity: Arity::Exactly(1),
-    attrs: &[],
-    flags: Flags::PURE,
-    infer: |cx| cx.same_as(0),
-    deriv: Deriv::Pointwise(|s, _| Some(s.args[0].full_like(2.0))),
-    batch: Batch::Leading,
-    decompose: Some(|s| vec![s.args[0] * 3.0]),
-    lower: Lower::Expand,
-    cost: |_| 1,
-    cases: &[],
-};
+/// 3x with the derivative `deriv`.
+const fn tripled(name: &'static str, deriv: Deriv) -> OpDef {
+    OpDef {
+        name,
+        doc: "3x, whose derivative is told to be another one",
+        arity: Arity::Exactly(1),
+        attrs: &[],
+        flags: Flags::PURE,
+        infer: |cx| cx.same_as(0),
+        deriv,
+        batch: Batch::Leading,
+        decompose: Some(|s| vec![s.args[0] * 3.0]),
+        lower: Lower::Expand,
+        cost: |_| 1,
+        cases: &[],
+    }
+}
+
+/// With the derivative 2.
+static WRONG: OpDef = tripled("wrong", Deriv::Pointwise(|s, _| Some(s.args[0].full_like(2.0))));
+
+/// With a derivative of another shape.
+static BROKEN: OpDef = tripled("broken", Deriv::Pointwise(|s, _| Some(s.args[0].reshape([7]))));
 
 #[test]
 fn a_wrong_gradient_is_an_error_that_names_leaf_and_element() {
@@ -225,6 +233,19 @@ fn a_wrong_gradient_is_an_error_that_names_leaf_and_element() {
     let loose = GradientCheck { tolerance: 0.5, elements: 2, ..GradientCheck::default() };
     let report = loose.run(&graph, &[]).unwrap();
     assert!(report.leaves.iter().all(|l| l.fine && l.compared == 2), "{report}");
+}
+
+/// An op without a derivative gives a report that says so. A derivative that cannot be written is an error.
+#[test]
+fn a_derivative_that_does_not_exist_is_told_apart_from_one_that_is_wrong() {
+    let g = Builder::new("none");
+    let graph = g.finish([g.input("x", [3], F32).nextafter(2.0).named("y")]).unwrap();
+    let report = GradientCheck::default().run(&graph, &[]).unwrap();
+    assert!(report.leaves.is_empty() && report.none.contains("nextafter"), "{report}");
+    let g = Builder::new("broken");
+    let graph = g.finish([g.custom(&BROKEN, &[g.input("x", [3], F32)], &[])[0].named("y")]).unwrap();
+    let e = GradientCheck::default().run(&graph, &[]).unwrap_err();
+    assert!(e.kind == Kind::Shape && e.message.contains("derivative of broken"), "{e}");
 }
 
 /// w rounded to four bits, between other layers.
@@ -346,4 +367,15 @@ fn the_peak_is_the_first_instruction_with_most_bytes() {
         (plan.buffers[0].first, plan.buffers[0].last) = (first, last);
         assert_eq!(plan.peak(), (first as usize, 4096), "{first} to {last}");
     }
+}
+
+/// Scratch is for the threads that run, not for all that may.
+#[test]
+fn threads_that_are_not_worth_it_take_no_memory() {
+    let g = Builder::new("small");
+    let [q, r] = g.input("x", [2, 6, 6], F32).qr();
+    let graph = g.finish([q.named("q"), r.named("r")]).unwrap();
+    let [one, many] = [1, 64].map(|threads| Session::new().threads(threads).plan(&graph).unwrap());
+    assert!(one.buffers.iter().any(|b| b.what() == "scratch" && b.size > 0));
+    assert_eq!((many.threads, many.arena_bytes), (1, one.arena_bytes));
 }

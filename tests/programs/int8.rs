@@ -5,7 +5,7 @@
 use arenagrad::graph::{Builder, Conv2d, DType, FakeQuantize, GraphBuf, Init, Lsq, Pool2d, Qat, Var};
 use arenagrad::nn;
 use arenagrad::optim::{Sgd, train};
-use arenagrad::session::{Elem, Program, Session, export_int8};
+use arenagrad::session::{Elem, Program, Role, Session, export_int8};
 use arenagrad::tools::arena::Node;
 
 /// Images of a batch.
@@ -218,31 +218,150 @@ fn weights_that_were_never_set_are_not_exported() {
     export_int8(&net(), &p).unwrap();
 }
 
+/// How many products of the exported graph are of codes, after a check that it computes what `graph` does. The input is
+/// `x`, and all is `f64`.
+fn products_of_codes(graph: &GraphBuf) -> usize {
+    let mut p = Session::new().compile(graph).unwrap();
+    p.init(1).unwrap();
+    let integers = export_int8(graph, &p).unwrap();
+    let mut q = Session::new().compile(&integers).unwrap();
+    for p in [&mut p, &mut q] {
+        fill(p, |x| x);
+        p.step().unwrap();
+    }
+    for b in p.bindings().iter().filter(|b| b.role == Role::Output) {
+        let [a, b] = [&p, &q].map(|p| p.get(p.output::<f64>(&b.name).unwrap()).unwrap());
+        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-9), "{a:?} {b:?}");
+    }
+    let v = integers.view();
+    let names = (0..v.nodes()).map(|n| v.def_of(Node(n as u32)).name);
+    names.filter(|name| ["q_matmul", "q_conv2d"].contains(name)).count()
+}
+
+/// `x` rounded to 8 bits with one scale.
+fn coded<'g>(g: &'g Builder, x: Var<'g>) -> Var<'g> {
+    x.fake_quantize(g.full(0.011, [], DType::F64), None, FakeQuantize::bits(8))
+}
+
+/// The same, with a scale for each position of axis `axis`.
+fn coded_by_axis<'g>(g: &'g Builder, x: Var<'g>, axis: i64) -> Var<'g> {
+    let scales: Vec<f64> = (0..x.dims()[axis as usize]).map(|i| 0.01 + 0.001 * i as f64).collect();
+    x.fake_quantize(g.constant_f64(&scales, [scales.len()]), None, FakeQuantize::bits(8).axis(axis))
+}
+
+/// A param of numbers below 1.
+fn weight<'g>(g: &'g Builder, name: &str, dims: &[usize]) -> Var<'g> {
+    g.param(name, dims, DType::F64, Init::Uniform(1.0))
+}
+
 #[test]
 fn a_product_whose_zero_point_is_beyond_i8_stays_in_floats() {
     // Codes 1 to 200 fit with a shift of 128. Those of 2 to 257 and a zero point of 300 do not.
-    for (lo, hi, zero, coded) in [(1, 200, 0, true), (2, 257, 0, false), (0, 255, 300, false), (0, 255, 255, true)] {
+    for (lo, hi, zero, whole) in [
+        (1, 200, 0, true),
+        (2, 257, 0, false),
+        (0, 255, 300, false),
+        (0, 255, 255, true),
+        (0, 255, -1, false),
+        (-128, 127, 1, true),
+        (-128, 127, 128, false),
+    ] {
         let g = Builder::new("far");
-        let (x, w) = (g.input("x", [5, 4], DType::F64), g.param("w", [4, 2], DType::F64, Init::Uniform(1.0)));
+        let x = g.input("x", [5, 4], DType::F64);
         let (s, z) = (g.full(0.011, [], DType::F64), g.full(f64::from(zero), [], DType::I32));
         let h = x.fake_quantize(s, z, FakeQuantize::affine(lo, hi));
-        let w = w.fake_quantize(s, None, FakeQuantize::bits(8));
+        let w = coded(&g, weight(&g, "w", &[4, 2]));
         // Another product, so that there is one to export.
-        let near = x.fake_quantize(s, None, FakeQuantize::bits(8));
-        let graph = g.finish([h.matmul(w).named("y"), near.matmul(w).named("near")]).unwrap();
-        let mut p = Session::new().compile(&graph).unwrap();
-        p.init(1).unwrap();
-        let integers = export_int8(&graph, &p).unwrap();
-        let v = integers.view();
-        let products = (0..v.nodes()).filter(|&n| v.def_of(Node(n as u32)).name == "q_matmul").count();
-        assert_eq!(products, 1 + usize::from(coded), "{lo}..={hi} by {zero}");
-        let mut q = Session::new().compile(&integers).unwrap();
-        for p in [&mut p, &mut q] {
-            fill(p, |x| x);
-            p.step().unwrap();
-        }
-        for (a, b) in p.values::<f64>("y").unwrap().iter().zip(q.values::<f64>("y").unwrap()) {
-            assert!((a - b).abs() < 1e-12, "{lo}..={hi} by {zero}: {a} {b}");
-        }
+        let graph = g.finish([h.matmul(w).named("y"), coded(&g, x).matmul(w).named("near")]).unwrap();
+        assert_eq!(products_of_codes(&graph), 1 + usize::from(whole), "{lo}..={hi} by {zero}");
+    }
+}
+
+#[test]
+fn codes_are_followed_through_moves_while_their_scales_keep_an_axis() {
+    let g = Builder::new("moves");
+    let x = coded(&g, g.input("x", [6, 4], DType::F64));
+    let (rows, w) = (x.reshape([2, 3, 4]), coded_by_axis(&g, weight(&g, "w", &[2, 4]), 0));
+    let turned = w.transpose(&[1, 0]);
+    let y = rows.matmul(turned);
+    let same = rows.transpose(&[0, 2, 1]).matmul_t(turned, true, false);
+    let mixed = x.matmul(w.reshape([4, 2]));
+    let graph = g.finish([y.named("y"), same.named("same"), mixed.named("mixed")]).unwrap();
+    assert_eq!(products_of_codes(&graph), 2);
+}
+
+#[test]
+fn products_with_scales_of_other_axes_or_of_several_matrices_stay_in_floats() {
+    let g = Builder::new("axes");
+    let x = g.input("x", [6, 4], DType::F64);
+    let w = weight(&g, "w", &[4, 3]);
+    for (x, w, name) in [
+        (coded(&g, x), coded(&g, w), "coded"),
+        (coded_by_axis(&g, x, 1), coded(&g, w), "columns of x"),
+        (coded(&g, x), coded_by_axis(&g, w, 0), "rows of w"),
+        (coded(&g, x).reshape([2, 3, 4]), coded(&g, weight(&g, "two", &[2, 4, 5])), "two matrices"),
+    ] {
+        g.output(name, x.matmul(w));
+    }
+    let (image, k) = (x.reshape([1, 2, 3, 4]), weight(&g, "k", &[3, 2, 2, 2]));
+    for (x, k, name) in [
+        (coded(&g, image), coded(&g, k), "coded image"),
+        (coded_by_axis(&g, image, 1), coded(&g, k), "channels of the image"),
+        (coded(&g, image), coded_by_axis(&g, k, 1), "channels of the kernel"),
+    ] {
+        g.output(name, x.conv2d(k, Conv2d::default()));
+    }
+    assert_eq!(products_of_codes(&g.finish([]).unwrap()), 2);
+}
+
+#[test]
+fn sums_of_more_terms_than_32_bits_hold_stay_in_floats() {
+    for (terms, products) in [(33_000, 3), (33_001, 1)] {
+        let g = Builder::new("long");
+        let x = g.input("x", [1, terms], DType::F64);
+        let (long, near) = (coded(&g, x), coded(&g, x.narrow(1, 0, 4)));
+        g.output("near", near.matmul(coded(&g, weight(&g, "near.weight", &[4, 1]))));
+        g.output("product", long.matmul(coded(&g, weight(&g, "w", &[terms, 1]))));
+        let k = coded(&g, weight(&g, "k", &[1, terms, 1, 1]));
+        g.output("window", long.reshape([1, terms, 1, 1]).conv2d(k, Conv2d::default()));
+        assert_eq!(products_of_codes(&g.finish([]).unwrap()), products, "{terms} terms");
+    }
+}
+
+#[test]
+fn several_zero_points_are_those_of_their_columns() {
+    for (zeros, products) in [([0, 3, 0], 1), ([3, 3, 3], 2), ([0, 0, 0], 2)] {
+        let g = Builder::new("zeros");
+        let x = coded(&g, g.input("x", [5, 4], DType::F64));
+        let scales = g.constant_f64(&[0.01, 0.012, 0.014], [3]);
+        let zeros = g.constant_bytes(&zeros.map(i32::to_le_bytes).concat(), [3], DType::I32);
+        let w = weight(&g, "w", &[4, 3]);
+        let columns = w.fake_quantize(scales, zeros, FakeQuantize::affine(-100, 90).axis(1));
+        let graph = g.finish([x.matmul(columns).named("y"), x.matmul(coded(&g, w)).named("near")]).unwrap();
+        assert_eq!(products_of_codes(&graph), products);
+    }
+}
+
+#[test]
+fn learned_codes_of_8_bits_without_a_sign_are_shifted() {
+    let g = Builder::new("unsigned");
+    let (x, s) = (g.input("x", [5, 4], DType::F64), g.param("s", [], DType::F64, Init::Constant(0.004)));
+    let w = weight(&g, "w", &[4, 2]).lsq(g.full(0.01, [], DType::F64), Lsq::bits(8));
+    assert_eq!(products_of_codes(&g.finish([x.lsq(s, Lsq::unsigned_bits(8)).matmul(w).named("y")]).unwrap()), 1);
+}
+
+#[test]
+fn a_weight_of_another_type_or_shape_is_not_exported() {
+    let net = |dtype: DType, n: usize| {
+        let g = Builder::new("types");
+        let (x, w) = (g.input("x", [2, 3], dtype), g.param("w", [3, n], dtype, Init::Ones));
+        let [x, w] = [x, w].map(|x| x.fake_quantize(g.full(0.5, [], dtype), None, FakeQuantize::bits(8)));
+        g.finish([x.matmul(w).named("y")]).unwrap()
+    };
+    for (dtype, n, is) in [(DType::F64, 2, "f64[3,2]"), (DType::F32, 4, "f32[3,4]")] {
+        let mut p = Session::new().compile(&net(dtype, n)).unwrap();
+        p.init(0).unwrap();
+        let e = export_int8(&net(DType::F32, 2), &p).unwrap_err().message;
+        assert_eq!(e, format!("export_int8: \"w\" is {is} in the program, and f32[3,2] in the graph"));
     }
 }

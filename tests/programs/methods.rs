@@ -207,6 +207,45 @@ fn a_budget_bounds_the_arena_of_all_methods() {
     assert_eq!(persistent(&p), persistent(&q));
 }
 
+/// A step of three layers whose values may be computed twice, or its first layer for one example.
+fn deep(learn: bool) -> GraphBuf {
+    let g = Builder::new("deep");
+    let x = g.input("x", [if learn { 256 } else { 1 }, 8], DType::F32);
+    let h = nn::linear(&g, "fc1", x, 64).gelu();
+    if !learn {
+        return g.finish([h.named("h")]).unwrap();
+    }
+    let h = nn::linear(&g, "fc2", h, 64).gelu();
+    let loss = nn::linear(&g, "fc3", h, 1).mean(..).named("loss");
+    train(&g.finish([loss]).unwrap(), "loss", optim::Sgd::new(0.1)).unwrap()
+}
+
+#[test]
+fn under_a_tight_budget_the_method_that_does_not_fit_computes_values_twice() {
+    let (act, learn) = (deep(false), deep(true));
+    let graphs = [("act", &act), ("learn", &learn)];
+    let within = |budget: usize| Session::new().memory_budget(budget).compile_all(&graphs);
+    let mut free = Session::new().compile_all(&graphs).unwrap();
+    let bytes = free.plan().arena_bytes;
+    let mut tight = within(bytes * 95 / 100).unwrap();
+    assert!(tight.plan().arena_bytes <= bytes * 95 / 100);
+    let nodes = |p: &Program| ["act", "learn"].map(|m| p.plan_of(p.method(m).unwrap()).unwrap().recomputed.nodes);
+    assert!(nodes(&free) == [0, 0] && nodes(&tight)[0] == 0 && nodes(&tight)[1] > 0);
+    for p in [&mut free, &mut tight] {
+        p.init(3).unwrap();
+        let learn = p.method("learn").unwrap();
+        let x = p.input_of::<f32>(learn, "x").unwrap();
+        fill(&mut p[x], 1);
+        p.run(learn).unwrap();
+    }
+    assert_eq!(persistent(&free), persistent(&tight));
+    // Less is possible, and a budget that is too small names it.
+    let told = within(1).err().unwrap().message;
+    let least: usize = told.split("would do is ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(least < bytes, "{least} of {bytes}");
+    assert_eq!(within(least).unwrap().plan().arena_bytes, least);
+}
+
 #[test]
 fn a_precision_is_for_the_params_of_any_method() {
     let one = |name: &str| {
@@ -216,7 +255,11 @@ fn a_precision_is_for_the_params_of_any_method() {
     };
     let (a, b) = (one("a"), one("b"));
     let graphs = [("a", &a), ("b", &b)];
-    Session::new().precision_of("a", Precision::Bf16).compile_all(&graphs).unwrap();
+    let half = Session::new().precision_of("a", Precision::Bf16);
+    let p = half.compile_all(&graphs).unwrap();
+    let products = |name: &str| p.plan_of(p.method(name).unwrap()).unwrap().products;
+    assert_eq!(products("a"), half.plan(&a).unwrap().products);
+    assert_eq!(products("b"), Session::new().plan(&b).unwrap().products);
     let e = Session::new().precision_of("c", Precision::Bf16).compile_all(&graphs).err().unwrap().message;
     assert!(e.contains("\"c\" matches no param"), "{e}");
 }

@@ -4,6 +4,7 @@ use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::nn::{self, BatchNorm};
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Program, Session, SizedProgram};
+use arenagrad::tools::arena::tensor::LINE;
 use arenagrad::tools::ir::text;
 use arenagrad::{Error, Result};
 
@@ -67,6 +68,12 @@ fn compare(session: &Session, batches: &[usize]) -> SizedProgram {
 
 fn error(result: Result<&mut Program>) -> Error {
     result.err().unwrap()
+}
+
+/// The least budget at this size, in bytes, as the error of a budget of one byte tells it.
+fn least(of: fn(&Session) -> SizedProgram, batch: usize) -> usize {
+    let told = error(of(&Session::new().memory_budget(1)).at(&[("batch", batch)])).message;
+    told.split("would do is ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
 }
 
 #[test]
@@ -139,8 +146,7 @@ fn a_budget_of_a_size_is_kept_to_the_line() {
     let why = |budget: usize| {
         sized(&Session::new().memory_budget(budget)).at(&[("batch", 16)]).map(|_| ()).err().map(|e| e.message)
     };
-    let told = why(1).unwrap();
-    let least: usize = told.split("would do is ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let least = least(sized, 16);
     let mut all = sized(&Session::new().memory_budget(least));
     assert_eq!(all.at(&[("batch", 16)]).unwrap().plan().arena_bytes, least);
     assert_eq!(all.arena_bytes(), least);
@@ -360,4 +366,104 @@ fn a_text_with_symbols_is_a_recipe() {
     assert!(e.contains("at batch=2") && e.contains("2:26") && e.contains("symbol \"len\" has no size"), "{e}");
     let e = error(all.at(&[("batch", 2), ("len", 1), ("more", 1)])).to_string();
     assert!(e.contains("no such symbol; it has batch, len"), "{e}");
+}
+
+/// Lines of the params of [`forward`].
+const LEAVES: usize = 32;
+
+/// Two products: at each size an input and an output of a line for each row, and a spare line behind the output.
+fn forward(session: &Session) -> SizedProgram {
+    session.compile_sized("forward", |g| {
+        let param = |name: &str| g.param(name, [16, 16], DType::F32, Init::Ones);
+        let h = g.input("x", [g.symbol("batch"), 16], DType::F32).matmul(param("w")).tanh();
+        g.finish([h.matmul(param("v")).named("y")])
+    })
+}
+
+/// Lines of the own area and of the workspace of [`forward`].
+fn areas(batch: usize) -> (usize, usize) {
+    let own = 2 * batch + 1;
+    (own, least(forward, batch) / LINE - LEAVES - own)
+}
+
+/// Of two plans, the older one stays if both fit with the wider of their workspaces.
+#[test]
+fn as_many_plans_stay_as_fit_the_budget_to_the_line() {
+    let [(own, work), (more_own, more_work)] = [8, 40].map(areas);
+    assert!(0 < work && work < more_work);
+    let both = LINE * (LEAVES + own + more_own + more_work);
+    for batches in [[8, 40], [40, 8]] {
+        for (budget, kept) in [(both, 2), (both - 1, 1)] {
+            let mut all = forward(&Session::new().memory_budget(budget));
+            batches.iter().for_each(|&batch| _ = all.at(&[("batch", batch)]).unwrap());
+            assert_eq!((all.kept().count(), all.plans_made()), (kept, 2), "{batches:?} in {budget}");
+            assert!(all.arena_bytes() <= budget);
+        }
+    }
+}
+
+#[test]
+fn an_arena_that_grows_has_room_for_workspaces_half_as_large_again() {
+    let [(own, work), (_, more_work)] = [64, 80].map(areas);
+    assert!(work < more_work);
+    for session in [Session::new(), Session::new().memory_budget(1 << 20)] {
+        let mut all = forward(&session.plans_kept(1));
+        // As much again as the own area stays free. A smaller size needs no more.
+        let first = LINE * (LEAVES + 2 * own + work);
+        let grown = LINE * (LEAVES + 2 * own + more_work) + (LINE * more_work / 2).next_multiple_of(LINE);
+        for (batch, bytes) in [(64, first), (20, first), (80, grown), (81, grown)] {
+            assert_eq!(all.at(&[("batch", batch)]).unwrap().plan().arena_bytes, bytes, "at {batch}");
+            assert_eq!(all.arena_bytes(), bytes, "at {batch}");
+        }
+    }
+}
+
+#[test]
+fn tensors_of_a_new_plan_are_zero_where_a_dropped_one_lay() {
+    let mut all = sized(&Session::new().plans_kept(1));
+    let p = all.at(&[("batch", 9)]).unwrap();
+    p.init(7).unwrap();
+    step(p, 5);
+    let p = all.at(&[("batch", 3)]).unwrap();
+    assert_eq!((p.values::<f32>("x").unwrap(), p.values::<f32>("loss").unwrap()), (&[0.0; 18][..], &[0.0][..]));
+}
+
+/// Inputs and outputs lie behind the params of all sizes. Large batches have one param more.
+#[test]
+fn a_new_param_moves_the_tensors_of_other_sizes_and_changes_none() {
+    let mut all = Session::new().compile_sized("more", |g| {
+        let batch = g.symbol("batch");
+        let param = |name: &str| g.param(name, [2], DType::F32, Init::Ones);
+        let x = g.input("x", [batch, 2], DType::F32);
+        let h = if batch > 1 { x * param("more") } else { x };
+        g.finish([(h * param("w")).named("y")])
+    });
+    let p = all.at(&[("batch", 1)]).unwrap();
+    p.init(0).unwrap();
+    p.values_mut::<f32>("x").unwrap().copy_from_slice(&[3.0, 4.0]);
+    p.step().unwrap();
+    let places = |p: &Program| p.bindings().iter().map(|b| (b.name.clone(), b.offset)).collect::<Vec<_>>();
+    let before = places(p);
+    all.at(&[("batch", 2)]).unwrap().init_rest(0).unwrap();
+    let p = all.at(&[("batch", 1)]).unwrap();
+    assert_ne!(places(p), before);
+    assert_eq!(["x", "y"].map(|name| p.values::<f32>(name).unwrap().to_vec()), [[3.0, 4.0]; 2]);
+    let told = |name: &str| p.plan().buffers.iter().find(|b| b.name == name).unwrap().offset;
+    assert!(places(p).iter().all(|(name, offset)| told(name) == *offset));
+    p.values_mut::<f32>("x").unwrap().copy_from_slice(&[5.0, 6.0]);
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("y").unwrap(), [5.0, 6.0]);
+}
+
+#[test]
+fn every_size_is_watched_for_nan() {
+    let mut all = Session::new()
+        .find_nan(true)
+        .compile_sized("logs", |g| g.finish([g.input("x", [g.symbol("batch")], DType::F32).log().named("y")]));
+    for batch in [2, 3, 2] {
+        let p = all.at(&[("batch", batch)]).unwrap();
+        p.values_mut::<f32>("x").unwrap().fill(-1.0);
+        let e = p.step().unwrap_err().message;
+        assert!(e.starts_with(&format!("log: {batch} of {batch} elements of its result")), "{e}");
+    }
 }

@@ -33,7 +33,10 @@ fn bindings_that_do_not_fit_the_recipe_are_refused() {
     for (sizes, words) in [
         (&[][..], "without symbols: symbol \"batch\" has no size; no symbol is bound, at "),
         (&[("bacth", 7)], "at bacth=7: symbol \"batch\" has no size; bound are bacth; did you mean bacth?, at "),
-        (&[("batch", 7), ("len", 2)], "at batch=7, len=2: symbol \"len\" is bound, but the recipe does not ask for it"),
+        (
+            &[("batch", 7), ("len", 2)],
+            "at batch=7, len=2: symbol \"len\" is bound, but the recipe does not ask for it; it asks for batch",
+        ),
         (&[("batch", 7), ("batch", 7)], "symbol \"batch\" is bound twice, to 7 and to 7"),
         (&[("batch", 7), ("batch", 8)], "symbol \"batch\" is bound twice, to 7 and to 8"),
         (&[("batch", usize::MAX)], "the largest size is 4294967295"),
@@ -46,7 +49,25 @@ fn bindings_that_do_not_fit_the_recipe_are_refused() {
         works(&mut all);
     }
     assert!(error(all.at(&[])).to_string().contains("sizes_bad.rs:15"));
+    let e = Builder::with_sizes("net", &[("batch", 7), ("batch", 8)]).finish([]).unwrap_err();
+    assert!(e.message.contains("symbol \"batch\" is bound twice, to 7 and to 8"), "{e}");
     assert_eq!(all.plans_made(), 2);
+    let mut fixed =
+        Session::new().compile_sized("fixed", |g| g.finish([g.input("x", [2], DType::F32).exp().named("y")]));
+    assert!(error(fixed.at(&[("len", 2)])).message.ends_with("the recipe does not ask for it; it asks for none"));
+}
+
+#[test]
+fn a_recipe_that_asks_in_vain_gives_no_program_though_it_makes_a_graph() {
+    let mut all = Session::new().compile_sized("other", |g| {
+        let own = Builder::new("own");
+        own.finish([own.input("x", [g.symbol("batch"), 2], DType::F32).exp().named("y")])
+    });
+    for _ in 0..2 {
+        let e = error(all.at(&[])).message;
+        assert!(e.starts_with("without symbols: symbol \"batch\" has no size"), "{e}");
+        all.at(&[("batch", 3)]).unwrap();
+    }
 }
 
 #[test]

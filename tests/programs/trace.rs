@@ -121,6 +121,33 @@ fn calls_say_what_they_are() {
 }
 
 #[test]
+fn the_instructions_of_a_loop_that_is_all_are_told() {
+    let g = Builder::new("g");
+    let x = g.input("x", [LENGTH as usize, 4], DType::F32);
+    let (_, y) = g.scan(&[], &[x], |_, x| (vec![], vec![x[0].sin()]));
+    g.output("y", y[0]);
+    let mut p = Session::new().optimise(false).compile_traced(&g.finish([]).unwrap()).unwrap();
+    p.values_mut::<f32>("x").unwrap().fill(0.5);
+    let t = p.step_traced().unwrap();
+    assert!(t.calls.len() > p.plan().instructions && counts(&t)[0].contains(&LENGTH), "{:?}", t.calls);
+}
+
+/// Two states change places, so at least one of them is copied in the end.
+#[test]
+fn copies_of_next_values_are_updates_without_a_name() {
+    let g = Builder::new("g");
+    let (a, b) = (g.state("a", [4], DType::F32, Init::Zeros), g.state("b", [4], DType::F32, Init::Ones));
+    g.update(a, b);
+    g.update(b, a);
+    let mut p = Session::new().compile_traced(&g.finish([]).unwrap()).unwrap();
+    p.init(0).unwrap();
+    let t = p.step_traced().unwrap();
+    assert_eq!((p.values::<f32>("a").unwrap(), p.values::<f32>("b").unwrap()), (&[1.0; 4][..], &[0.0; 4][..]));
+    let copies: Vec<_> = t.calls.iter().filter(|c| c.op == "update").collect();
+    assert!(!copies.is_empty() && copies.iter().all(|c| c.name.is_empty() && c.bytes == 32), "{:?}", t.calls);
+}
+
+#[test]
 fn only_programs_that_were_asked_can_be_recorded() {
     let e = program(1, false).step_traced().unwrap_err();
     assert!(e.to_string().contains("compile_traced"), "{e}");

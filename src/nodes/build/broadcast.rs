@@ -54,7 +54,6 @@ impl<'g> Var<'g> {
         let lead = from.len() - dims.len();
         let axes: Vec<i64> =
             (0..from.len()).filter(|&i| i < lead || (dims[i - lead] == 1 && from[i] != 1)).map(|i| i as i64).collect();
-        let summed = if axes.is_empty() { self } else { self.reduce(Op::REDUCE_SUM, axes.as_slice(), false) };
-        summed.reshape(dims)
+        self.reduce(Op::REDUCE_SUM, axes.as_slice(), false).reshape(dims)
     }
 }

@@ -22,3 +22,27 @@ pub fn dilate<'g>(x: Var<'g>, steps: &[usize]) -> Var<'g> {
     }
     x
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::Value;
+    use crate::nodes::{Builder, DType};
+
+    #[test]
+    fn only_axes_of_several_elements_grow() {
+        let g = Builder::new("dilate");
+        for (from, steps, to) in
+            [([2, 1, 3], [3, 2, 1], [4, 1, 3]), ([1, 3, 2], [2, 2, 4], [1, 5, 5]), ([0, 2, 1], [2, 3, 1], [0, 4, 1])]
+        {
+            assert_eq!(dilate(g.full(1.0, from, DType::F32), &steps).dims()[..], to, "{from:?} {steps:?}");
+        }
+        let x = g.input("x", [1, 3], DType::F32);
+        for steps in [[1, 1], [7, 1]] {
+            assert_eq!(dilate(x, &steps).v, x.v, "nothing is written for {steps:?}");
+        }
+        assert_eq!(g.error(), None);
+        // What an error left has no axes.
+        assert!(!dilate(g.var(Value::NONE), &[2, 2]).is_some());
+    }
+}

@@ -59,3 +59,21 @@ pub fn attrs_are_inline(fields: &[Field]) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_stores_one_word_that_is_always_there() {
+        for kind in [Kind::Bool, Kind::DType, Kind::Shape, Kind::Sym, Kind::Region, Kind::Choice(&["a"])] {
+            assert!(attrs_are_inline(&[Field::new("x", kind)]), "{kind:?}");
+            assert!(!attrs_are_inline(&[Field::optional("x", kind)]), "{kind:?}");
+            assert!(!attrs_are_inline(&[Field::new("x", kind); 2]), "{kind:?}");
+        }
+        for kind in [Kind::Int, Kind::F64, Kind::Ints, Kind::Floats, Kind::Bytes] {
+            assert!(!attrs_are_inline(&[Field::new("x", kind)]), "{kind:?}");
+        }
+        assert!(!attrs_are_inline(&[]));
+    }
+}

@@ -419,6 +419,8 @@ mod tests {
         assert_eq!((valid(maybe, &[0]), valid(maybe, &[1, 1])), (Ok(()), Ok(())));
         assert_eq!((valid(maybe, &[1]), valid(maybe, &[])), (missing("maybe flag"), missing("maybe flag")));
         assert_eq!((valid(maybe, &[2, 0]), valid(maybe, &[1, 2])), (out("maybe flag", 2), out("maybe flag", 2)));
+        // The word that says whether a field is there is 0 or 1, whatever the field can be.
+        assert_eq!(valid(&FIELDS[11..12], &[2, 5, 0]), out("maybe int", 2));
         // What is behind an absent field counts as well.
         assert_eq!(valid(&FIELDS[13..], &[0, 2]), out("maybe flag", 2));
         assert_eq!(valid(&FIELDS[13..], &[0, 1, 1]), Ok(()));

@@ -27,3 +27,20 @@ impl CostCx<'_> {
         self.graph.numel(self.graph.out(self.node)) as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::ids::Id;
+    use crate::nodes::{Builder, DType};
+
+    #[test]
+    fn elements_of_operands_and_results_are_counted() {
+        let g = Builder::new("g");
+        let (x, y) = (g.input("x", [2, 3], DType::F32), g.input("y", [3, 4], DType::F32));
+        let graph = g.finish([x.matmul(y).named("z")]).unwrap();
+        let view = graph.view();
+        let cx = CostCx { graph: view, node: view.def[view.outputs()[0].at()] };
+        assert_eq!((cx.arg(0), cx.arg(1), cx.args(), cx.out()), (6, 12, 18, 8));
+    }
+}

@@ -238,3 +238,86 @@ impl fmt::Display for LeafInit {
         if !self.start.is_empty() { write!(f, " {}", self.numbers_text()) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const F32: DType = DType::F32;
+
+    fn check(init: Init, dtype: DType, dims: &[usize]) -> Result<(), String> {
+        init.attrs(&[]).check(dtype, &Dims::new(dims).unwrap())
+    }
+
+    #[test]
+    fn rules_are_told_with_their_numbers() {
+        let told = [
+            (Init::Zeros, "zeros"),
+            (Init::Ones, "ones"),
+            (Init::Uniform(0.5), "uniform(0.5)"),
+            (Init::Normal(0.25), "normal(0.25)"),
+            (Init::Constant(2.0), "constant [2.0]"),
+            (Init::Between { low: 1.0, high: 3.0 }, "between [1.0, 3.0]"),
+            (Init::Around { mean: 1.0, deviation: 2.0 }, "around(2) [1.0]"),
+            (Init::TruncNormal { mean: 1.0, deviation: 2.0, low: -1.0, high: 3.0 }, "trunc_normal(2) [1.0, -1.0, 3.0]"),
+            (Init::Orthogonal(1.5), "orthogonal(1.5)"),
+            (Init::Eye, "eye"),
+            (Init::Dirac { groups: 2 }, "dirac [2.0]"),
+        ];
+        for (init, text) in told {
+            assert_eq!(init.attrs(&[]).to_string(), text);
+        }
+        let list = Init::Values(StartValues { index: 0, digest: 0 });
+        assert_eq!(list.attrs(&[1.0, 2.0]).to_string(), "values [1.0, 2.0]");
+        // A list without numbers is one, and other rules have none.
+        assert_eq!((list.attrs(&[]).start_attr(), Init::Ones.attrs(&[]).start_attr()), (Some(vec![]), None));
+        assert_eq!(Init::Constant(2.0).attrs(&[]).start_attr(), Some(vec![2.0]));
+    }
+
+    #[test]
+    fn each_rule_has_its_count_of_numbers() {
+        use InitKind::{Around, Between, Constant, Dirac, Ones, TruncNormal};
+        let dims = Dims::new(&[2]).unwrap();
+        for (kind, count) in [(Ones, 0), (Constant, 1), (Between, 2), (Around, 1), (TruncNormal, 3), (Dirac, 1)] {
+            let (name, more) = (InitKind::NAMES[kind.choice_index() as usize], count + 1);
+            let e = LeafInit::new(kind, 1.0, Some(vec![1.0; more])).check(F32, &dims).unwrap_err();
+            assert_eq!(e, format!("start values {name} have {count} numbers, not {more}"));
+        }
+    }
+
+    #[test]
+    fn groups_of_an_identity_divide_its_outputs() {
+        let dirac = |groups: f64, dims: &[usize]| {
+            LeafInit::new(InitKind::Dirac, 0.0, Some(vec![groups])).check(F32, &Dims::new(dims).unwrap())
+        };
+        for (groups, dims) in [(2.0, &[4, 3, 2][..]), (1.0, &[3, 2, 2, 2]), (3.0, &[3, 1, 2, 2, 2])] {
+            assert_eq!(dirac(groups, dims), Ok(()), "{groups} {dims:?}");
+        }
+        for (groups, dims) in [(2.0, [3, 4, 2]), (1.5, [3, 2, 2]), (0.0, [2, 2, 2]), (-1.0, [2, 2, 2])] {
+            let wanted = format!("start values dirac: {groups} groups do not divide {} outputs", dims[0]);
+            assert_eq!(dirac(groups, &dims), Err(wanted));
+        }
+        let wanted = "start values dirac need rank 3 to 5, not [2,1,1,1,1,1]";
+        assert_eq!(dirac(1.0, &[2, 1, 1, 1, 1, 1]), Err(wanted.to_string()));
+    }
+
+    #[test]
+    fn draws_have_bounds_that_they_reach() {
+        let name = "start values trunc_normal";
+        let cut = |mean: f64, deviation: f64, [low, high]: [f64; 2]| {
+            check(Init::TruncNormal { mean, deviation, low, high }, F32, &[1])
+        };
+        for bounds in [[80.0, 90.0], [-70.0, -60.0], [0.0, 20.0]] {
+            assert_eq!(cut(10.0, 2.0, bounds), Ok(()), "{bounds:?}");
+        }
+        for [low, high] in [[85.0, 90.0], [-80.0, -65.0]] {
+            let wanted = format!("{name}: {low:?} to {high:?} is more than 37 deviations from the mean 10.0");
+            assert_eq!(cut(10.0, 2.0, [low, high]), Err(wanted));
+        }
+        assert_eq!(cut(0.0, 0.0, [-1.0, 1.0]), Err(format!("{name}: the deviation is 0")));
+        assert_eq!(cut(f64::INFINITY, 1.0, [-1.0, 1.0]), Err(format!("{name}: inf is no finite f32")));
+        assert_eq!(check(Init::Between { low: 1.0, high: 1.0 }, F32, &[1]), Ok(()));
+        let e = check(Init::Around { mean: 1e39, deviation: 1.0 }, F32, &[1]);
+        assert_eq!(e, Err("start values around: 1e39 is no finite f32".to_string()));
+    }
+}

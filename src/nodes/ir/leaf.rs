@@ -220,4 +220,15 @@ mod tests {
             assert!(fields.starts_with(NameAttrs::FIELDS), "{fields:?}");
         }
     }
+
+    #[test]
+    fn a_scale_is_at_most_the_largest_number_of_its_type() {
+        let f16 = (DType::F16, 65504.0);
+        for (dtype, most) in [f16, (DType::F32, f64::from(f32::MAX)), (DType::F64, f64::MAX)] {
+            assert_eq!([0.0, most].map(|scale| check_leaf_op_scale(dtype, scale)), [Ok(()), Ok(())]);
+            for scale in [-1.0, 2.0 * most, f64::NAN] {
+                assert!(check_leaf_op_scale(dtype, scale).is_err(), "{dtype}: {scale}");
+            }
+        }
+    }
 }

@@ -108,3 +108,41 @@ impl<'x> LowerCx<'x> {
         (self.graph.def_of(self.node).cost)(&CostCx { graph: self.graph, node: self.node })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ir::attrs::Attr;
+    use crate::nodes::{Builder, GraphBuf};
+
+    /// A node with two results of different types.
+    fn largest() -> GraphBuf {
+        let g = Builder::new("g");
+        let x = g.input("x", [3, 5], DType::F32);
+        let both = g.emit(Op::TOP_K, &[x], &[Attr::Int(2)]);
+        g.finish([both[0].named("values"), both[1].named("positions")]).unwrap()
+    }
+
+    #[test]
+    fn a_context_knows_the_types_of_its_node() {
+        let graph = largest();
+        let view = graph.view();
+        let cx = LowerCx::new(view, view.def[view.outputs()[1].at()], &[true, true]);
+        assert_eq!((cx.threads, cx.args(), cx.op(), cx.flops()), (1, 1, Op::TOP_K, 30));
+        assert_eq!((cx.dtype(0), cx.out(0).dtype, cx.out(1).dtype), (DType::F32, DType::F32, DType::I32));
+        assert_eq!((&cx.arg_dims(0)[..], &cx.out_dims(1)[..]), (&[3, 5][..], &[3, 2][..]));
+    }
+
+    #[test]
+    fn what_a_lowering_asks_for_is_kept_in_order() {
+        let graph = largest();
+        let view = graph.view();
+        let mut cx = LowerCx::new(view, view.def[view.outputs()[0].at()], &[true, true]);
+        assert_eq!(cx.temp(4, 10), Buf::Temp(0));
+        assert_eq!(cx.scratch(8, 3), (Buf::Temp(1), Split::PerThread(3)));
+        let temp = |size, len, per_thread| Temp { size, len, per_thread };
+        assert_eq!(cx.temps, [temp(4, 10, false), temp(8, 3, true)]);
+        cx.view(1, 0, 5);
+        assert_eq!(cx.views, [View { out: 1, arg: 0, offset: 5 }]);
+    }
+}

@@ -101,3 +101,18 @@ impl std::fmt::Debug for Var<'_> {
         write!(f, "{}: {}{}", self.v, self.dtype(), self.dims())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::nodes::{Builder, DType};
+
+    #[test]
+    fn an_empty_name_changes_nothing() {
+        let g = Builder::new("g");
+        let x = g.input("x", [2], DType::F32);
+        let graph = g.finish([x.exp().named(""), x.sin().named("z").named("")]).unwrap();
+        let view = graph.view();
+        let names: Vec<&str> = view.output_names.iter().map(|&name| view.str(name)).collect();
+        assert_eq!(names, ["out0", "z"]);
+    }
+}

@@ -101,6 +101,25 @@ fn timestamps_of_a_branch_tell_which_branch_and_the_iteration_of_the_loop_around
     assert_eq!(l.segments.iter().map(|s| s.first).collect::<Vec<_>>(), [0, 1, 3, 4]);
 }
 
+/// A loop without a bound in another loop: what its last iteration shares with those behind it has no number, not that
+/// of the loop around.
+#[test]
+fn iterations_that_share_timestamps_have_no_number() {
+    let exit = Some(LoopExit::Flag(FlagBound::None));
+    let mut body = HandPlan::new();
+    body.call_bodies([PlannedBody { exit, ..hand_body(idle(2), 3) }], &CALL);
+    let mut p = HandPlan::new();
+    p.call_bodies([hand_body(body.plan(1), 2)], &CALL);
+    let l = linked(&p.plan(1));
+    for n in 0..2 {
+        // An iteration of the loop around has 1 + 3 · 3 timestamps and that of its barrier.
+        let at = 1 + 11 * n;
+        assert_eq!(l.instruction_at(at), (1, Some(n)));
+        let found = [1, 4, 7].map(|time| l.instruction_at(at + time));
+        assert_eq!(found, [Some(0), Some(1), None].map(|iteration| (2, iteration)), "iteration {n}");
+    }
+}
+
 /// The offset and the strides of each operand of segment `s`.
 fn slots(l: &Linked, s: usize) -> Vec<(usize, &[usize])> {
     l.segments[s].slots.iter().map(|o| (o.off, &l.strides[o.moves as usize][..2])).collect()
@@ -120,9 +139,12 @@ fn nested(reverse: bool, behind_start: bool) -> Checked {
     let t = inner.bytes(128, 32, BufKind::Activation);
     inner.call(&Instr { reads: &[x], writes: &[t], ..CALL });
     inner.call(&Instr { reads: &[t, Operand { off: 8, len: 4, ..h }], ..CALL });
+    // It begins where the slice does, and has no bytes.
+    let none = Extern { buf: inner.buffer(64, 0, BufKind::Input), sliced: false, ..slice };
     let mut plan: Plan = (*inner.plan(1)).clone();
     plan.bytes = 192;
-    let inner = PlannedBody { externs: vec![all, slice], base: 128, ..hand_body(Checked::unproven(plan), 4) };
+    let externs = vec![all, slice, none];
+    let inner = PlannedBody { externs, base: 128, ..hand_body(Checked::unproven(plan), 4) };
 
     let mut outer = HandPlan::new();
     let (h, x) = (outer.bytes(0, 64, BufKind::State), outer.bytes(64, 64, BufKind::Input));
@@ -147,6 +169,7 @@ fn operands_of_bodies_lie_in_those_of_their_loops() {
         let x = if behind_start && !reverse { 1088 } else { 1024 };
         let fixed: &[usize] = &[0, 0];
         assert_eq!(slots(&l, 0), [(1024, fixed), (512, fixed), (2048, fixed)]);
+        assert!(l.segments[0].slots.iter().all(|o| o.moves == 0), "outside of loops nothing moves");
         // The workspace of the body begins at its byte 128.
         assert_eq!(slots(&l, 1), [(x, &[64, 0][..]), (512, fixed), (2112, fixed)]);
         assert_eq!(slots(&l, 2), [(x, &[64, 16][..]), (2112, fixed), (2112, fixed), (520, fixed)]);
@@ -232,11 +255,22 @@ fn bytes_die_after_their_last_use() {
     assert_eq!(pairs_of(&deaths.before), [(0, 0), (64, 70), (100, 128), (192, 448), (512, 1000)]);
 }
 
+/// A next value may be a part of a buffer that lies over its leaf. The buffer is kept; another one dies.
+#[test]
+fn a_buffer_that_holds_a_next_value_in_its_leaf_is_kept() {
+    let mut p = HandPlan::new();
+    let other = p.bytes(256, 64, BufKind::Activation);
+    let (w, long) = (p.bytes(128, 64, BufKind::Param), p.bytes(64, 128, BufKind::Activation));
+    p.call(&Instr { writes: &[other, long], ..CALL });
+    p.code.updates = vec![Update { leaf: w.buf, from: Operand { off: 64, len: 64, ..long } }];
+    assert_eq!(pairs_of(link_deaths(&p.plan(1)).after(0)), [(256, 320)]);
+}
+
 #[test]
 fn red_zones_begin_where_buffers_end() {
     let mut p = HandPlan::new();
-    p.bytes(0, 64, BufKind::Param);
     let x = p.bytes(64, 64, BufKind::Input);
+    p.bytes(0, 64, BufKind::Param);
     let below = p.bytes(64, 64, BufKind::Activation);
     let [first, one, none, last] =
         [(128, 70), (320, 1), (448, 0), (512, 64)].map(|(at, n)| p.bytes(at, n, BufKind::Activation));
@@ -248,4 +282,9 @@ fn red_zones_begin_where_buffers_end() {
     let zones = link_red_zones(&Checked::unproven(plan));
     let zones: Vec<_> = zones.iter().map(|all| pairs_of(all)).collect();
     assert_eq!(zones, [vec![(198, 320)], vec![], vec![(321, 448), (576, 600)]]);
+    // Where nothing is pinned, the first byte of the arena may be a buffer's. Its zone ends with the arena.
+    let mut p = HandPlan::new();
+    let y = p.bytes(0, 64, BufKind::Output);
+    p.call(&Instr { writes: &[y], ..CALL });
+    assert_eq!(pairs_of(&link_red_zones(&p.plan(1))[0]), [(64, 64)]);
 }

@@ -18,6 +18,7 @@ mod stops;
 mod team;
 #[cfg(loom)]
 pub mod team_model;
+mod walks;
 mod wrong;
 mod wrong_tapes;
 

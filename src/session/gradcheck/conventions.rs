@@ -49,3 +49,6 @@ fn add_conventions(g: Graph<'_>, n: Node, names: &mut Vec<String>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,7 @@ pub fn summed_for_finite_differences(g: Graph<'_>) -> Result<Option<(GraphBuf, S
 
 /// Number `i` of the stream `seed`: in (−1, 1), never 0.
 fn finite_difference_draw(seed: u64, i: usize) -> f64 {
-    2.0 * rng::unit(SplitMix64::nth(seed, i as u64)) - 1.0 + f64::EPSILON
+    2.0 * rng::unit(SplitMix64::nth(seed, i as u64)) - 1.0 + f64::EPSILON / 2.0
 }
 
 /// An element of a leaf.

@@ -100,3 +100,6 @@ impl GradientCheck {
         Ok([dot(&p, "tangent", "cotangent", outs)?, dot(&p, "grad", "tangent", wrt)?])
     }
 }
+
+#[cfg(test)]
+mod tests;

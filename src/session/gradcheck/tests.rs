@@ -1,13 +1,18 @@
 //! What a leaf's gradient is called, for claims by hand.
 
 use super::*;
-use crate::nodes::{Builder, Init};
+use crate::nodes::{Builder, FakeQuantize, Init};
 
 /// The comparison of `claims` with the gradient 1, 2, 300, 4 of a sum that counts as `sum`.
 fn compared(check: GradientCheck, claims: &[f64], sum: f64) -> LeafGradient {
+    compared_with([1.0, 2.0, 300.0, 4.0], check, claims, sum)
+}
+
+/// The comparison of `claims` with the gradient `slopes` of a sum that counts as `sum`.
+fn compared_with(slopes: [f64; 4], check: GradientCheck, claims: &[f64], sum: f64) -> LeafGradient {
     let g = Builder::new("g");
     let x = g.input("x", [4], DType::F64);
-    let y = (x * g.constant_f64(&[1.0, 2.0, 300.0, 4.0], [4])).sum(..).named("y");
+    let y = (x * g.constant_f64(&slopes, [4])).sum(..).named("y");
     let graph = g.finish([y]).unwrap();
     let [grads, mut plain] = [0; 2].map(|_| Session::new().compile(&graph).unwrap());
     let mut point = FinitePoint::new(&plain, graph.view(), 0, false);
@@ -37,6 +42,19 @@ fn an_error_is_relative_to_the_gradient_or_to_a_part_of_the_largest() {
     assert!(right.fine && right.worst < 1e-8 && right.compared == 4, "{right:?}");
     let none = compared(check, &[1.0, f64::NAN, 300.0, 4.0], 0.0);
     assert_eq!((none.worst, none.element, none.fine), (f64::INFINITY, 1, false));
+}
+
+#[test]
+fn small_gradients_are_compared_as_large_ones_are() {
+    let check = GradientCheck { seed: 2, ..GradientCheck::default() };
+    let small = compared_with([1e-3, 2e-3, 3e-3, 4e-3], check, &[1.5e-3, 2e-3, 3e-3, 4e-3], 0.0);
+    assert!((small.worst - 1.0 / 3.0).abs() < 1e-6 && small.element == 0, "{small:?}");
+    // An error of the tolerance is accepted; that of a claim of 0 is 1.
+    let all = compared(GradientCheck { tolerance: 1.0, ..check }, &[0.0; 4], 0.0);
+    assert_eq!((all.worst, all.fine), (1.0, true));
+    // Without any error it is that of the first element.
+    let none = compared_with([0.0; 4], check, &[0.0; 4], 0.0);
+    assert_eq!((none.worst, none.element, none.fine), (0.0, 0, true));
 }
 
 #[test]
@@ -106,4 +124,38 @@ fn a_gradient_is_wrong_if_nothing_else_may_be_why_it_differs() {
     assert_eq!(report.to_string(), format!("{rules}{head}ok\n"));
     report.none = "no leaf is a float".into();
     assert_eq!(report.to_string(), format!("{rules}gradients: none, no leaf is a float\n"));
+}
+
+/// A sum with steps, so that only wide differences are exact, times a state that each step changes.
+#[test]
+fn a_check_starts_from_its_point_however_a_step_changes_states() {
+    let g = Builder::new("g");
+    let (x, s) = (g.input("x", [1], DType::F64), g.state("s", [1], DType::F64, Init::Ones));
+    g.update(s, s + 1.0);
+    let graph = g.finish([(((x + 3e10) - 3e10) * s).named("y")]).unwrap();
+    let check = GradientCheck { tolerance: 2e-3, ..GradientCheck::default() };
+    let report = check.run(&graph, &[("x", &[0.3]), ("s", &[1.0])]).unwrap();
+    assert!(report.leaves.len() == 2 && report.leaves.iter().all(|l| l.fine), "{report}");
+}
+
+/// At what is drawn where a point is positive, 0.1 to 1.1, there is no root.
+#[test]
+fn params_keep_their_start_values_where_the_outputs_are_finite() {
+    let g = Builder::new("g");
+    let w = g.param("w", [3], DType::F64, Init::Constant(2.0));
+    let graph = g.finish([(w - 1.5).sqrt().named("y")]).unwrap();
+    assert!(check_gradients(&graph, &[]).unwrap().leaves[0].fine);
+}
+
+#[test]
+fn a_check_in_which_no_gradient_agrees_is_an_error_if_one_passes_a_convention() {
+    let g = Builder::new("g");
+    let (a, b) = (g.input("a", [3], DType::F64), g.input("b", [3], DType::F64));
+    let tripled = g.custom_fn("f", &[a], |x| vec![x[0] * 3.0]).vjp(|_, _, _, d| vec![Some(d[0] * 2.0)]).call()[0];
+    let rounded = b.fake_quantize(g.constant_f64(&[0.21], []), None, FakeQuantize::bits(4));
+    let e = check_gradients(&g.finish([(tripled + rounded).named("y")]).unwrap(), &[]).unwrap_err();
+    assert_eq!(e.kind, Kind::Derivative);
+    for part in ["differs, as the rules of custom_fn \"f\" may; gradient of b", "as it passes fake_quantize"] {
+        assert!(e.message.contains(part) && !e.message.contains("WRONG"), "{e}");
+    }
 }

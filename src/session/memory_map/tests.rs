@@ -44,3 +44,21 @@ fn an_empty_plan_has_an_empty_map() {
     let svg = plan.svg();
     assert!(svg.contains("<text x=\"988.00\" y=\"452.00\" text-anchor=\"middle\" fill=\"#444\">1</text>"), "{svg}");
 }
+
+#[test]
+fn thin_buffers_stay_visible_and_empty_ones_are_in_no_legend() {
+    let mut plan = hand_report();
+    // Less than a pixel for each instruction.
+    plan.instructions = 2000;
+    plan.buffers[7].size = 0;
+    let svg = plan.svg();
+    let sum = svg.split("<rect").find(|rect| rect.contains("sum (scratch)")).unwrap();
+    assert!(sum.contains(" width=\"1.00\"") && !sum.contains("stroke"), "{sum}");
+    assert!(svg.contains(">input</text>") && !svg.contains(">state</text>"), "{svg}");
+    // 402 pixels for the arena: 4 for this buffer, which is high enough for a border.
+    (plan.instructions, plan.arena_bytes) = (4, 402 * 64);
+    (plan.buffers[3].offset, plan.buffers[3].size) = (0, 4 * 64);
+    let svg = plan.svg();
+    let sum = svg.split("<rect").find(|rect| rect.contains("sum (scratch)")).unwrap();
+    assert!(sum.contains(" height=\"4.00\"") && sum.contains("stroke"), "{sum}");
+}

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::kernels::abi::Split;
+use crate::nodes::ir::text::parse;
 use crate::sched::instructions::{Operand, Update};
+use crate::session::Session;
 
 /// A buffer that takes over no other's bytes.
 fn buffer(i: u32, name: &str, op: &'static str, kind: BufKind, place: Location) -> BufferReport {
@@ -172,4 +174,95 @@ fn a_step_moves_what_it_reads_of_leaves_and_what_it_leaves_behind() {
         ..Instructions::new()
     };
     assert_eq!(report_moved_bytes(&code), 64 + 32 + 64 + 12);
+}
+
+/// The plan of a graph as it is written.
+fn planned(text: &str) -> PlanReport {
+    Session::new().optimise(false).plan(&parse(text).unwrap()).unwrap()
+}
+
+/// Most is kept behind %b, and no output is a loss: there the backward half begins.
+const HALVES: &str = "graph @halves {
+  %x = input : f32[64]
+  %w = param init=ones scale=0 frozen=false : f32[64]
+  %a = exp %x
+  %b = sin %a
+  %c = mul %a, %b
+  %d = neg %c
+  %e = mul %c, %d
+  %f = neg %e
+  %n = sub %w, %f
+  return y=%f, z=%e
+}
+";
+
+#[test]
+fn activations_behind_the_turn_of_a_step_are_gradients() {
+    let what = |text: &str| {
+        let plan = planned(text);
+        let of = |name: &str| plan.buffers.iter().find(|b| b.name == name).unwrap().what();
+        ["x", "a", "b", "c", "d", "e", "f"].map(of)
+    };
+    let forward = ["input", "activation", "activation", "activation", "activation", "output", "output"];
+    let step = ["input", "activation", "activation", "gradient", "gradient", "output", "output"];
+    assert_eq!(what(HALVES), forward);
+    // A graph gives gradients, or it has updates.
+    assert_eq!(what(&HALVES.replace("z=%e", "grad.x=%e")), step);
+    assert_eq!(what(&HALVES.replace("  return", "  update %w <- %n\n  return")), step);
+}
+
+#[test]
+fn a_plan_tells_sizes_and_lifetimes_of_a_chain_of_copies() {
+    let plan = planned(
+        "graph @chain {
+  %x = input : f32[20,30]
+  %a = transpose %x perm=[1,0]
+  %b = transpose %a perm=[1,0]
+  %y = transpose %b perm=[1,0]
+  return y=%y
+}
+",
+    );
+    // 2400 bytes are 38 lines.
+    let size = 38 * LINE;
+    assert_eq!((plan.instructions, plan.flops, plan.pinned_bytes), (3, 0, size));
+    assert_eq!((plan.arena_bytes, plan.lower_bound_bytes), (3 * size, 3 * size));
+    assert!(plan.order_bound_bytes >= size && plan.order_bound_bytes <= 3 * size, "{}", plan.order_bound_bytes);
+    let lives: Vec<_> = plan.buffers.iter().map(|b| (b.name.as_str(), b.op, b.size, b.first, b.last)).collect();
+    let [x, copy] = ["input", "transpose"];
+    assert_eq!(
+        lives,
+        [("x", x, 2400, 0, 2), ("a", copy, 2400, 0, 1), ("b", copy, 2400, 1, 2), ("y", copy, 2400, 2, 2)]
+    );
+    let product = "%y = matmul %x, %w ta=false tb=false";
+    let text =
+        format!("graph @g {{\n  %x = input : f32[3,4]\n  %w = input : f32[4,5]\n  {product}\n  return y=%y\n}}\n");
+    assert_eq!(planned(&text).flops, 2 * 3 * 4 * 5);
+}
+
+#[test]
+fn scratch_is_that_of_the_op_that_writes_it() {
+    // The sums over the last axis lie between two calls.
+    let sum = "%y = reduce_sum %x axes=[0,2] keep=false";
+    let plan = planned(&format!("graph @g {{\n  %x = input : f32[2,3,4]\n  {sum}\n  return y=%y\n}}\n"));
+    let scratch = plan.buffers.iter().find(|b| b.kind == BufKind::Scratch).unwrap();
+    let y = plan.buffers.iter().find(|b| b.name == "y").unwrap();
+    assert_eq!((scratch.name.as_str(), scratch.op, &scratch.location), ("reduce_sum", "reduce_sum", &y.location));
+    assert_ne!(scratch.location, Location::Nowhere);
+    // Of a tensor without rows nothing is computed in parts, so no op writes them.
+    let plan = planned(
+        "graph @empty {
+  %c = input : f32[0,3]
+  %x = input : f32[0,3]
+  %gamma = input : f32[3]
+  %mean = input : f32[0]
+  %rstd = input : f32[0]
+  %dx, %dg, %db = layer_norm_backward %c, %x, %gamma, %mean, %rstd
+  return dg=%dg
+}
+",
+    );
+    let scratch = plan.buffers.iter().filter(|b| b.kind == BufKind::Scratch);
+    let told: Vec<_> = scratch.map(|b| (b.name.as_str(), b.op, &b.location)).collect();
+    assert_eq!(told, [("scratch", "", &Location::Nowhere); 2]);
 }

@@ -99,7 +99,7 @@ fn find_nan_call(g: &Graph<'_>, code: &Instructions, i: usize) -> WatchedCall {
     let known = |o: &Operand| {
         let v = code.value[o.buf as usize];
         let float = v.is_some().then(|| find_nan_float(g.dtype[v.at()])).flatten();
-        float.map(|f| (f, v)).filter(|_| o.bytes() > 0)
+        float.map(|f| (f, v))
     };
     let mine = |v: Value| g.def[v.at()] == n;
     WatchedCall {
@@ -200,7 +200,7 @@ impl Program {
 
     /// An error if a leaf that a step reads holds a NaN, or a param an infinity.
     fn find_nan_in_leaves(&self, method: usize) -> Result<()> {
-        let read = |(i, b): &(usize, &Binding)| b.role != Role::Output && self.fresh.is_read(method, *i);
+        let read = |(i, _): &(usize, &Binding)| self.fresh.is_read(method, *i);
         for (_, b) in self.bindings.iter().enumerate().filter(read) {
             let Some(float) = find_nan_float(b.dtype) else { continue };
             let n = NonfiniteCounts::of(&self.arena.bytes()[b.range()], float);

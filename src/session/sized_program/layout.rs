@@ -139,6 +139,22 @@ mod tests {
         assert_eq!((again.own[1].clone(), again.layout.version), (10..16, 1));
         // More leaves move all.
         assert_eq!(second.layout.with(11, &kept, &plan(0..1, 1), None).layout.version, 2);
+        // The last line is a gap, too, in whatever order the plans are kept.
+        for kept in [kept.clone(), [kept[1].clone(), kept[0].clone()]] {
+            let last = second.layout.with(10, &kept, &plan(0..1, 1), None);
+            check(&last);
+            assert_eq!((last.own[2].clone(), last.layout.version), (21..22, 1));
+        }
+    }
+
+    #[test]
+    fn a_gap_is_taken_if_all_lines_are_within_the_limit() {
+        let first = Layout::default().with(10, &[], &plan(0..6, 20), None);
+        let kept = [plan(first.own[0].clone(), 20)];
+        let version = |most| first.layout.with(10, &kept, &plan(0..5, 30), Some(most)).layout.version;
+        assert_eq!([51, 52].map(version), [2, 1]);
+        // Before the first plan there is no gap.
+        assert_eq!(Layout::default().with(0, &[], &plan(0..0, 5), None).layout.version, 1);
     }
 
     #[test]

@@ -44,6 +44,7 @@ fn each_rule_makes_its_numbers_of_the_draws() {
     assert_eq!(start(Init::Zeros, &[2]), [0.0; 2]);
     assert_eq!((start(Init::Ones, &[2]), start(Init::Constant(2.5), &[2])), (vec![1.0; 2], vec![2.5; 2]));
     assert_eq!(start(Init::Eye, &[3, 2]), [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+    assert_eq!(start(Init::Eye, &[4, 1]), [1.0, 0.0, 0.0, 0.0]);
 }
 
 #[test]
@@ -54,6 +55,8 @@ fn a_share_of_a_cut_distribution_lies_on_one_side_of_each_number() {
     near(at(2.0, f64::INFINITY, 0.25), 3.8492282870046246);
     near(at(f64::NEG_INFINITY, 0.0, 0.25), -1.8492282870046246);
     near(at(0.0, 4.0, 0.25), 0.8228072962180344);
+    // What begins at the mean is no side: a quarter lies below the number.
+    near(at(1.0, f64::INFINITY, 0.25), 1.6372787279287504);
     // The least and the largest draw.
     let all = TruncatedNormalStart::new(0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY);
     assert!((all.at(0.0) + 8.292361075813595).abs() < 1e-6, "{}", all.at(0.0));

@@ -114,7 +114,7 @@ fn a_rate_is_divided_by_finite_numbers_above_0() {
         div_factor,
         final_div_factor,
     };
-    cycle(25.0, 1e4).validate().unwrap();
+    [(25.0, 1e4), (0.5, 1.0)].iter().for_each(|&(d, f)| cycle(d, f).validate().unwrap());
     for x in [0.0, -25.0, f64::INFINITY, f64::NAN] {
         for (name, schedule) in [("div_factor", cycle(x, 1e4)), ("final_div_factor", cycle(25.0, x))] {
             let e = schedule.validate().unwrap_err().message;
@@ -141,6 +141,8 @@ fn lines_powers_and_roots_follow_their_formulas() {
     near(line(4), &[(0, 1.0), (2, 0.75), (4, 0.5), (9, 0.5)]);
     near(line(1), &[(0, 1.0), (1, 0.5), (2, 0.5)]);
     near(Schedule::Polynomial { lr: 2.0, total_iters: 4, power: 2.0 }, &[(0, 2.0), (1, 1.125), (3, 0.125), (4, 0.0)]);
+    // From step `total_iters` on the rate is 0 for each power.
+    near(Schedule::Polynomial { lr: 2.0, total_iters: 4, power: 0.0 }, &[(0, 2.0), (3, 2.0), (4, 0.0), (5, 0.0)]);
     let root = |warmup, timescale| Schedule::InverseSqrt { lr: 1.0, warmup, start_factor: 0.5, timescale };
     near(root(4, 12), &[(0, 0.5), (2, 0.75), (4, 1.0), (16, 0.5f64.sqrt()), (40, 0.5)]);
     near(root(0, 1), &[(0, 1.0), (3, 0.5)]);

@@ -40,6 +40,7 @@ impl LimitCount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::{DType, Emit, Op, Ty};
 
     #[test]
     fn each_limit_is_met_and_not_exceeded() {
@@ -53,5 +54,19 @@ mod tests {
         let (most, why) = (u32::MAX as usize, "the constants of the graph take more than 16 GiB");
         assert_eq!(LimitCount::default().admit(0, most - 11, 10), Ok(()));
         assert_eq!(LimitCount::default().admit(0, most - 10, 10), Err(why.to_string()));
+    }
+
+    #[test]
+    fn a_full_graph_takes_no_new_node() {
+        let mut e = Emit::new("g");
+        let ty = Ty { dtype: DType::F32, shape: e.shapes.intern(&[2]).unwrap() };
+        let x = e.region_arg(ty);
+        e.count.nodes = MAX_NODES - 1;
+        let last = e.emit(Op::EXP, &[x], &[]);
+        assert!(e.emit(Op::SIN, &[x], &[]).is_empty());
+        let why = "sin: the graph has more than 4194304 nodes".to_string();
+        assert_eq!(e.take_error().map(|e| e.message), Some(why));
+        // One that is there already is not new.
+        assert_eq!((e.emit(Op::EXP, &[x], &[]), e.nodes(), e.error()), (last, 2, None));
     }
 }

@@ -156,7 +156,7 @@ impl Emit {
     /// Closes the body of a loop whose first arguments are `carries` carries and then `xs` slices of stacked inputs.
     pub fn close_loop_region(&mut self, carries: usize, xs: usize, yields: &[Value]) -> Closed {
         let none = Closed { region: Region::NONE, captures: Vec::new(), indexed: false };
-        let Some(captures) = self.current_mut().captures.take().filter(|_| self.open.len() > 1) else {
+        let Some(captures) = self.current_mut().captures.take() else {
             self.fail(Error::new(Kind::Verify, "the body of a loop is closed that was not opened"));
             return none;
         };

@@ -28,7 +28,7 @@ impl Emit {
 
     /// Adds an update, or puts `next` in the place of the value that it continues.
     pub fn update_again(&mut self, leaf: Value, next: Value) {
-        let at = self.updates.iter().position(|u| u.0 == leaf).filter(|_| self.at_entry_region() && !self.is_over());
+        let at = self.updates.iter().position(|u| u.0 == leaf).filter(|_| self.at_entry_region());
         let Some(at) = at else { return self.update(leaf, next) };
         // As an update of its own, to which the same rules apply.
         self.updates_seen.remove(&leaf);

@@ -18,7 +18,7 @@ fn a_node_on_the_result_of_a_failed_node_is_skipped() {
     let (mut e, x, _) = open();
     assert_eq!(e.emit(Op::ADD, &[x, x], &[]).len(), 1);
     let (nodes, failed) = (e.nodes(), e.emit(Op::ADD, &[x], &[]));
-    assert!(failed.is_empty() && failed.at(0) == Value::NONE);
+    assert!(failed.is_empty() && failed.at(0) == Value::NONE && failed.at(1) == Value::NONE);
     let skipped = e.emit(Op::ADD, &[x, failed.at(0)], &[]);
     assert!(skipped.is_empty() && skipped.at(0) == Value::NONE && e.nodes() == nodes);
 }
@@ -48,6 +48,10 @@ fn values_of_a_region_that_is_set_aside_are_counted_once() {
         e.resume_region(aside);
         assert_eq!((e.all_values(), e.values()), (4, 2));
     }
+    // The entry stays.
+    let (mut e, _, _) = entry();
+    assert!(e.set_region_aside().is_none() && e.at_entry_region());
+    assert_eq!((e.all_values(), e.values()), (2, 2));
 }
 
 const F32: DType = DType::F32;
@@ -72,7 +76,8 @@ fn what_a_body_captures_stands_between_its_carries_and_its_slices() {
     assert!(e.captured().is_empty());
     let (b1, a1) = (e.import_captured(b, 0), e.import_captured(a, 0));
     assert_eq!([e.import_captured(b, 0), e.import_captured(a, 0)], [b1, a1]);
-    assert_eq!(e.import_captured(Value::NONE, 0), Value::NONE);
+    // Neither the entry nor the body has what an error left.
+    assert_eq!([0, 1].map(|scope| e.import_captured(Value::NONE, scope)), [Value::NONE; 2]);
     assert_eq!(e.captured(), [b, a]);
     let sum = e.emit(Op::ADD, &[slice, b1], &[]).at(0);
     let next = e.emit(Op::ADD, &[sum, a1], &[]).at(0);
@@ -112,9 +117,12 @@ fn each_body_on_the_way_captures_a_value_once() {
     // An order may be asked for, and values that are not captured yet.
     let (mut e, [a, b], _) = entry();
     e.open_capturing("branch");
-    e.import_captured(a, 0);
+    let captured = e.import_captured(a, 0);
+    assert_eq!(e.value_in_entry(captured), Some(a));
     e.capture_all(&[b, a]);
     assert_eq!(e.captured(), [b, a]);
+    e.capture_all(&[Value::NONE]);
+    assert_eq!((e.captured(), e.error()), (vec![b, a], None));
 }
 
 #[test]
@@ -132,7 +140,8 @@ fn what_no_region_can_see_is_an_error() {
     e.close_region(&[Value::NONE]);
     assert_eq!(message(&mut e), "a region yields a value that does not exist");
     e.open_loop("short");
-    assert_eq!(e.close_loop_region(1, 0, &[]).region, Region::NONE);
+    let closed = e.close_loop_region(1, 0, &[]);
+    assert_eq!((closed.region, closed.captures, closed.indexed), (Region::NONE, vec![], false));
     assert_eq!(message(&mut e), "the body of a loop has fewer arguments than it was opened with");
     assert!(e.at_entry_region());
     assert_eq!(e.close_region(&[]), Region::NONE);
@@ -211,6 +220,76 @@ fn equal_pure_nodes_are_one() {
     assert_eq!(e.nodes(), nodes + 4);
     // Arguments are not.
     assert_ne!(e.region_arg(ty), e.region_arg(ty));
+    // Among many, too.
+    let chain = |e: &mut Emit| -> Vec<Value> {
+        let step = |x: &mut Value, _| {
+            *x = e.emit(Op::SUB, &[*x, b], &[]).at(0);
+            Some(*x)
+        };
+        (0..200).scan(a, step).collect()
+    };
+    let (first, nodes) = (chain(&mut e), e.nodes());
+    assert_eq!((chain(&mut e), e.nodes()), (first, nodes));
+}
+
+/// Two nodes are compared if a few bits of their hashes agree, which are others in each graph.
+#[test]
+fn a_difference_is_not_that_of_the_other_order() {
+    for _ in 0..1000 {
+        let (mut e, [a, b], _) = entry();
+        assert_ne!(e.emit(Op::SUB, &[a, b], &[]), e.emit(Op::SUB, &[b, a], &[]));
+    }
+}
+
+#[test]
+fn a_copy_has_the_types_of_its_operands() {
+    let (mut e, [a, b], narrow) = entry();
+    let sum = e.emit(Op::ADD, &[a, b], &[]).at(0);
+    let y = e.emit(Op::EXP, &[sum], &[]).at(0);
+    e.output("y", y);
+    let bump = bumpalo::Bump::new();
+    let graph = e.finish(&bump).unwrap();
+    // The entry is a region, too.
+    assert_eq!(graph.region_names, [graph.name]);
+    let (add, exp) = (graph.def[sum.at()], graph.def[y.at()]);
+    let mut e = Emit::like(&graph);
+    let wide = Ty { dtype: DType::F64, ..narrow };
+    let [x, w] = [narrow, wide].map(|ty| e.region_arg(ty));
+    for (args, ty) in [([x], narrow), ([w], wide)] {
+        let v = e.copy(&graph, exp, &args, &[]).at(0);
+        assert_eq!(e.ty(v), ty);
+    }
+    for args in [[x, w], [w, x]] {
+        assert!(e.copy(&graph, add, &args, &[]).is_empty());
+        let why = message(&mut e);
+        assert!(why.starts_with("add(f"), "{why}");
+    }
+    let both = e.copy(&graph, add, &[w, w], &[]).at(0);
+    assert_eq!((e.ty(both), e.error()), (wide, None));
+}
+
+#[test]
+fn results_are_consecutive_values() {
+    let two = Outs { first: Value(3), len: 2 };
+    assert_eq!((two.len(), two.is_empty(), two.at(1)), (2, false, Value(4)));
+    assert_eq!(two.iter().collect::<Vec<_>>(), [Value(3), Value(4)]);
+    // What an error left is a scalar.
+    let (e, _, _) = entry();
+    assert!(e.dims(Value::NONE).is_empty());
+}
+
+#[test]
+fn an_op_that_is_ill_defined_or_called_as_another_is_refused() {
+    let mut e = Emit::new("g");
+    let exp = *e.ops[Op::EXP.0 as usize];
+    let define = |name, doc| -> &'static OpDef { Box::leak(Box::new(OpDef { name, doc, ..exp })) };
+    let (mine, bare, twin) = (define("mine", exp.doc), define("bare", ""), define("exp", exp.doc));
+    let op = e.register(mine);
+    assert_eq!((e.register(mine), message(&mut e)), (op, String::new()));
+    e.register(bare);
+    assert_eq!(message(&mut e), "op \"bare\": an op needs a name and a doc line");
+    e.register(twin);
+    assert_eq!(message(&mut e), "an op called exp exists already; a custom op is a `static`");
 }
 
 #[test]
@@ -218,6 +297,8 @@ fn attributes_that_do_not_fit_are_named() {
     let (mut e, [a, b], _) = entry();
     assert!(e.emit(Op::ADD, &[a, b], &[Attr::Int(1)]).is_empty());
     assert_eq!(message(&mut e), "add(f32[2], f32[2]): 1 attributes where 0 are asked for");
+    // Nothing more is said of what an error left.
+    assert!(e.emit(Op::ADD, &[a, Value::NONE], &[Attr::Int(1)]).is_empty() && e.error().is_none());
     let arg = |shape| [Attr::Int(0), Attr::DType(F32), Attr::Shape(shape)];
     let shapes = e.shapes.len() as u32;
     assert_eq!(e.emit(Op::ARG, &[], &arg(Shape(shapes - 1))).len(), 1);
@@ -251,4 +332,11 @@ fn what_is_not_complete_does_not_finish() {
     assert_eq!((e.ty(a), e.ty(b)), (ty, ty));
     assert!(e.emit(Op::EXP, &[a], &[]).is_empty());
     assert_eq!(message(&mut e), "the graph is finished; another one takes another builder");
+}
+
+#[test]
+fn a_list_of_no_numbers_is_a_list() {
+    let (mut e, [a, _], _) = entry();
+    let flip = e.emit(Op::FLIP, &[a], &[Attr::Ints(&[])]).at(0);
+    assert_eq!(e.def(flip).unwrap().attrs.words, [0]);
 }

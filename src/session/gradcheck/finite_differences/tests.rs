@@ -14,8 +14,16 @@ fn compiled(graph: &GraphBuf) -> Program {
 
 #[test]
 fn draws_are_a_function_of_seed_and_index() {
-    assert_eq!([0, 1].map(|i| finite_difference_draw(1, i)), [0.133123150344562, 0.4915635145254025]);
-    assert_eq!([0, 1].map(|i| finite_difference_draw(3, i)), [-0.7730993158856907, 0.40058702718580497]);
+    assert_eq!([0, 1].map(|i| finite_difference_draw(1, i)), [0.1331231503445619, 0.49156351452540237]);
+    assert_eq!([0, 1].map(|i| finite_difference_draw(3, i)), [-0.7730993158856908, 0.40058702718580486]);
+}
+
+/// The draws next to 0 and to both ends, of the seeds whose first words are those of these draws.
+#[test]
+fn draws_lie_between_both_ends_and_are_never_zero() {
+    let seeds = [0x61c8_8646_80b5_83eb, 0x401a_54da_5ea0_0c6a, 0x2fed_f1ef_ce1d_5545, 0xf56e_309e_96a0_4737];
+    let step = f64::EPSILON / 2.0;
+    assert_eq!(seeds.map(|seed| finite_difference_draw(seed, 0)), [step - 1.0, -step, step, 1.0 - step]);
 }
 
 #[test]
@@ -85,7 +93,22 @@ fn a_point_draws_what_has_no_start_value() {
     assert!(numbers(&positive, "w").iter().all(|x| (0.1..=1.1).contains(x) && *x != 1.0));
     let raised: Vec<f64> = drawn[0].iter().map(|x| 0.6 + x / 2.0).collect();
     assert_eq!(numbers(&positive, "x"), raised);
-    assert_ne!(numbers(&FinitePoint::new(&p, graph.view(), 1, false), "x"), drawn[0]);
+    // A draw is a function of the seed, the leaf and the element; all bits of the seed count.
+    assert_eq!(drawn[0], [0, 1, 2].map(|i| finite_difference_draw(1 << 32, i)));
+    for seed in [1, 1 << 32] {
+        let other = FinitePoint::new(&p, graph.view(), seed, false);
+        assert!(["x", "z"].into_iter().zip(&drawn).all(|(name, draws)| numbers(&other, name) != *draws), "{seed}");
+    }
+}
+
+#[test]
+fn a_complex_leaf_has_two_draws_for_each_element() {
+    let g = Builder::new("g");
+    let (z, c) = (g.input("z", [2], DType::C128), g.param("c", [2], DType::C128, Init::Ones));
+    let graph = g.finish([(z * c).named("y")]).unwrap();
+    let point = FinitePoint::new(&compiled(&graph), graph.view(), 0, false);
+    assert_eq!(numbers(&point, "z"), [0, 1, 2, 3].map(|i| finite_difference_draw(1 << 32, i)));
+    assert_eq!(numbers(&point, "c"), [1.0, 0.0, 1.0, 0.0]);
 }
 
 #[test]
@@ -112,7 +135,7 @@ fn given_numbers_take_the_place_of_draws() {
 #[test]
 fn differences_move_one_element_and_nothing_else() {
     let g = Builder::new("g");
-    let (x, s) = (g.input("x", [2], F64), g.state("s", [2], F64, Init::Ones));
+    let (s, x) = (g.state("s", [2], F64, Init::Ones), g.input("x", [2], F64));
     g.update(s, s + 1.0);
     let y = (x * x * x * s).sum(..).named("y");
     let graph = g.finish([y]).unwrap();
@@ -133,5 +156,20 @@ fn differences_move_one_element_and_nothing_else() {
         }
         assert_eq!(numbers(&point, "x"), [2.0, -3.0]);
         assert_eq!((p.values::<f64>("x").unwrap(), p.values::<f64>("s").unwrap()), (&[2.0, -3.0][..], &[1.0, 2.0][..]));
+    }
+}
+
+/// At a distance of 5e-5 from a kink, each width has another difference.
+#[test]
+fn of_the_widths_the_one_that_agrees_best_with_the_claim_counts() {
+    let g = Builder::new("g");
+    let graph = g.finish([g.input("x", [1], F64).abs().sum(..).named("y")]).unwrap();
+    let mut p = compiled(&graph);
+    let mut point = FinitePoint::new(&p, graph.view(), 0, false);
+    point.set(&[("x", &[5e-5])]).unwrap();
+    point.eval(&mut p, "y").unwrap();
+    for (claim, wanted) in [(0.0, 0.7 / 12.0), (0.5, 7.0 / 12.0), (1.0, 1.0)] {
+        let d = point.derivative(&mut p, "y", Element { leaf: 0, index: 0 }, claim).unwrap();
+        assert!((d - wanted).abs() < 1e-9, "{claim}: {d}");
     }
 }

@@ -102,6 +102,13 @@ fn a_rate_sees_the_last_loss_and_the_last_metric() {
     std::fs::remove_file(path).unwrap();
 }
 
+#[test]
+fn a_step_may_have_a_rate_of_0() {
+    let mut t = streaming(|_: u64| 0.0);
+    let p = t.step(&mut fill).unwrap();
+    assert_eq!((p.lr, t.program().values::<f32>("w").unwrap()), (0.0, &[1.0, 1.0][..]));
+}
+
 /// Only the optimiser's count of steps is bounded.
 #[test]
 fn other_tensors_of_eight_bytes_may_hold_anything() {

@@ -2,7 +2,9 @@
 
 use super::saved::{fill, line};
 use super::*;
-use crate::train::{StreamPosition, Supply};
+use crate::train::{StreamPosition, Supply, stream};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// A source that gives what it was told, or fails, and writes down its calls.
 struct Told(Vec<Option<Supply>>, Vec<String>);
@@ -41,6 +43,26 @@ fn a_source_seeks_only_if_it_may_be_elsewhere() {
     assert_eq!(steps(&mut t), Ok(Some((6, 1, 1))));
     let calls = "next, next, next, next, next, seek 1.1, next, next, next, seek 1.3, next";
     assert_eq!(source.1.join(", "), calls);
+}
+
+/// Two epochs of three items. Each is closed before another opens, and no other is opened.
+#[test]
+fn a_stream_goes_where_it_is_told() {
+    let (shared, opened) = (Rc::new(()), RefCell::new(Vec::new()));
+    let open = |epoch: u64| {
+        opened.borrow_mut().push((epoch, Rc::strong_count(&shared)));
+        Ok((0..3).zip(std::iter::repeat(shared.clone())).map(move |(k, _)| Ok(10 * epoch as usize + k)))
+    };
+    let mut source = stream(2, open, |_: &mut Program, item: usize| Ok(item));
+    let mut p = line();
+    let mut after = |epoch, batch| {
+        source.seek(StreamPosition { epoch, batch }).unwrap();
+        source.next(&mut p).unwrap()
+    };
+    assert_eq!([after(0, 0), after(0, 0), after(1, 2), after(1, 0)], [0, 0, 12, 10].map(Supply::Batch));
+    assert_eq!(after(1, 3), Supply::EndOfEpoch);
+    assert_eq!([after(2, 0), after(2, 1), after(7, 4)], [Supply::End; 3]);
+    assert_eq!(*opened.borrow(), [(0, 1), (0, 1), (1, 1), (1, 1), (1, 1)]);
 }
 
 /// A step of a source, and one of the caller's.
