@@ -130,7 +130,7 @@ fn modelled_fetch(code: &Instructions, i: usize, w: usize, home: &mut [Home]) ->
     let looks = code.time[i].total != code.time[i].fixed;
     for (k, o) in code.reads_of(i).iter().enumerate().filter(|_| looks) {
         let (bytes, h) = (o.bytes() as u64, &mut home[o.buf as usize]);
-        // No part of the writers counts unless there are two or more.
+        // Divides only where there are two writers or more.
         let (writers, readers) = (h.width as u64, w as u64);
         let whole = w > 1 && k < 64 && code.whole[i] >> k & 1 == 1;
         match (h.width, whole) {

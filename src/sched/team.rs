@@ -282,7 +282,7 @@ impl Drop for Team {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::kernels::abi::{Args, Kernel, Split};

@@ -185,7 +185,7 @@ impl GradientCheck {
         let outputs = grads.view();
         let names = outputs.output_names[g.outputs().len()..].iter().map(|&s| outputs.str(s));
         let indices: HashMap<String, usize> = p.point.floats().map(|(i, b)| (b.name.clone(), i)).collect();
-        // The plain program has made a step from this point, where the differences start.
+        // The plain program has made its step from this point, where the differences start.
         p.point.restore(&mut p.plain)?;
         let mut report = GradientReport::default();
         for (leaf, output) in leaves.iter().zip(names) {
@@ -198,7 +198,7 @@ impl GradientCheck {
         Ok(report)
     }
 
-    /// Compiles both programs and finds a point where the output `name` is finite. The plain one makes a step from it.
+    /// Compiles both programs and finds a point where the output `name` is finite.
     fn compile_pair(&self, graph: &GraphBuf, name: &str, grads: &GraphBuf, inputs: &[(&str, &[f64])]) -> Result<Pair> {
         let plain = prepare_outputs(graph, |n| n == name)?;
         let mut plain = Session::new().compile(&plain)?;
@@ -242,6 +242,7 @@ impl GradientCheck {
 /// The program of the gradients, that of the sum alone, and a point where the sum is finite.
 struct Pair {
     grads: Program,
+    /// Its last step was one from the point.
     plain: Program,
     point: FinitePoint,
     sum: f64,

@@ -412,20 +412,6 @@ fn tails_of_gelu_are_what_the_oracle_says() {
     }
 }
 
-/// Additions of equal terms all round one way. So the sums of the definition keep what they round away.
-#[test]
-fn long_transforms_of_equal_elements_agree() {
-    let (_, unknown) = compared(
-        "graph @g {
-  %x = full value=0.48134417617780884 : f64[7000]
-  %y = rfft %x scale=1.0 : c128[3501]
-  return y=%y
-}
-",
-    );
-    assert_eq!(unknown, 0);
-}
-
 /// No rule says which sign the NaN of an operation has.
 #[test]
 fn signs_of_nan_are_unknown() {

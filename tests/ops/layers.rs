@@ -4,7 +4,7 @@
 
 use arenagrad::graph::{Builder, DType, Reduction, Var};
 use arenagrad::graph::{GradOptions, grad};
-use arenagrad::nn::{self, Conv1d, ConvTranspose1d, ConvTranspose2d};
+use arenagrad::nn::{self, Conv1d, ConvTranspose1d, ConvTranspose2d, Recurrent};
 use arenagrad::session::Session;
 use safetensors::SafeTensors;
 use std::path::Path;
@@ -140,9 +140,15 @@ fn what_does_not_fit_is_named() {
 
 #[test]
 fn a_layer_on_a_value_of_another_builder_leaves_that_builder_alone() {
-    let (g, other) = (Builder::new("g"), Builder::new("other"));
-    let x = input(&other, "x", &[1, 2, 3]);
-    nn::conv1d(&g, "n", x, 2, 1, Conv1d::default());
-    assert!(g.finish([]).unwrap_err().to_string().contains("another builder"));
-    assert!(other.finish([x.exp()]).is_ok());
+    for recurrent in [false, true] {
+        let (g, other) = (Builder::new("g"), Builder::new("other"));
+        let x = input(&other, "x", &[1, 2, 3]);
+        if recurrent {
+            nn::rnn_with(&g, "n", x, 2, Recurrent::default());
+        } else {
+            nn::conv1d(&g, "n", x, 2, 1, Conv1d::default());
+        }
+        assert!(g.finish([]).unwrap_err().to_string().contains("another builder"));
+        assert!(other.finish([x.exp()]).is_ok());
+    }
 }

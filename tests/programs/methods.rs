@@ -1,6 +1,5 @@
 //! Programs of several methods: one set of params and states, the bits of separate programs, no copies.
 
-use arenagrad::Precision;
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::nn;
 use arenagrad::optim::{self, train};
@@ -10,6 +9,7 @@ use arenagrad::tools::sched::checker::check_plan;
 use arenagrad::tools::sched::plan::Plan;
 use arenagrad::tools::sched::schedule;
 use arenagrad::train::{Batches, Schedule, Trainer, copy_params};
+use arenagrad::{Error, Precision};
 
 /// The outputs of a small network for `rows` examples; with dropout only while it learns.
 fn net(rows: usize, learn: bool) -> GraphBuf {
@@ -183,13 +183,17 @@ fn wrong_names_and_foreign_methods_are_refused() {
     assert_eq!(p.bindings_of(act).unwrap().filter(|b| b.name == "x").map(|b| b.dims.numel()).sum::<usize>(), 6);
 }
 
+/// The least budget that would do, in bytes, as the error of a smaller one tells it.
+pub fn least_of(e: &Error) -> usize {
+    e.message.split("would do is ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
+}
+
 #[test]
 fn a_budget_bounds_the_arena_of_all_methods() {
     let (learn, act) = (net(64, true), net(1, false));
     let graphs = [("learn", &learn), ("act", &act)];
     let free = Session::new().compile_all(&graphs).unwrap().plan().arena_bytes;
-    let least = Session::new().memory_budget(1).compile_all(&graphs).err().unwrap().message;
-    let least: usize = least.split("would do is ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let least = least_of(&Session::new().memory_budget(1).compile_all(&graphs).err().unwrap());
     assert!(least <= free);
     let mut p = Session::new().memory_budget(least).compile_all(&graphs).unwrap();
     assert_eq!(p.plan().arena_bytes, least);
@@ -240,8 +244,7 @@ fn under_a_tight_budget_the_method_that_does_not_fit_computes_values_twice() {
     }
     assert_eq!(persistent(&free), persistent(&tight));
     // Less is possible, and a budget that is too small names it.
-    let told = within(1).err().unwrap().message;
-    let least: usize = told.split("would do is ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let least = least_of(&within(1).err().unwrap());
     assert!(least < bytes, "{least} of {bytes}");
     assert_eq!(within(least).unwrap().plan().arena_bytes, least);
 }

@@ -1,5 +1,6 @@
 //! Programs of one recipe at many sizes: the bits of separate graphs, one set of params and states, kept plans.
 
+use super::methods::least_of;
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::nn::{self, BatchNorm};
 use arenagrad::optim::{self, train};
@@ -72,8 +73,7 @@ fn error(result: Result<&mut Program>) -> Error {
 
 /// The least budget at this size, in bytes, as the error of a budget of one byte tells it.
 fn least(of: fn(&Session) -> SizedProgram, batch: usize) -> usize {
-    let told = error(of(&Session::new().memory_budget(1)).at(&[("batch", batch)])).message;
-    told.split("would do is ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
+    least_of(&error(of(&Session::new().memory_budget(1)).at(&[("batch", batch)])))
 }
 
 #[test]

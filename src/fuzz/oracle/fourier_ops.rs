@@ -99,3 +99,14 @@ fn fourier_row_bound(row: &[([f64; 2], f64)], dtype: DType, scale: f64) -> f64 {
     let own = GROWTH * (r.unit + f64::EPSILON) * (n.log2() + 2.0) * n.sqrt() * norm;
     scale.abs() * (own + 2.0 * bounds + n * r.least) + r.least
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_sum_of_equal_elements_is_their_product() {
+        let x = 0.481_344_176_177_808_84;
+        assert_eq!(fourier_sum_at(&vec![([x, 0.0], 0.0); 7000], 0, -1.0), [x * 7000.0, 0.0]);
+    }
+}

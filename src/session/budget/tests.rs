@@ -2,15 +2,9 @@
 
 use super::*;
 use crate::nn;
-use crate::nodes::{Builder, DType, GraphBuf};
+use crate::nodes::{Builder, DType};
 use crate::optim::{self, train};
-
-/// Two sums, which threads share if they are told to.
-fn sums() -> GraphBuf {
-    let g = Builder::new("g");
-    let y = g.input("x", [2, 2200], DType::F32).sum(1).named("y");
-    g.finish([y]).unwrap()
-}
+use crate::session::tests::sums;
 
 /// A size of `one` bytes on one thread, and of `many` on several.
 fn size_of([one, many]: [usize; 2]) -> impl Fn(&CompiledGraph) -> Result<usize> {

@@ -167,7 +167,7 @@ impl Emit {
         &mut self.open[last]
     }
 
-    /// Type of `v`; some type of `f32` for [`Value::NONE`], which only stands after an error.
+    /// Type of `v`; an `f32` type of some shape for [`Value::NONE`], which only stands after an error.
     #[inline]
     pub fn ty(&self, v: Value) -> Ty {
         self.current().ty.get(v.at()).copied().unwrap_or(Ty { dtype: DType::F32, shape: Shape(0) })
