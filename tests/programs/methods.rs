@@ -160,7 +160,7 @@ fn leaves_that_differ_are_refused_with_both_places() {
 #[test]
 fn wrong_names_and_foreign_methods_are_refused() {
     let (mut p, mut q) = (three(&Session::new()), three(&Session::new()));
-    let error = |e: Option<arenagrad::Error>| e.unwrap().message;
+    let error = |e: Option<Error>| e.unwrap().message;
     let none: &[(&str, &GraphBuf)] = &[];
     assert!(error(Session::new().compile_all(none).err()).contains("no graph"));
     let g = net(1, false);
