@@ -282,7 +282,8 @@ impl Drop for Team {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use crate::kernels::abi::{Args, Kernel, Split};
