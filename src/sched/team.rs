@@ -16,25 +16,26 @@ use crate::kernels::abi::ArenaPtr;
 use crossbeam_utils::CachePadded;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// What the team shares about one thread.
 struct TeamWorkerState {
     state: ThreadState,
     panicked: AtomicBool,
-    /// Where a recorded step is written.
-    track: Mutex<Option<Track>>,
+    /// Where a recorded step is written. Empty between steps.
+    track: Mutex<Track>,
 }
 
 impl TeamWorkerState {
     fn new() -> TeamWorkerState {
-        TeamWorkerState { state: ThreadState::default(), panicked: AtomicBool::new(false), track: Mutex::new(None) }
+        let track = Mutex::new(Track::new(0));
+        TeamWorkerState { state: ThreadState::default(), panicked: AtomicBool::new(false), track }
     }
 
-    /// Replaces the track. Returns the old one.
-    fn swap(&self, track: Option<Track>) -> Option<Track> {
-        std::mem::replace(&mut *self.track.lock().unwrap_or_else(PoisonError::into_inner), track)
+    /// The track. That of a thread whose kernel panicked ends before the panic.
+    fn track(&self) -> MutexGuard<'_, Track> {
+        self.track.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,13 +103,9 @@ impl TeamShared {
         #[allow(unsafe_code)]
         let exec = unsafe { self.exec() };
         let mut observer = TeamThread { shared: self, arena, thread: t, threads: exec.threads(), barriers: 0 };
-        let traced = self.traced.load(Ordering::Relaxed);
-        match traced.then(|| self.states[t].swap(None)).flatten() {
-            Some(mut track) => {
-                self.walk(exec, t, &mut TrackObserver::new(observer, &mut track));
-                self.states[t].swap(Some(track));
-            }
-            None => self.walk(exec, t, &mut observer),
+        match self.traced.load(Ordering::Relaxed) {
+            true => self.walk(exec, t, &mut TrackObserver::new(observer, &mut self.states[t].track())),
+            false => self.walk(exec, t, &mut observer),
         }
     }
 
@@ -145,6 +142,11 @@ impl TeamShared {
                 self.run_catching(t);
             }
         });
+    }
+
+    /// Exchanges the tracks of the first threads with `tracks`.
+    fn swap_tracks(&self, tracks: &mut [Track]) {
+        self.states.iter().zip(tracks).for_each(|(state, track)| std::mem::swap(&mut *state.track(), track));
     }
 
     /// The result of the step. Clears faults and panics.
@@ -248,18 +250,11 @@ impl Team {
             return exec.step_traced(arena, &self.shared.states[0].state, track);
         }
         // Between steps no other thread uses the tracks.
-        for (state, track) in self.shared.states.iter().zip(&mut *tracks) {
-            state.swap(Some(std::mem::replace(track, Track::new(0))));
-        }
+        self.shared.swap_tracks(tracks);
         self.shared.traced.store(true, Ordering::Relaxed);
         let done = self.step(exec, arena);
         self.shared.traced.store(false, Ordering::Relaxed);
-        for (state, track) in self.shared.states.iter().zip(tracks) {
-            // The track of a thread whose kernel panicked is lost.
-            if let Some(filled) = state.swap(None) {
-                *track = filled;
-            }
-        }
+        self.shared.swap_tracks(tracks);
         done
     }
 }
@@ -355,13 +350,16 @@ mod tests {
         for threads in [1, 2] {
             let (exec, mut arena) = one_call(fail_twice, threads);
             let mut team = Team::new(threads).unwrap();
+            let mut tracks = vec![Track::new(1); threads];
+            let stop = Stop { instr: 0, bad: None, iteration: None, changed: false };
             for _ in 0..2 {
-                let stop = Stop { instr: 0, bad: None, iteration: None, changed: false };
                 assert_eq!(team.step(&exec, &mut arena), Err(stop));
+                assert_eq!(team.step_traced(&exec, &mut arena, &mut tracks), Err(stop));
             }
             let (exec, mut arena) = one_call(mark, threads);
-            team.step(&exec, &mut arena).unwrap();
+            team.step_traced(&exec, &mut arena, &mut tracks).unwrap();
             assert_eq!(arena.bytes()[..threads], [1u8; 2][..threads]);
+            assert!(tracks.iter().all(|track| track.events().len() == 1), "{tracks:?}");
         }
     }
 
