@@ -259,7 +259,7 @@ mod tests {
     use super::super::gemm;
     use super::*;
     use crate::abi::Kernel;
-    use crate::harness::{In, Out, harness_result, noise, run_harness};
+    use crate::harness::{In, Out, harness_result, harness_unless_miri, noise, run_harness};
     use crate::simd::{Isa, detect_isa, limit};
 
     /// A matrix whose numbers are stored negated. With a depth of 0, parts may begin anywhere.
@@ -296,8 +296,8 @@ mod tests {
 
     #[test]
     fn products_with_decoded_matrices_have_the_bits_of_products() {
-        let shapes = [(1, 7, 5), (1, 300, 90), (2, 300, 700), (5, 33, 40), (70, 260, 600), (150, 20, 33), (3, 4, 0)];
-        for (m, n, k) in shapes {
+        let all = vec![(1, 7, 5), (1, 300, 90), (2, 300, 700), (5, 33, 40), (70, 260, 600), (150, 20, 33), (3, 4, 0)];
+        for (m, n, k) in harness_unless_miri(all, vec![(1, 7, 5), (2, 20, 50), (5, 19, 20), (3, 4, 0)]) {
             let (a, b) = (noise(m * k, 3), noise(k * n, 4));
             let negated: Vec<f64> = b.iter().map(|x| -x).collect();
             let g = Gemm::new(m, n, k);
@@ -309,7 +309,7 @@ mod tests {
                 let transposed = std::ptr::eq(stored, &across);
                 let words = [g.to_words(), vec![depth as u64, u64::from(transposed)]].concat();
                 let (split, units) = g.decoded_division();
-                for isa in [Isa::Portable, detect_isa()] {
+                for isa in harness_unless_miri(vec![Isa::Portable, detect_isa()], vec![Isa::Portable]) {
                     limit(isa);
                     let depth = if transposed { SQUARE } else { depth };
                     let per = g.decoded_scratch::<f64>(depth);

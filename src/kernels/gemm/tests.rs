@@ -154,10 +154,12 @@ fn check(g: Gemm) {
     Case::<f64>::new(g).check(f64::EPSILON);
 }
 
-/// The four layouts, and one with odd strides everywhere.
-fn layouts(g: Gemm) -> [Gemm; 5] {
+/// The four layouts, and one with odd strides everywhere. One of them under Miri, by its shape.
+fn layouts(g: Gemm) -> Vec<Gemm> {
     let (a, b) = (Strides { row: 2 * g.k + 3, col: 2 }, Strides { row: 3, col: 3 * g.k + 1 });
-    [g, g.with_a_transposed(), g.with_b_transposed(), g.with_a_transposed().with_b_transposed(), g.with_strides(a, b)]
+    let both = g.with_a_transposed().with_b_transposed();
+    let all = [g, g.with_a_transposed(), g.with_b_transposed(), both, g.with_strides(a, b)];
+    harness_unless_miri(all.to_vec(), vec![all[(g.m + g.n + g.k) % 5]])
 }
 
 #[test]
@@ -174,7 +176,7 @@ fn small_shapes_in_every_layout() {
 
 #[test]
 fn edges_of_blocks_in_every_layout() {
-    let few = vec![(2, 17, 64), (7, 9, 100), (50, 35, 9), (1, 1, 1000), (61, 3, 20)];
+    let few = vec![(2, 17, 64), (7, 9, 40), (50, 35, 4), (1, 1, 300), (61, 3, 9)];
     let all = vec![
         (2, 17, 64),
         (4, 8, 79),
@@ -228,6 +230,7 @@ fn an_old_c_from_memory_is_read_row_by_row() {
 
 /// The last visit of the last tile leaves nothing to prefetch.
 #[test]
+#[cfg_attr(miri, ignore = "too large for an interpreter")]
 fn lines_are_prefetched_in_time() {
     let block = [0.0f32];
     for (rows, cols, step) in [(1, 1, 1), (6, 64, 4096), (5, 33, 70), (1024, 64, 4096), (64, 1000, 1024)] {
@@ -260,7 +263,7 @@ fn nothing_to_compute_and_nothing_to_sum() {
 #[test]
 fn epilogues_and_accumulation() {
     let all = vec![(1, 200, 33), (200, 1, 33), (33, 1, 600), (32, 10, 128), (65, 300, 300), (5, 5, 5)];
-    for (m, n, k) in harness_unless_miri(all, vec![(1, 20, 33), (20, 1, 3), (3, 5, 70), (49, 5, 3)]) {
+    for (m, n, k) in harness_unless_miri(all, vec![(1, 20, 9), (20, 1, 3), (9, 5, 3)]) {
         for (bias, act, accumulate) in
             [(true, Act::None, false), (false, Act::Relu, false), (true, Act::Relu, true), (false, Act::None, true)]
         {
@@ -437,12 +440,9 @@ fn rows_have_a_kernel_of_their_own() {
     let all = vec![(1, 1), (2, 32), (32, 4), (32, 2), (100, 33), (5000, 70), (1, 300)];
     for (n, k) in harness_unless_miri(all, vec![(1, 1), (2, 32), (33, 4), (1, 70)]) {
         for g in layouts(Gemm::new(1, n, k)) {
-            let own = Gemv::new(&g).is_some();
-            assert_eq!(
-                own,
-                gemm_kernel::<f32>(&g) as usize != run_gemm_kernel::<f32> as fn(&mut Args<'_>) as usize,
-                "{g:?}"
-            );
+            let own = gemm_kernel::<f32>(&g) as usize != run_gemm_kernel::<f32> as fn(&mut Args<'_>) as usize;
+            // Miri may give a function several addresses.
+            assert!(own == Gemv::new(&g).is_some() || cfg!(miri), "{g:?}");
             row::<f32>(g);
             row::<f64>(Gemm { bias: true, act: Act::Tanh, ..g });
             row::<f32>(Gemm { act: Act::SigmoidGrad, ..g });

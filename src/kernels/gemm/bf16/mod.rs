@@ -19,6 +19,8 @@ mod packed;
 mod plan;
 mod product;
 mod terms;
+// No unsafe code of this module is compiled for Miri, and a tile takes it seconds.
+#[cfg(not(miri))]
 #[cfg(test)]
 mod tests;
 mod tile;

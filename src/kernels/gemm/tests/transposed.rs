@@ -29,9 +29,12 @@ fn transposed_products_have_the_bits_of_others() {
     for (m, n, k) in harness_unless_miri(all, vec![(32, 64, 64)]) {
         let g = Gemm::new(m, n, k).with_b_transposed();
         let apart = Gemm { a: Strides { row: k + 5, col: 1 }, b: Strides { row: 1, col: k + 3 }, ..g };
+        transposes::<f32>(Gemm { bias: true, act: Act::Gelu, ..apart }, 0.0);
+        if cfg!(miri) {
+            continue;
+        }
         transposes::<f32>(Gemm { bias: true, act: Act::Relu, ..g }, f64::from(f32::EPSILON));
         transposes::<f32>(Gemm { act: Act::TanhGrad, ..apart }, f64::from(f32::EPSILON));
-        transposes::<f32>(Gemm { bias: true, act: Act::Gelu, ..apart }, 0.0);
         transposes::<f64>(apart, f64::EPSILON);
     }
 }
@@ -50,8 +53,9 @@ fn a_wide_matrix_from_memory_is_read_row_by_row() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too large for an interpreter")]
 fn the_matrices_of_a_batch_are_transposed_one_by_one() {
-    for (m, n, k) in harness_unless_miri(vec![(32, 130, 90), (40, 133, 300)], vec![(32, 64, 64)]) {
+    for (m, n, k) in [(32, 130, 90), (40, 133, 300)] {
         let g = Gemm::new(m, n, k).with_b_transposed();
         let own = g.with_batch(&[Batch { size: 4, a: m * k, b: k * n }]).expect("one batch dimension");
         assert!(transposed_product::transposed_fits(&own) && own.per_unit().is_multiple_of(m * n));
