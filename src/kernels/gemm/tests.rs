@@ -155,7 +155,7 @@ fn check(g: Gemm) {
 }
 
 /// The four layouts, and one with odd strides everywhere. One of them under Miri, by its shape.
-fn layouts(g: Gemm) -> Vec<Gemm> {
+pub(super) fn layouts(g: Gemm) -> Vec<Gemm> {
     let (a, b) = (Strides { row: 2 * g.k + 3, col: 2 }, Strides { row: 3, col: 3 * g.k + 1 });
     let both = g.with_a_transposed().with_b_transposed();
     let all = [g, g.with_a_transposed(), g.with_b_transposed(), both, g.with_strides(a, b)];

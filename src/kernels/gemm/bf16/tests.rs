@@ -2,8 +2,8 @@
 
 use super::super::gemm_kernel::{Corner, gemm_kernel_block_of_bf16, gemm_kernel_rows};
 use super::super::operands::Operands;
-use super::super::tests::done;
-use super::super::{Act, Batch, Gemm, Precision, Strides, gemm};
+use super::super::tests::{done, layouts};
+use super::super::{Act, Batch, Gemm, Precision, gemm};
 use super::pack::pack_bf16;
 use super::packed::{DEPTH, LINES, PACKED, PackedSource, Side};
 use super::{Bf16Engine, Bf16Plan, terms};
@@ -144,12 +144,6 @@ fn check(g: Gemm) {
     for precision in PRECISIONS {
         Case::new(Gemm { precision, ..g }).check();
     }
-}
-
-/// The four layouts, and one with odd strides everywhere.
-fn layouts(g: Gemm) -> [Gemm; 5] {
-    let (a, b) = (Strides { row: 2 * g.k + 3, col: 2 }, Strides { row: 3, col: 3 * g.k + 1 });
-    [g, g.with_a_transposed(), g.with_b_transposed(), g.with_a_transposed().with_b_transposed(), g.with_strides(a, b)]
 }
 
 #[test]
