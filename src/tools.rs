@@ -11,7 +11,7 @@ pub mod arena {
 
 /// Loops over slices that instructions run: products, vector math, instruction sets.
 pub mod kernels {
-    pub use crate::kernels::{abi, cost_model, gemm, gguf, machine_limits, simd, vmath};
+    pub use crate::kernels::{abi, cost_model, fault, gemm, gguf, machine_limits, simd, vmath};
 }
 
 /// The graph: columns, op definitions, the text form, the verifier.

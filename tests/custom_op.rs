@@ -9,10 +9,14 @@ mod custom_op;
 mod straight_through;
 
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, OpDef, grad, hvp};
+use arenagrad::session::Session;
 use arenagrad::tools::fuzz::{check_random_graph, random_graph_with, seeded_draws};
 use arenagrad::tools::ir::attrs::Attr;
-use arenagrad::tools::ir::opdef::{Deriv, Flags};
+use arenagrad::tools::ir::call::{Buf, Call};
+use arenagrad::tools::ir::opdef::{Deriv, Flags, Lower};
 use arenagrad::tools::ir::text;
+use arenagrad::tools::kernels::abi::Args;
+use arenagrad::tools::kernels::fault::Cause;
 use arenagrad::tools::passes::pipeline;
 use arenagrad::tools::testing::conform;
 use arenagrad::tools::testing::tensor::{PLAIN, Tensor, TensorDraws, try_conform_run};
@@ -101,6 +105,41 @@ fn wrong_use_names_op_and_line() {
     ] {
         assert!(e.starts_with(want) && e.contains("custom_op.rs:"), "{e}");
     }
+}
+
+/// A kernel's bad value, with a text of the op's own.
+static NEGATIVE: Cause = Cause { name: "negative", text: |bad, f| write!(f, "mass {} is negative", bad.element) };
+
+static MASSES: OpDef = OpDef {
+    name: "masses",
+    lower: Lower::Kernel(|cx| {
+        let call = Call::new(masses, [], 1).reads_args(1).writes(Buf::Out(0), cx.arg_dims(0).numel());
+        cx.call(call.faults());
+        Ok(())
+    }),
+    ..LEAKY_SUM
+};
+
+fn masses(args: &mut Args<'_>) {
+    let x = args.read::<f64>(0);
+    if let Some(i) = x.iter().position(|&x| x < 0.0) {
+        args.report(&NEGATIVE, i, None);
+    }
+    args.write::<f64>(0).copy_from_slice(x);
+}
+
+#[test]
+fn a_fault_of_an_op_has_a_text_of_its_own() {
+    let g = Builder::new("g");
+    let x = g.input("x", [3], F64);
+    let y = g.custom(&MASSES, &[x], &[Attr::F64(0.5)])[0];
+    let mut p = Session::new().compile(&g.finish([y.named("y")]).unwrap()).unwrap();
+    p.values_mut::<f64>("x").unwrap().copy_from_slice(&[1.0, -2.0, -3.0]);
+    let e = p.step().unwrap_err().to_string();
+    assert!(e.contains("masses") && e.contains("mass 1 is negative") && e.contains("custom_op.rs:"), "{e}");
+    p.values_mut::<f64>("x").unwrap().copy_from_slice(&[1.0, 2.0, 3.0]);
+    p.step().unwrap();
+    assert_eq!(p.values::<f64>("y").unwrap(), [1.0, 2.0, 3.0]);
 }
 
 #[test]

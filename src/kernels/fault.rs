@@ -1,82 +1,94 @@
 //! Faults: bad values, such as an index out of range or a singular matrix, that kernels find in their operands.
 //!
-//! Invariant: of the faults of one thread the one at the lowest element is kept, whatever the order of the calls.
+//! A fault carries its own text: a [`Cause`] is a `static` beside the kernel that reports it. Invariant: of the faults
+//! of one thread the one at the lowest element is kept, whatever the order of the calls.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// What a bad value is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// An index out of range.
-    #[default]
-    Index,
-    /// An integer divisor that is 0.
-    ZeroDivisor,
-    /// A singular matrix.
-    Singular,
-    /// A matrix that is not positive definite.
-    NotPositiveDefinite,
-    /// A number of iterations out of range.
-    Iterations,
-    /// A loop that goes on at its bound.
-    StillGoing,
-    /// A tile of an image with more splats than its list holds.
-    SplatList,
-    /// A tile with a pixel that more splats cover than are blended.
-    SplatSteps,
-    /// Sizes of groups whose sum is not the number of rows.
-    GroupSizes,
-    /// A row of logits with a NaN or +∞.
-    Logit,
-    /// A row of logits without one above −∞.
-    NoLogit,
-    /// A scale of quantised numbers that is no normal number above 0.
-    Scale,
+/// What a bad value is, and how a message says it. Two causes are equal if their names are.
+pub struct Cause {
+    /// The name, unique.
+    pub name: &'static str,
+    /// Writes the message, such as "matrix 3 is singular".
+    pub text: fn(&Bad, &mut fmt::Formatter<'_>) -> fmt::Result,
 }
 
-impl Cause {
-    /// All causes; each is at its own number.
-    const ALL: [Cause; 12] = [
-        Cause::Index,
-        Cause::ZeroDivisor,
-        Cause::Singular,
-        Cause::NotPositiveDefinite,
-        Cause::Iterations,
-        Cause::StillGoing,
-        Cause::SplatList,
-        Cause::SplatSteps,
-        Cause::GroupSizes,
-        Cause::Logit,
-        Cause::NoLogit,
-        Cause::Scale,
-    ];
+impl Eq for Cause {}
+
+impl PartialEq for Cause {
+    fn eq(&self, other: &Cause) -> bool {
+        self.name == other.name
+    }
 }
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// An index out of range.
+pub static INDEX: Cause = Cause {
+    name: "index",
+    text: |bad, f| match bad.value {
+        Some((value, bound)) => {
+            write!(f, "element {} of the index operand is {value}; it must be in 0..{bound}", bad.element)
+        }
+        None => write!(f, "element {} of the index operand is out of range", bad.element),
+    },
+};
+
+/// An integer divisor that is 0.
+pub static ZERO_DIVISOR: Cause =
+    Cause { name: "zero divisor", text: |bad, f| write!(f, "element {} of the divisor is 0", bad.element) };
+
+/// A number of iterations out of range: the value and its exclusive upper bound.
+pub static ITERATIONS: Cause = Cause {
+    name: "iterations",
+    text: |bad, f| {
+        let (count, bound) = bad.value.unwrap_or_default();
+        write!(f, "the number of iterations is {count}; it must be in 0..{bound}")
+    },
+};
+
+/// A loop that goes on at its bound: the value is the number of iterations.
+pub static STILL_GOING: Cause = Cause {
+    name: "still going",
+    text: |bad, f| {
+        let (n, _) = bad.value.unwrap_or_default();
+        write!(f, "still going after {n} iteration{}", if n == 1 { "" } else { "s" })
+    },
+};
 
 /// A bad value that a kernel found in an operand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bad {
     /// Its position in the operand; of a matrix, its number in the batch; of a tile, its number in the image.
     pub element: usize,
-    /// The value and its exclusive upper bound, if they were reported; of a tile, how many splats it has and the most
-    /// that there may be; of sizes of groups, their sum and the number of rows;
-    /// of a logit, its position in the row.
+    /// The value and its exclusive upper bound, if they were reported, or two other numbers that the cause's text
+    /// names.
     pub value: Option<(i64, usize)>,
     /// What it is.
-    pub cause: Cause,
+    pub cause: &'static Cause,
+}
+
+impl Bad {
+    /// The one at the lower element, whichever thread found it.
+    pub fn lower(self, other: Bad) -> Bad {
+        let order = |bad: &Bad| (bad.element, bad.value, bad.cause.name);
+        if order(&other) < order(&self) { other } else { self }
+    }
 }
 
 /// The lowest bad element that the kernels of one thread found, such as an index out of range. Only that thread writes
-/// it; others read it after the step.
+/// it; others read it after the step. A step without a fault never takes the lock.
 #[derive(Default)]
 pub struct Fault {
     /// Element plus 1; 0 means no fault.
     code: AtomicU64,
-    /// Bits of the value.
-    value: AtomicU64,
-    /// Bound plus 1; 0 means that the kernel reported no value.
-    bound: AtomicU64,
-    /// The number of the cause.
-    cause: AtomicU64,
+    bad: Mutex<Option<Bad>>,
 }
 
 impl Fault {
@@ -86,24 +98,17 @@ impl Fault {
         if old != 0 && old <= code {
             return;
         }
-        let (value, bound) = bad.value.map_or((0, 0), |(v, n)| (v as u64, (n as u64).saturating_add(1)));
+        *self.bad.lock().unwrap_or_else(PoisonError::into_inner) = Some(bad);
         self.code.store(code, Ordering::Relaxed);
-        self.value.store(value, Ordering::Relaxed);
-        self.bound.store(bound, Ordering::Relaxed);
-        self.cause.store(bad.cause as u64, Ordering::Relaxed);
     }
 
     /// The recorded fault.
     #[inline]
     pub fn get(&self) -> Option<Bad> {
-        let code = self.code.load(Ordering::Relaxed);
-        if code == 0 {
-            return None;
+        match self.code.load(Ordering::Relaxed) {
+            0 => None,
+            _ => *self.bad.lock().unwrap_or_else(PoisonError::into_inner),
         }
-        let bound = self.bound.load(Ordering::Relaxed).checked_sub(1);
-        let value = bound.map(|n| (self.value.load(Ordering::Relaxed) as i64, n as usize));
-        let cause = Cause::ALL.get(self.cause.load(Ordering::Relaxed) as usize).copied().unwrap_or_default();
-        Some(Bad { element: (code - 1) as usize, value, cause })
     }
 
     /// Clears the record.

@@ -13,6 +13,10 @@ use crate::fault::Cause;
 use crate::float::Float;
 use crate::params::params;
 
+/// A scale of quantised numbers that is no normal number above 0.
+pub static BAD_SCALE: Cause =
+    Cause { name: "scale", text: |bad, f| write!(f, "scale {} is no normal number above 0", bad.element) };
+
 /// Elements in one unit.
 const UNIT: usize = 4096;
 
@@ -47,7 +51,7 @@ pub fn positive_scale_kernel<T: Float>(args: &mut Args<'_>) {
         y.copy_from_slice(&s[first..][..y.len()]);
     }
     if let Some(i) = y.iter().position(|s| !(*s >= T::MIN_POSITIVE && *s < T::INFINITY)) {
-        args.fault_matrix(first + i, Cause::Scale);
+        args.report(&BAD_SCALE, first + i, None);
     }
 }
 

@@ -11,11 +11,22 @@
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
+use crate::fault::Cause;
 use crate::float::Float;
 use crate::params::params;
 use crate::random::random_uniform;
 use crate::top_k::select_top_k;
 use crate::vmath;
+
+/// A row of logits with a NaN or +∞: the value is its position in the row.
+pub static BAD_LOGIT: Cause = Cause {
+    name: "logit",
+    text: |bad, f| write!(f, "logit {} of row {} is NaN or +∞", bad.value.unwrap_or_default().0, bad.element),
+};
+
+/// A row of logits without one above −∞.
+pub static NO_LOGIT: Cause =
+    Cause { name: "no logit", text: |bad, f| write!(f, "no logit of row {} is above −∞", bad.element) };
 
 /// The settings of a draw.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -164,7 +175,10 @@ pub fn sample_kernel<T: Float>(args: &mut Args<'_>) {
         *token = match pick_sample_token(&settings, logits, uniforms[row % 2], order, weights) {
             Ok(i) => i as i32,
             Err(bad) => {
-                args.fault_logits(row, if let BadLogits::At(i) = bad { Some(i) } else { None });
+                match bad {
+                    BadLogits::At(i) => args.report(&BAD_LOGIT, row, Some((i as i64, 0))),
+                    BadLogits::None => args.report(&NO_LOGIT, row, None),
+                }
                 0
             }
         };

@@ -16,7 +16,7 @@ use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{ArenaPtr, Args, LoopOffsets, OperandRef};
-use crate::kernels::fault::{Bad, Cause, Fault};
+use crate::kernels::fault::{Bad, Cause, Fault, ITERATIONS, STILL_GOING};
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,39 +48,7 @@ pub struct Stop {
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bad {
-            Some(Bad { element, cause: Cause::ZeroDivisor, .. }) => write!(f, "element {element} of the divisor is 0")?,
-            Some(Bad { element, cause: Cause::Singular, .. }) => write!(f, "matrix {element} is singular")?,
-            Some(Bad { element, cause: Cause::NotPositiveDefinite, .. }) => {
-                write!(f, "matrix {element} is not positive definite")?;
-            }
-            Some(Bad { element, cause: Cause::Scale, .. }) => {
-                write!(f, "scale {element} is no normal number above 0")?;
-            }
-            Some(Bad { value: Some((n, _)), cause: Cause::StillGoing, .. }) => {
-                write!(f, "still going after {n} iteration{}", if n == 1 { "" } else { "s" })?;
-            }
-            Some(Bad { value: Some((count, bound)), cause: Cause::Iterations, .. }) => {
-                write!(f, "the number of iterations is {count}; it must be in 0..{bound}")?;
-            }
-            Some(Bad { element, value: Some((count, most)), cause: Cause::SplatList }) => {
-                write!(f, "tile {element} has {count} splats, and max_list is {most}")?;
-            }
-            Some(Bad { element, value: Some((count, most)), cause: Cause::SplatSteps }) => {
-                write!(f, "{count} splats cover a pixel of tile {element}, and max_steps is {most}")?;
-            }
-            Some(Bad { element, value: Some((at, _)), cause: Cause::Logit }) => {
-                write!(f, "logit {at} of row {element} is NaN or +∞")?;
-            }
-            Some(Bad { element, cause: Cause::NoLogit, .. }) => {
-                write!(f, "no logit of row {element} is above −∞")?;
-            }
-            Some(Bad { value: Some((sum, rows)), cause: Cause::GroupSizes, .. }) => {
-                write!(f, "the sizes of the groups sum to {sum}, and there are {rows} rows")?;
-            }
-            Some(Bad { element, value: Some((value, bound)), .. }) => {
-                write!(f, "element {element} of the index operand is {value}; it must be in 0..{bound}")?;
-            }
-            Some(Bad { element, .. }) => write!(f, "element {element} of the index operand is out of range")?,
+            Some(bad) => (bad.cause.text)(&bad, f)?,
             None => f.write_str("the kernel panicked")?,
         }
         if let Some(i) = self.iteration {
@@ -194,7 +162,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
             return false;
         }
         let Some(length) = body.iterations(value) else {
-            return self.stop_loop(clock - 1, Cause::Iterations, (value, body.length.saturating_add(1)));
+            return self.stop_loop(clock - 1, &ITERATIONS, (value, body.length.saturating_add(1)));
         };
         let flag = ends.filter(|_| matches!(body.exit, Some(LoopExit::Flag(_))));
         let segment = &self.exec.linked.segments[body.segment as usize];
@@ -220,7 +188,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
         }
         match body.exit {
             Some(LoopExit::Flag(FlagBound::Stops(told))) if value != 0 => {
-                self.stop_loop(clock - 1, Cause::StillGoing, (told as i64, told))
+                self.stop_loop(clock - 1, &STILL_GOING, (told as i64, told))
             }
             _ => true,
         }
@@ -228,7 +196,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
 
     /// Stops the step at timestamp `time`, that of a loop's instruction, with the number of iterations and its bound.
     /// False.
-    fn stop_loop(&mut self, time: usize, cause: Cause, iterations: (i64, usize)) -> bool {
+    fn stop_loop(&mut self, time: usize, cause: &'static Cause, iterations: (i64, usize)) -> bool {
         self.state.at.store(time, Ordering::Relaxed);
         self.state.fault.record(Bad { element: 0, value: Some(iterations), cause });
         false
@@ -466,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_stop_tells_the_instruction_and_whether_leaves_may_have_changed() {
-        let bad = Some(Bad { element: 3, value: None, cause: Cause::ZeroDivisor });
+        let bad = Some(Bad { element: 3, value: None, cause: &crate::kernels::fault::ZERO_DIVISOR });
         let at = |time, bad, writes| {
             let stop = stopped_at(time, bad, writes);
             assert_eq!(stop.bad, bad);

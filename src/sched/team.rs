@@ -165,7 +165,7 @@ impl TeamShared {
                 && here
                 && !panicked
             {
-                least.bad = Some(least.bad.map_or(bad, |l| l.min(bad)));
+                least.bad = Some(least.bad.map_or(bad, |l| l.lower(bad)));
             }
         }
         Err(least)

@@ -1,7 +1,7 @@
 //! Tests of operands: the part that a call gets, and the bounds of panels.
 
 use super::*;
-use crate::fault::{Bad, Cause};
+use crate::fault::{Bad, INDEX};
 use arenagrad_arena::tensor::TensorArena;
 
 #[test]
@@ -21,7 +21,7 @@ fn units_divide_the_output() {
     args.fault(9);
     args.fault_index(3, -1, 5);
     args.fault(4);
-    assert_eq!(fault.get(), Some(Bad { element: 3, value: Some((-1, 5)), cause: Cause::Index }));
+    assert_eq!(fault.get(), Some(Bad { element: 3, value: Some((-1, 5)), cause: &INDEX }));
     assert_eq!(bytemuck::cast_slice::<u8, f32>(&arena.bytes()[64..84]), [0.0, 0.0, 1.0, 1.0, 1.0]);
 }
 

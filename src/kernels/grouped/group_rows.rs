@@ -5,9 +5,19 @@
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
+use crate::fault::Cause;
 use crate::index::Index;
 use crate::params::params;
 use std::ops::Range;
+
+/// Sizes of groups whose sum is not the number of rows: the value is the sum, with the number of rows.
+pub static BAD_GROUP_SIZES: Cause = Cause {
+    name: "group sizes",
+    text: |bad, f| {
+        let (sum, rows) = bad.value.unwrap_or_default();
+        write!(f, "the sizes of the groups sum to {sum}, and there are {rows} rows")
+    },
+};
 
 params! {
     /// Params of [`group_rows_kernel`] and [`group_starts_kernel`].
@@ -71,7 +81,7 @@ pub fn group_starts_kernel<I: Index>(args: &mut Args<'_>) {
     }
     let sum = sizes.iter().fold(0i64, |sum, s| sum.saturating_add(s.index_to_i64()));
     if sum != p.rows as i64 {
-        args.fault_group_sizes(sum, p.rows);
+        args.report(&BAD_GROUP_SIZES, 0, Some((sum, p.rows)));
         return starts_of_one_group(starts, p.rows);
     }
     starts[0] = 0;

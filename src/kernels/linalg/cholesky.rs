@@ -15,6 +15,12 @@ use crate::gemm::GemmFloat;
 use crate::params::params;
 use crate::simd;
 
+/// A matrix that is not positive definite; the element is its number in the batch.
+pub static NOT_POSITIVE_DEFINITE: Cause = Cause {
+    name: "not positive definite",
+    text: |bad, f| write!(f, "matrix {} is not positive definite", bad.element),
+};
+
 params! {
     /// Params of [`cholesky_kernel`].
     pub struct Cholesky {
@@ -74,7 +80,7 @@ pub fn cholesky_kernel<T: GemmFloat>(args: &mut Args<'_>) {
         };
         if !done {
             l.fill(T::NAN);
-            args.fault_matrix(m, Cause::NotPositiveDefinite);
+            args.report(&NOT_POSITIVE_DEFINITE, m, None);
         }
     }
 }

@@ -19,10 +19,9 @@ use super::lu_lanes::{
 };
 use super::lu_panels::{has_lu_panels, lu_by_panels, lu_panels_scratch};
 use super::matrix_rows::{subtract_matrix_rows, two_matrix_rows};
-use super::triangular::{Triangle, is_singular_triangle, solve_triangle};
+use super::triangular::{SINGULAR, Triangle, is_singular_triangle, solve_triangle};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
-use crate::fault::Cause;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
 use crate::params::params;
@@ -316,7 +315,7 @@ pub fn lu_solve_kernel<T: Float>(args: &mut Args<'_>) {
             }
             lu_solve_singular(&p, rows, x);
             if !p.nan {
-                args.fault_matrix(a, Cause::Singular);
+                args.report(&SINGULAR, a, None);
             }
         }
     }
@@ -360,7 +359,7 @@ pub fn lu_solve_small_kernel<T: GemmFloat>(args: &mut Args<'_>) {
             if is_singular_triangle(n, lu) {
                 x.fill(T::NAN);
                 if !p.nan {
-                    args.fault_matrix(m, Cause::Singular);
+                    args.report(&SINGULAR, m, None);
                 }
                 continue;
             }

@@ -14,6 +14,10 @@ use crate::float::Float;
 use crate::params::params;
 use crate::simd;
 
+/// A singular matrix; the element is its number in the batch.
+pub static SINGULAR: Cause =
+    Cause { name: "singular matrix", text: |bad, f| write!(f, "matrix {} is singular", bad.element) };
+
 /// A triangle of an `n × n` matrix, and right-hand sides of `k` columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Triangle {
@@ -135,7 +139,7 @@ pub fn triangular_solve_kernel<T: Float>(args: &mut Args<'_>) {
         if !p.unit && is_singular_triangle(p.n, a) {
             x.fill(T::NAN);
             if !p.nan {
-                args.fault_matrix(at, Cause::Singular);
+                args.report(&SINGULAR, at, None);
             }
             continue;
         }

@@ -19,6 +19,15 @@ use crate::float::Float;
 use crate::simd;
 use crate::vmath;
 
+/// A tile with a pixel that more splats cover than are blended: the value is their number, with the most there may be.
+pub static TOO_MANY_STEPS: Cause = Cause {
+    name: "splat steps",
+    text: |bad, f| {
+        let (count, most) = bad.value.unwrap_or_default();
+        write!(f, "{count} splats cover a pixel of tile {}, and max_steps is {most}", bad.element)
+    },
+};
+
 /// When a splat is blended.
 #[derive(Clone, Copy)]
 pub(super) struct BlendLimits<T> {
@@ -137,7 +146,7 @@ pub(super) fn fault_if_too_many_blended<T: Float>(p: &Splat, blend: &Blend<T>, t
     let most = if p.max_steps == 0 || p.truncate { usize::MAX } else { p.max_steps };
     let count = blend.most_steps();
     if count > most {
-        args.fault_limit(tile, count, most, Cause::SplatSteps);
+        args.report(&TOO_MANY_STEPS, tile, Some((count as i64, most)));
     }
 }
 

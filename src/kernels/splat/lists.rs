@@ -7,6 +7,15 @@ use super::splat_params::Splat;
 use crate::abi::Args;
 use crate::fault::Cause;
 
+/// A tile of an image with more splats than its list holds: the value is their number, with the most there may be.
+pub static LIST_TOO_LONG: Cause = Cause {
+    name: "splat list",
+    text: |bad, f| {
+        let (count, most) = bad.value.unwrap_or_default();
+        write!(f, "tile {} has {count} splats, and max_list is {most}", bad.element)
+    },
+};
+
 /// Splats by the tiles that they may touch.
 pub(super) struct TileLists<'a> {
     /// Four positions for each splat: see [`PixelBounds`](super::bounds::PixelBounds).
@@ -48,7 +57,7 @@ impl<'a> TileLists<'a> {
             }
         }
         if count > kept && !p.truncate {
-            args.fault_limit(tile, count, kept, Cause::SplatList);
+            args.report(&LIST_TOO_LONG, tile, Some((count as i64, kept)));
         }
         &self.list[..kept]
     }
