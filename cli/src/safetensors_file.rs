@@ -5,7 +5,7 @@
 
 use crate::fail::Run;
 use crate::stdout_stderr::warn_stderr;
-use arenagrad::session::{Program, Role};
+use arenagrad::session::Program;
 use arenagrad::train::trainer::CURSOR;
 use arenagrad::train::{Digest, Load, Loaded, Weights};
 use std::collections::HashSet;
@@ -27,16 +27,16 @@ pub fn warn_of_safetensors_without_digest(path: &Path, digest: Digest) {
     }
 }
 
-/// Gives all params of `p` the values that the file holds. Its other tensors are left out: a checkpoint holds the
-/// states of the optimiser too.
+/// Gives all params and buffers of `p` the values that the file holds. Its other tensors are left out: a checkpoint holds
+/// the states of the optimiser too.
 pub fn load_safetensors_params(p: &mut Program, path: &Path) -> Run {
     let file = Weights::open(path)?;
     if file.find(CURSOR).is_some() {
         warn_of_safetensors_without_digest(path, file.digest());
     }
-    let params = p.bindings().iter().filter(|b| b.role == Role::Param);
-    let params: HashSet<String> = params.map(|b| b.name.clone()).collect();
-    let of_a_param = |name: &str| params.contains(name).then(|| name.to_string());
-    p.load_weights(&file, Load { rename: Some(&of_a_param), ..Load::default() })?;
+    let own = p.bindings().iter().filter(|b| b.is_weight()).map(|b| b.name.clone());
+    let own: HashSet<String> = own.collect();
+    let of_a_weight = |name: &str| own.contains(name).then(|| name.to_string());
+    let _all = p.load_weights(&file, Load { rename: Some(&of_a_weight), ..Load::default() })?;
     Ok(())
 }

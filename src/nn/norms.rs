@@ -99,16 +99,17 @@ setters! {
 }
 
 /// Batch normalisation of `x` `[N, C, …]` as in `torch.nn.BatchNorm1d` to `3d`: params `name.weight`, `name.bias`,
-/// states `name.running_mean`, `name.running_var` (unbiased) and `name.num_batches_tracked`. Training and inference
-/// programs share them by name. Of two calls of one layer in a graph ([`Builder::reuse`]), the second continues the
+/// buffers `name.running_mean`, `name.running_var` (unbiased) and `name.num_batches_tracked`. Training and inference
+/// programs share them by name, and files of weights hold them. Of two calls of one layer in a graph ([`Builder::reuse`]), the second continues the
 /// running statistics of the first, as in torch.
 #[track_caller]
 pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm) -> Var<'g> {
     g.layer_scope(name, || {
         let (c, m) = (norm_layer_channels(x), options.momentum);
         let [w, b] = norm_layer_affine(g, name, x, c);
-        let state = |what: &str, init| g.state(&format!("{name}.{what}"), [c], x.dtype(), init);
+        let state = |what: &str, init| g.buffer(&format!("{name}.{what}"), [c], x.dtype(), init);
         let (mean, var) = (state("running_mean", Init::Zeros), state("running_var", Init::Ones));
+        let count = g.buffer(&format!("{name}.num_batches_tracked"), [], DType::I64, Init::Zeros);
         if !options.training || !g.is_training() {
             // An earlier call in this graph may have updated them.
             return x.batch_norm_inference(w, b, [mean, var].map(|v| g.updated(v)), 1, options.eps);
@@ -121,7 +122,6 @@ pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm
         let unbiased = now_var * (n / (n - 1.0));
         g.update_with(mean, |mean| (mean * (1.0 - m) + now_mean * m).stop_gradient());
         g.update_with(var, |var| (var * (1.0 - m) + unbiased * m).stop_gradient());
-        let count = g.state(&format!("{name}.num_batches_tracked"), [], DType::I64, Init::Zeros);
         g.update_with(count, |count| count + count.full_like(1.0));
         y
     })

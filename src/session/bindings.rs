@@ -54,6 +54,8 @@ pub struct Binding {
     pub default: Option<f64>,
     /// For a state that is a moving average: the name of its param.
     pub averages: Option<String>,
+    /// Whether it is a state that belongs to a layer, as the statistics of batch norm do.
+    pub buffer: bool,
     pub(super) init: Option<LeafInit>,
     /// As what ops read its bytes, if they are blocks of a GGUF file.
     pub(crate) blocks: Vec<BlockReader>,
@@ -63,6 +65,11 @@ impl Binding {
     /// Whether it is a param or a state.
     pub(super) fn is_persistent(&self) -> bool {
         matches!(self.role, Role::Param | Role::State)
+    }
+
+    /// Whether files of weights hold it: a param, or a state of a layer.
+    pub fn is_weight(&self) -> bool {
+        self.role == Role::Param || self.buffer
     }
 
     /// The bytes of the arena that it takes.
@@ -83,6 +90,7 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
         bytes: g.bytes(v),
         default: None,
         averages: None,
+        buffer: false,
         init: None,
         blocks: readers.as_ref().map_or(Vec::new(), |readers| readers[v].clone()),
     };
@@ -97,7 +105,7 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
             LeafKind::State => {
                 let state = StateAttrs::of(&attrs);
                 let averages = state.averages.map(|param| g.str(param).to_string());
-                Binding { init: Some(state.leaf_init()), averages, ..bind(name, Role::State, v, at) }
+                Binding { init: Some(state.leaf_init()), averages, buffer: state.owner.is_some(), ..bind(name, Role::State, v, at) }
             }
         }
     });

@@ -98,11 +98,12 @@ impl Fresh {
         let what = format!("{} {:?} ({}{})", b.role.binding_name(), b.name, b.dtype, b.dims);
         let others = open.filter(|o| o.role == b.role).count() - 1;
         let others = if others > 0 { format!(", nor were {others} more") } else { String::new() };
+        // Start values for all would undo what was loaded.
+        let filled = (bindings.iter().zip(&self.set)).any(|(b, set)| *set && b.is_weight());
+        let how = if filled { "init_rest(seed), which keeps what is loaded" } else { "init(seed)" };
         let text = match b.role {
             Role::Input => format!("{what} was never written{others}: write it before the step, or give it a default"),
-            _ => format!(
-                "{what} was neither initialised nor loaded{others}: call init(seed), or load it, before the step"
-            ),
+            _ => format!("{what} was neither initialised nor loaded{others}: call {how}, or load it, before the step"),
         };
         Error::new(Kind::Data, text)
     }
@@ -117,8 +118,9 @@ mod tests {
     fn binding(name: &str, role: Role, init: Option<Init>) -> Binding {
         let dims = Dims::new(&[2]).unwrap();
         let init = init.map(|init| init.attrs(&[]));
-        let (dtype, offset, bytes, default, averages, blocks) = (DType::F32, 0, 8, None, None, Vec::new());
-        Binding { name: name.to_string(), role, dtype, dims, offset, bytes, default, averages, init, blocks }
+        let (dtype, offset, bytes, default, averages) = (DType::F32, 0, 8, None, None);
+        let (buffer, blocks) = (false, Vec::new());
+        Binding { name: name.to_string(), role, dtype, dims, offset, bytes, default, averages, buffer, init, blocks }
     }
 
     fn bindings() -> Vec<Binding> {

@@ -20,21 +20,23 @@ struct LeafTableEntry {
     dims: Dims,
     init: Option<LeafInit>,
     averages: Option<String>,
+    buffer: bool,
 }
 
 impl LeafTableEntry {
     fn of(g: &Graph<'_>, leaf: &Leaf<'_>) -> LeafTableEntry {
         let v = leaf.value;
         let attrs = g.attrs(g.def[v.at()]);
-        let (init, averages) = match leaf.kind {
-            LeafKind::Input => (None, None),
-            LeafKind::Param => (Some(ParamAttrs::of(&attrs).leaf_init()), None),
+        let (init, averages, buffer) = match leaf.kind {
+            LeafKind::Input => (None, None, false),
+            LeafKind::Param => (Some(ParamAttrs::of(&attrs).leaf_init()), None, false),
             LeafKind::State => {
                 let state = StateAttrs::of(&attrs);
-                (Some(state.leaf_init()), state.averages.map(|param| g.str(param).to_string()))
+                let averages = state.averages.map(|param| g.str(param).to_string());
+                (Some(state.leaf_init()), averages, state.owner.is_some())
             }
         };
-        LeafTableEntry { kind: leaf.kind, dtype: g.dtype[v.at()], dims: g.dims(v), init, averages }
+        LeafTableEntry { kind: leaf.kind, dtype: g.dtype[v.at()], dims: g.dims(v), init, averages, buffer }
     }
 
     /// True if both can be one leaf. Inputs are each graph's own, so they need not be equal.
@@ -47,6 +49,7 @@ impl LeafTableEntry {
         let kind = match self.kind {
             LeafKind::Input => "an input",
             LeafKind::Param => "a param",
+            LeafKind::State if self.buffer => "a buffer",
             LeafKind::State => "a state",
         };
         let init = self.init.as_ref().map_or(String::new(), |init| format!(" starting with {init}"));

@@ -210,7 +210,7 @@ impl Program {
 
     /// True if the param or state called `name` was initialised, loaded or written, or is a state that starts with
     /// zeros.
-    pub(super) fn holds_value(&self, name: &str) -> bool {
+    pub(crate) fn holds_value(&self, name: &str) -> bool {
         let of = |(i, b): (usize, &Binding)| b.is_persistent() && b.name == name && self.fresh.holds_value(i, b);
         self.bindings.iter().enumerate().any(of)
     }

@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 ///
 /// The permissions of an old file are kept. If `path` is a symbolic link, the file that it points to is replaced. A
 /// pipe or a device is written to, without atomicity.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write_atomically(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let path = path.as_ref();
     write_atomic_file(path, bytes).map_err(|e| Error::from(e).context(path.display()))
 }
 

@@ -6,6 +6,8 @@
 //! bool is 0 or 1. [`Weights`] reads large files tensor by tensor; [`Loaded`] holds a whole file. Files have
 //! `format=pt` and weights have torch's names, so `safetensors.torch.load_file` reads them.
 
+pub mod adapter;
+mod adapter_config;
 pub mod digest;
 mod entry;
 mod floats;
@@ -19,7 +21,7 @@ pub mod weights;
 use super::atomic::write_atomically;
 use crate::error::Result;
 use crate::nodes::DType;
-use crate::session::{Program, Role};
+use crate::session::{Binding, Program};
 use crate::train::trainer::entries;
 pub use digest::Digest;
 pub use entry::Entry;
@@ -28,8 +30,10 @@ pub(super) use floats::{read_checkpoint_float, write_checkpoint_float};
 pub use header::HEADER_LIMIT;
 use header::bad_checkpoint_header;
 pub use loaded::Loaded;
+pub use adapter::Adapter;
 pub use lora::{merge, peft_name};
-pub use program_load::{Load, LoadReport};
+pub use program_load::{Load, LoadReport, Unmatched};
+pub(super) use program_load::is_batch_count;
 use safetensors::tensor::{Dtype, TensorView};
 use std::path::Path;
 pub use tensor::Tensor;
@@ -79,19 +83,20 @@ pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
 }
 
 /// Writes the entries to `path`, as a whole or not at all.
-pub fn save(path: &Path, entries: &[Entry<'_>]) -> Result<()> {
+pub fn save(path: impl AsRef<Path>, entries: &[Entry<'_>]) -> Result<()> {
     write_atomically(path, &encode(entries)?)
 }
 
 impl Program {
     /// Writes all params and states to the safetensors file `path`, as a whole or not at all, with a digest.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        save(path.as_ref(), &entries(self, |role| matches!(role, Role::Param | Role::State)))
+        save(path, &entries(self, |_| true))
     }
 
-    /// As [`Program::save`], but only the params: what other programs and libraries read.
+    /// As [`Program::save`], but only the params and the buffers of layers, such as batch norm's running statistics: what
+    /// other programs and libraries read, torch's strict `load_state_dict` among them.
     pub fn save_weights(&self, path: impl AsRef<Path>) -> Result<()> {
-        save(path.as_ref(), &entries(self, |role| role == Role::Param))
+        save(path, &entries(self, Binding::is_weight))
     }
 }
 

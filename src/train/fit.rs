@@ -386,14 +386,14 @@ fn earlier_fit_break(a: ControlFlow<String>, b: ControlFlow<String>) -> ControlF
     if a.is_break() { a } else { b }
 }
 
-/// Writes a checkpoint, unless a param is not finite and the trainer takes that for an error.
+/// Writes a checkpoint, unless a param or a buffer is not finite and the trainer takes that for an error.
 fn save_fit_checkpoint(t: &Trainer, path: &Path) -> Result<()> {
     if t.non_finite_choice() == NonFinite::Error
         && let Some(name) = t.weights().iter().find(|e| !e.is_finite()).map(|e| e.name)
     {
         let kept = if path.is_file() { format!("; the checkpoint {} is kept", path.display()) } else { String::new() };
         let text = format!(
-            "param {name:?} is not finite after step {}, though the loss before was{kept}; Session::find_nan names the op \
+            "{name:?} is not finite after step {}, though the loss before was{kept}; Session::find_nan names the op \
              that makes the first NaN",
             t.steps_done()
         );

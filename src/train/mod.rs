@@ -23,7 +23,9 @@ pub mod trainer;
 pub use crate::arena::rng::permutation;
 pub use atomic::write_atomically;
 pub use batches::{Batches, Partial};
-pub use checkpoint::{Digest, Entry, Load, LoadReport, Loaded, Stored, Tensor, Weights, merge, peft_name};
+pub use checkpoint::{
+    Adapter, Digest, Entry, Load, LoadReport, Loaded, Stored, Tensor, Unmatched, Weights, merge, peft_name,
+};
 pub use early_stopping::{Best, EarlyStopping};
 pub use fit::{Callback, Ended, Evaluate, Event, Every, Fit, Fitted};
 pub use metrics::{Jsonl, Times};

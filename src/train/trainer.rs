@@ -15,7 +15,7 @@ use super::rate::{Rate, RateInput};
 use super::stream_source::Source;
 use super::{Batches, Partial};
 use crate::error::{Error, Kind, Result};
-use crate::session::{Method, Program, Role, Trace};
+use crate::session::{Binding, Method, Program, Trace};
 pub use kept::KEPT_LIMIT;
 use kept::Kept;
 pub use param_copies::{averages, copy_averages, copy_params, entries, set_params};
@@ -340,9 +340,9 @@ impl Trainer {
         &mut self.program
     }
 
-    /// The params, as entries of a weights file.
+    /// The params and buffers, as entries of a weights file.
     pub fn weights(&self) -> Vec<Entry<'_>> {
-        entries(&self.program, |role| role == Role::Param)
+        entries(&self.program, Binding::is_weight)
     }
 }
 

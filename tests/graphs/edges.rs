@@ -441,7 +441,7 @@ fn all_nodes_come_from_the_users_lines() {
     let x = g.input("x", [2, 4, 8], F32);
     let h = nn::transformer_block(&g, "block", x, nn::TransformerBlock::new(2, 16));
     let h = nn::multi_head_attention(&g, "heads", [h, x, x], nn::MultiHead::new(2));
-    let h = nn::lora_linear(&g, "lora", h, 8, nn::Lora { rank: 2, alpha: 1.0, dropout: 0.5, bias: true });
+    let h = nn::lora_linear(&g, "lora", h, 8, nn::Lora::new(2, 1.0).dropout(0.5));
     let (h, last) = nn::gru(&g, "gru", h, g.full(0.0, [4, 8], F32));
     let gpt =
         nn::Gpt { vocabulary: 5, context: 4, layers: 1, heads: 2, width: 8, bias: true, dropout: 0.1, gelu_tanh: true };

@@ -338,7 +338,7 @@ fn unary<'g>(g: &'g Builder, x: Var<'g>) -> Var<'g> {
 fn patterns_are_found_in_layers_that_are_trained() {
     let g = Builder::new("layers");
     let x = g.input("x", [2, 3, 8], DType::F64);
-    let h = nn::lora_linear(&g, "q", x, 8, nn::Lora { rank: 2, alpha: 4.0, bias: true, dropout: 0.0 });
+    let h = nn::lora_linear(&g, "q", x, 8, nn::Lora::new(2, 4.0));
     let h = nn::layer_norm(&g, "ln", h + x, 1e-5);
     let h = nn::rms_norm(&g, "rms", nn::linear(&g, "f", h, 8) + h, 1e-5);
     let loss = g.finish([(nn::linear(&g, "o", h, 8).relu() * h).sum(..).named("loss")]).unwrap();

@@ -142,7 +142,7 @@ fn transformer_blocks() {
 
 #[test]
 fn dense_blocks() {
-    let o = Lora { rank: 3, alpha: 6.0, dropout: 0.0, bias: true };
+    let o = Lora::new(3, 6.0);
     agrees("lora", |g| nn::lora_linear(g, "n", x(g), 5, o));
     agrees("swiglu", |g| nn::swiglu(g, "n", x(g), 12));
     agrees("sequential", |g| {
@@ -188,7 +188,7 @@ fn cells_unroll_with_shared_params() {
 #[test]
 fn an_adapted_layer_trains_its_adaptation_only() {
     let g = Builder::new("lora");
-    let o = Lora { rank: 2, alpha: 4.0, dropout: 0.0, bias: true };
+    let o = Lora::new(2, 4.0);
     let y = nn::lora_linear(&g, "fc", g.input("x", [3, 8], DType::F32), 5, o);
     let graph = g.finish([(y * y).sum(..).named("loss")]).unwrap();
     let step = grad(&graph, "loss", &GradOptions::default()).unwrap();
@@ -214,7 +214,7 @@ fn blocks_that_do_not_fit_are_refused_by_name() {
     nn::multi_head_attention(&g, "n", [x(&g); 3], kv);
     assert!(g.finish([]).unwrap_err().to_string().contains("4 heads of a width of 8, 3 of keys"));
     let rank = error(|g| {
-        let o = Lora { rank: 9, alpha: 1.0, dropout: 0.0, bias: true };
+        let o = Lora::new(9, 1.0);
         nn::lora_linear(g, "n", x(g), 5, o)
     });
     assert!(rank.contains("rank 9; it goes from 1 to 5"), "{rank}");

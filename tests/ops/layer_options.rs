@@ -82,9 +82,9 @@ fn other_options_have_methods_too() {
     let linear = Linear { bias: false, weight_init: Some(Init::Ones), bias_init: None };
     assert_eq!(Linear::default().bias(false).weight_init(Init::Ones), linear);
     assert_eq!(BatchNorm::default().eps(1e-3).training(false), BatchNorm { eps: 1e-3, momentum: 0.1, training: false });
-    assert_eq!(Lora::new(2, 3.0), Lora { rank: 2, alpha: 3.0, dropout: 0.0, bias: true });
-    let lora = Lora { rank: 2, alpha: 3.0, dropout: 0.1, bias: false };
-    assert_eq!(Lora::new(2, 3.0).dropout(0.1).bias(false), lora);
+    assert_eq!(Lora::new(2, 3.0), Lora { rank: 2, alpha: 3.0, dropout: 0.0, bias: true, rslora: false });
+    let lora = Lora { rank: 2, alpha: 3.0, dropout: 0.1, bias: false, rslora: true };
+    assert_eq!(Lora::new(2, 3.0).dropout(0.1).bias(false).rslora(true), lora);
     let grid = GridSample { padding: Outside::Border, align_corners: true, ..GridSample::default() };
     assert_eq!(GridSample::default().padding(Outside::Border).align_corners(true), grid);
     let how = Loop { length: Some(3), reverse: true, keep_every: Some(2), at_once: false };

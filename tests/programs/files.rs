@@ -1,28 +1,28 @@
 //! Programs and files: what is saved comes back, what does not fit is refused and changes nothing.
 
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
-use arenagrad::nn::{self, Lora};
+use arenagrad::nn;
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::checkpoint::{encode, save};
 use arenagrad::train::data::Idx;
 use arenagrad::train::{
-    Batches, Digest, Entry, Load, LoadReport, Schedule, Tensor, Trainer, Weights, merge, peft_name, set_params,
+    Batches, Digest, Entry, Load, LoadReport, Schedule, Tensor, Trainer, Unmatched, Weights,
 };
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// A folder of one test; removed at the end if the test passes.
-struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("arenagrad-files-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub fn at(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
@@ -54,19 +54,24 @@ fn linear(dtype: DType, inputs: usize, outputs: usize) -> Program {
     p
 }
 
+/// Names of one side alone are allowed.
+pub fn loose() -> Load<'static> {
+    Load { missing: Unmatched::Allow, unexpected: Unmatched::Allow, ..Load::default() }
+}
+
 fn bytes(p: &Program) -> Vec<(String, Vec<u8>)> {
     p.persistent().map(|(b, bytes)| (b.name.clone(), bytes.to_vec())).collect()
 }
 
-fn message<T>(r: arenagrad::Result<T>) -> String {
+pub fn message<T>(r: arenagrad::Result<T>) -> String {
     r.err().unwrap().to_string()
 }
 
-fn floats(name: &str, dims: &[usize], data: &[f32]) -> Tensor {
+pub fn floats(name: &str, dims: &[usize], data: &[f32]) -> Tensor {
     Tensor::new(name, DType::F32, dims, data).unwrap()
 }
 
-fn write(path: &Path, tensors: &[Tensor]) {
+pub fn write(path: &Path, tensors: &[Tensor]) {
     save(path, &tensors.iter().map(Tensor::entry).collect::<Vec<_>>()).unwrap();
 }
 
@@ -101,7 +106,7 @@ fn what_is_saved_comes_back_to_the_bit() {
     // A trainer's checkpoint holds a cursor beside the program's own.
     let batches = Batches::new(8, 8, 1).unwrap();
     let t = Trainer::new(a, "loss", Schedule::Constant { lr: 0.1 }, batches, 1).unwrap();
-    t.save(&folder.at("checkpoint")).unwrap();
+    t.save(folder.at("checkpoint")).unwrap();
     b.load(folder.at("checkpoint")).unwrap();
     assert_eq!(bytes(t.program()), bytes(&b));
 }
@@ -136,7 +141,7 @@ fn damaged_files_are_refused_and_change_nothing() {
     let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[1, 0, 2]].concat();
     std::fs::write(&path, &file).unwrap();
     let weights = Weights::open(&path).unwrap();
-    let e = message(p.load_weights(&weights, Load { strict: false, ..Load::default() }));
+    let e = message(p.load_weights(&weights, loose()));
     assert!(e.contains("element 2 of \"flags\" is 2; a bool is 0 or 1") && e.contains("all"), "{e}");
     assert_eq!(bytes(&p), before);
     let e = message(p.load(folder.at("none")));
@@ -245,11 +250,11 @@ fn floats_are_converted_when_asked() {
         ],
     );
     let mut p = linear(DType::F32, 1000, 70);
-    p.load_weights(&Weights::open(folder.at("long")).unwrap(), Load { cast: true, ..Load::default() }).unwrap();
+    let _all = p.load_weights(&Weights::open(folder.at("long")).unwrap(), Load { cast: true, ..Load::default() }).unwrap();
     assert!(p.values::<f32>("fc.weight").unwrap().iter().zip(&x).all(|(a, b)| *a == *b as f32));
     let ints = Tensor::new("fc.bias", DType::I32, &[70], &[1i32; 70]).unwrap();
     write(&folder.at("ints"), &[ints]);
-    let how = Load { cast: true, strict: false, ..Load::default() };
+    let how = Load { cast: true, ..loose() };
     let e = message(p.load_weights(&Weights::open(folder.at("ints")).unwrap(), how));
     assert!(e.contains("\"fc.bias\" is i32[70] in the file, not f32[70]"), "{e}");
 }
@@ -263,9 +268,8 @@ fn reports_name_what_did_not_fit() {
     let file = Weights::open(&path).unwrap();
     let mut p = linear(DType::F32, 6, 4);
     let before = bytes(&p);
-    assert!(message(p.load_weights(&file, Load::default())).contains("would reshape it"));
+    assert!(message(p.load_weights(&file, Load::default())).contains("`reshape` would allow it"));
     assert_eq!(bytes(&p), before);
-    let loose = Load { strict: false, ..Load::default() };
     let names = |list: &[&str]| list.iter().map(|n| n.to_string()).collect::<Vec<_>>();
     let want = LoadReport {
         loaded: names(&["fc.weight"]),
@@ -274,19 +278,60 @@ fn reports_name_what_did_not_fit() {
         reshaped: names(&["fc.weight"]),
         ..LoadReport::default()
     };
-    assert_eq!(p.load_weights(&file, loose).unwrap(), want);
+    assert_eq!(p.load_weights(&file, Load { reshape: true, ..loose() }).unwrap(), want);
     assert_eq!(p.values::<f32>("fc.weight").unwrap(), w);
     assert_eq!(bytes(&p)[1], before[1]);
     // A transposed weight has the right number of elements; it is never loaded.
     write(&path, &[floats("fc.weight", &[6, 4], &w)]);
-    let e = message(p.load_weights(&Weights::open(&path).unwrap(), loose));
+    let e = message(p.load_weights(&Weights::open(&path).unwrap(), loose()));
     assert!(e.contains("f32[6, 4] in the file, not f32[4,6]"), "{e}");
     write(&path, &[floats("fc.weight", &[4, 6], &w), floats("fc.b", &[4], &b)]);
     let e = message(p.load_weights(&Weights::open(&path).unwrap(), Load::default()));
     assert!(e.contains("fc.bias") && e.contains("fc.b") && e.contains(&path.display().to_string()), "{e}");
     let both = |_: &str| Some("fc.bias".to_string());
-    let e = message(p.load_weights(&Weights::open(&path).unwrap(), Load { rename: Some(&both), ..loose }));
+    let e = message(p.load_weights(&Weights::open(&path).unwrap(), Load { rename: Some(&both), ..loose() }));
     assert!(e.contains("are both for \"fc.bias\""), "{e}");
+}
+
+#[test]
+fn what_is_missing_and_what_is_unexpected_are_allowed_apart_and_a_load_matches_something() {
+    let folder = Folder::new("unmatched");
+    let open = |names: &[(&str, usize)]| {
+        let tensors: Vec<Tensor> = names.iter().map(|&(name, n)| floats(name, &[n], &vec![0.5; n])).collect();
+        write(&folder.at("w"), &tensors);
+        Weights::open(folder.at("w")).unwrap()
+    };
+    let (short, long) = (open(&[("fc.bias", 4)]), open(&[("fc.bias", 4), ("extra", 1)]));
+    let mut p = linear(DType::F32, 6, 4);
+    let missing = Load { missing: Unmatched::Allow, ..Load::default() };
+    let unexpected = Load { unexpected: Unmatched::Allow, ..Load::default() };
+    assert_eq!(p.load_weights(&short, missing).unwrap().missing, ["fc.weight"]);
+    assert!(message(p.load_weights(&short, unexpected)).ends_with("there are no tensors for fc.weight"));
+    let e = message(p.load_weights(&long, missing));
+    assert!(e.ends_with("there are no params or states for the tensors extra"), "{e}");
+    assert_eq!(p.load_weights(&long, loose()).unwrap().unexpected, ["extra"]);
+    // A prefix too much, and nothing fits.
+    let before = bytes(&p);
+    let e = message(p.load_weights(&open(&[("net.fc.bias", 4)]), loose()));
+    assert!(e.ends_with("no name matches: the tensors are net.fc.bias; the program has fc.weight, fc.bias"), "{e}");
+    let none = |_: &str| None;
+    assert!(p.load_weights(&long, Load { rename: Some(&none), ..loose() }).is_err());
+    assert_eq!(bytes(&p), before);
+}
+
+#[test]
+fn elements_of_a_tensor_are_read_by_its_name() {
+    let folder = Folder::new("values");
+    let flags = Tensor::new("flags", DType::Bool, &[2], &[1u8, 0]).unwrap();
+    write(&folder.at("w"), &[floats("fc.bias", &[2], &[0.5, -1.0]), flags, floats("none", &[0, 3], &[])]);
+    let w = Weights::open(folder.at("w")).unwrap();
+    assert_eq!(w.values::<f32>("fc.bias").unwrap(), [0.5, -1.0]);
+    assert_eq!(w.values::<u8>("flags").unwrap(), [1, 0]);
+    assert_eq!(w.values::<f32>("none").unwrap(), [0f32; 0]);
+    let e = message(w.values::<f32>("fc.bais"));
+    assert!(e.ends_with("w: there is no tensor \"fc.bais\"; did you mean fc.bias?"), "{e}");
+    let e = message(w.values::<f64>("fc.bias"));
+    assert!(e.ends_with("w: \"fc.bias\" is f32[2], not f64"), "{e}");
 }
 
 #[test]
@@ -302,7 +347,7 @@ fn shards_are_read_and_bad_lists_are_refused() {
         Weights::open(&path)
     };
     let mut p = linear(DType::F32, 6, 4);
-    p.load_weights(&list("one.safetensors", "two.safetensors").unwrap(), Load::default()).unwrap();
+    let _all = p.load_weights(&list("one.safetensors", "two.safetensors").unwrap(), Load::default()).unwrap();
     assert_eq!((p.values::<f32>("fc.weight").unwrap(), p.values::<f32>("fc.bias").unwrap()), (&w[..], &b[..]));
 
     let refused = |r: arenagrad::Result<Weights>, parts: &[&str]| {
@@ -329,55 +374,6 @@ fn shards_are_read_and_bad_lists_are_refused() {
     refused(Weights::open(&path), &["a list of shards of more than 67108864 bytes"]);
     std::fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
     refused(Weights::open(&path), &["expected value at line 1 column 1"]);
-}
-
-#[test]
-fn adaptations_load_by_the_names_of_peft_and_merge() {
-    let folder = Folder::new("lora");
-    let options = Lora { rank: 2, alpha: 3.0, dropout: 0.0, bias: true };
-    let g = Builder::new("adapted");
-    let y = nn::lora_linear(&g, "fc", g.input("x", [4, 6], DType::F32), 5, options).named("y");
-    let mut adapted = Session::new().compile(&g.finish([y]).unwrap()).unwrap();
-    let number = |n: usize, k: usize| (0..n).map(|i| ((i * 7 + k) % 11) as f32 / 11.0 - 0.4).collect::<Vec<_>>();
-    let base = "base_model.model.fc";
-    write(
-        &folder.at("adapter"),
-        &[
-            floats(&format!("{base}.base_layer.weight"), &[5, 6], &number(30, 1)),
-            floats(&format!("{base}.base_layer.bias"), &[5], &number(5, 2)),
-            floats(&format!("{base}.lora_A.weight"), &[2, 6], &number(12, 3)),
-            floats(&format!("{base}.lora_B.default.weight"), &[5, 2], &number(10, 4)),
-        ],
-    );
-    let file = Weights::open(folder.at("adapter")).unwrap();
-    let report = adapted.load_weights(&file, Load { rename: Some(&peft_name), ..Load::default() }).unwrap();
-    assert_eq!(report.loaded.len(), 4);
-    assert_eq!(adapted.values::<f32>("fc.lora_B").unwrap(), number(10, 4));
-
-    let mut plain = linear(DType::F32, 6, 5);
-    let merged = merge(&adapted, options.alpha).unwrap();
-    assert_eq!(merged.iter().map(|t| t.entry().name).collect::<Vec<_>>(), ["fc.weight", "fc.bias"]);
-    set_params(&merged.iter().map(Tensor::entry).collect::<Vec<_>>(), &mut plain).unwrap();
-    for p in [&mut adapted, &mut plain] {
-        p.values_mut::<f32>("x").unwrap().copy_from_slice(&number(24, 5));
-        p.step().unwrap();
-    }
-    let (a, b) = (adapted.values::<f32>("y").unwrap(), plain.values::<f32>("y").unwrap());
-    assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5), "{a:?} {b:?}");
-    assert!(message(merge(&plain, 1.0)).contains("no params lora_A and lora_B"));
-    assert!(message(merge(&adapted, f64::NAN)).contains("finite"));
-}
-
-#[test]
-fn each_adapted_layer_is_merged() {
-    let options = Lora { rank: 2, alpha: 3.0, dropout: 0.0, bias: true };
-    let g = Builder::new("adapted");
-    let h = nn::lora_linear(&g, "fc1", g.input("x", [4, 6], DType::F32), 5, options);
-    let y = nn::lora_linear(&g, "fc2", h, 3, options).named("y");
-    let merged = merge(&Session::new().compile(&g.finish([y]).unwrap()).unwrap(), options.alpha).unwrap();
-    let mut names: Vec<&str> = merged.iter().map(|t| t.entry().name).collect();
-    names.sort_unstable();
-    assert_eq!(names, ["fc1.bias", "fc1.weight", "fc2.bias", "fc2.weight"]);
 }
 
 #[test]

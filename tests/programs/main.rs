@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod adapters;
 mod baseline;
+mod buffers;
 mod clipping;
 #[path = "../common/mod.rs"]
 mod common;

@@ -234,7 +234,7 @@ fn averages_are_weights_under_the_params_names() {
         want.iter_mut().zip(now).for_each(|(w, x)| *w = if i == 0 { *x } else { 0.5 * *w + 0.5 * x });
     }
     let names: Vec<&str> = averages(&p).iter().map(|e| e.name).collect();
-    assert_eq!(names, ["fc1.weight", "fc2.weight"]);
+    assert_eq!(names, ["fc1.weight", "fc1.bias", "fc2.weight"]);
     copy_averages(&p, &mut other).unwrap();
     assert_eq!(other.values::<f64>("fc2.weight").unwrap(), want);
     assert_eq!(other.values::<f64>("fc1.bias").unwrap(), p.values::<f64>("fc1.bias").unwrap());

@@ -173,7 +173,7 @@ fn one(op: Op, case: &Case) -> Option<GraphBuf> {
         let init = if ty.dtype.is_differentiable() { Init::Normal(0.5) } else { Init::Zeros }.attrs(&[]);
         let (name_id, dtype, shape) = (e.strings.intern(&name), ty.dtype, ty.shape);
         let (kind, scale, start) = (init.kind, init.scale, init.start_attr());
-        let attrs = StateAttrs { name: name_id, dtype, shape, init: kind, scale, averages: None, start };
+        let attrs = StateAttrs { name: name_id, dtype, shape, init: kind, scale, averages: None, owner: None, start };
         args.push(e.leaf(Op::STATE, &name, &attrs.list()[1..]));
     }
     let attrs = parse_attrs(OPS[op.0 as usize].attrs, case.attrs, &mut e).ok()?;

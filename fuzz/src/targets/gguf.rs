@@ -5,7 +5,7 @@ use super::{READERS, Target};
 use crate::files::file_path;
 use arenagrad::graph::{BlockType, Builder, DType, Init};
 use arenagrad::session::{Program, Session};
-use arenagrad::train::Load;
+use arenagrad::train::{Load, Unmatched};
 use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file};
 
 pub const TARGET: Target = Target {
@@ -66,7 +66,9 @@ fn load(file: &Gguf, how: u8) {
         Session::new().compile(&graph).and_then(|mut p| p.init(1).map(|()| p)).unwrap_or_else(|e| panic!("{e}"));
     let kept = |p: &Program| p.persistent().map(|(_, bytes)| bytes.to_vec()).collect::<Vec<_>>();
     let before = kept(&p);
-    if let Err(e) = p.load_gguf(file, Load { strict: how & 1 == 1, cast: how & 2 == 2, rename: None }) {
+    let unmatched = if how & 1 == 1 { Unmatched::Refuse } else { Unmatched::Allow };
+    let (missing, unexpected, reshape) = (unmatched, unmatched, how & 1 == 0);
+    if let Err(e) = p.load_gguf(file, Load { missing, unexpected, reshape, cast: how & 2 == 2, rename: None }) {
         assert!(kept(&p) == before && !e.message.is_empty(), "{e}");
     }
     p.step().unwrap_or_else(|e| panic!("{e}"));

@@ -1,5 +1,6 @@
 //! The table of targets. A new target is a file here and a row below.
 
+mod adapters;
 mod budgets;
 mod builder;
 mod checkpoint;
@@ -75,6 +76,7 @@ pub const TARGETS: &[Target] = &[
     session::TARGET,
     checkpoint::TARGET,
     weights::TARGET,
+    adapters::TARGET,
     gguf::TARGET,
     npy::TARGET,
     idx::TARGET,

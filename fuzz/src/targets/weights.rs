@@ -7,7 +7,7 @@ use crate::files::file_path;
 use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::session::Session;
 use arenagrad::train::checkpoint::digest;
-use arenagrad::train::{Load, Loaded, Weights};
+use arenagrad::train::{Load, Loaded, Unmatched, Weights};
 
 pub const TARGET: Target = Target {
     name: "weights",
@@ -56,7 +56,9 @@ fn load(file: &Weights, how: u8) {
         Session::new().compile(&graph).and_then(|mut p| p.init(1).map(|()| p)).unwrap_or_else(|e| panic!("{e}"));
     let kept = |p: &arenagrad::session::Program| p.persistent().map(|(_, bytes)| bytes.to_vec()).collect::<Vec<_>>();
     let before = kept(&p);
-    let done = p.load_weights(file, Load { strict: how & 2 == 2, cast: how & 4 == 4, rename: None });
+    let choice = |bit: u8| if how & bit == bit { Unmatched::Refuse } else { Unmatched::Allow };
+    let (missing, unexpected) = (choice(2), choice(8));
+    let done = p.load_weights(file, Load { missing, unexpected, reshape: how & 16 == 16, cast: how & 4 == 4, rename: None });
     if let Err(e) = done {
         assert!(kept(&p) == before && !e.message.is_empty(), "{e}");
     }

@@ -62,7 +62,7 @@ impl Generator<'_, '_> {
                 self.e.leaf(Op::PARAM, &called, &attrs.list()[1..])
             }
             _ => {
-                let attrs = StateAttrs { name, dtype, shape, init, scale, averages: None, start };
+                let attrs = StateAttrs { name, dtype, shape, init, scale, averages: None, owner: None, start };
                 self.e.leaf(Op::STATE, &called, &attrs.list()[1..])
             }
         };

@@ -3,7 +3,7 @@
 
 use crate::arena::{Shape, Sym};
 use crate::ensure;
-use crate::nodes::ir::attr_types::attrs;
+use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
@@ -75,6 +75,14 @@ attrs! {
     }
 }
 
+choice! {
+    /// Whose a state is.
+    pub enum StateOwner {
+        /// A layer's: files of weights hold it, and copies of params take it along.
+        Layer = "layer",
+    }
+}
+
 attrs! {
     /// Attributes of a state.
     pub struct StateAttrs {
@@ -90,6 +98,8 @@ attrs! {
         scale: f64,
         /// The param of which this state is the moving average.
         averages: Option<Sym>,
+        /// Whose it is, if it is more than a value of this graph.
+        owner: Option<StateOwner>,
         /// The other numbers of `init`, or the elements.
         start: Option<Vec<f64>>,
     }
@@ -192,7 +202,7 @@ pub const PARAM: OpDef =
 /// A value kept from step to step.
 pub const STATE: OpDef = define_leaf_op(
     "state",
-    "a value kept from step to step; the moving average of param `averages`, if that is given",
+    "a value kept from step to step; the moving average of param `averages`, or a buffer of its `owner`, if given",
     StateAttrs::FIELDS,
     Deriv::Zero,
     |cx| {

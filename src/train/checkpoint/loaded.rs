@@ -29,12 +29,13 @@ struct Held {
 
 impl Loaded {
     /// Reads the file `path`. Fails as [`Loaded::parse`] does, or if there is no memory for it.
-    pub fn open(path: &Path) -> Result<Loaded> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Loaded> {
         Loaded::open_within(path, u64::MAX)
     }
 
     /// As [`Loaded::open`]; also fails if the file is longer than `limit` bytes.
-    pub fn open_within(path: &Path, limit: u64) -> Result<Loaded> {
+    pub fn open_within(path: impl AsRef<Path>, limit: u64) -> Result<Loaded> {
+        let path = path.as_ref();
         let named = |e: Error| e.context(path.display());
         let io = |e: std::io::Error| named(e.into());
         let mut file = File::open(path).map_err(io)?;

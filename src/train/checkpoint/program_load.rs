@@ -6,10 +6,13 @@
 
 use super::floats::{read_checkpoint_float, write_checkpoint_float};
 use super::weights::{Stored, Weights};
+use super::lora::is_unbuilt_lora_part;
 use super::{Digest, bad_checkpoint_header};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::DType;
+use crate::nodes::ops::random::var::RNG_STATE;
+use crate::passes::optimiser::EMA;
 use crate::session::{Binding, Program, Role};
 use crate::train::trainer::is_saved_trainer_tensor;
 use hashbrown::HashMap;
@@ -18,12 +21,29 @@ use std::path::Path;
 /// Bytes that are read at once where elements are converted or looked at.
 const PIECE: usize = 1 << 16;
 
-/// How [`Program::load_weights`] treats tensors of the file and leaves of the program that do not match.
-#[derive(Clone, Copy)]
+/// What a load does about names that only one side has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unmatched {
+    /// They are an error.
+    #[default]
+    Refuse,
+    /// They are listed in the [`LoadReport`].
+    Allow,
+}
+
+/// How [`Program::load_weights`] treats tensors of the file and leaves of the program that do not match. By default
+/// all of them do. Whatever is allowed, a load that matches nothing is an error.
+#[derive(Clone, Copy, Default)]
 pub struct Load<'a> {
-    /// Whether a param without a tensor, a tensor without a param or state, or another shape is an error. If not, they
-    /// are listed in the [`LoadReport`]. The default is true.
-    pub strict: bool,
+    /// Params and buffers without a tensor. Batch norm's `num_batches_tracked` may always be missing.
+    pub missing: Unmatched,
+    /// Tensors without a param or state. Those of an optimiser (`opt.*`, averages of other tensors), a
+    /// trainer or the random key, and `num_batches_tracked`, may always be there. A part of an adaptation that [`nn::lora_linear`](crate::nn::lora_linear)
+    /// does not build (`lora_magnitude_vector`, a bias of `lora_B`) is always an error, as the layer would compute
+    /// something else without it.
+    pub unexpected: Unmatched,
+    /// Whether a tensor may have other axes of length 1 than its leaf. The default is false.
+    pub reshape: bool,
     /// Whether floats are converted to the leaf's type, rounded to nearest: `f16` and `bf16` to `f32`, say. The default
     /// is false: another dtype is an error.
     pub cast: bool,
@@ -31,20 +51,15 @@ pub struct Load<'a> {
     pub rename: Option<&'a dyn Fn(&str) -> Option<String>>,
 }
 
-impl Default for Load<'_> {
-    fn default() -> Self {
-        Load { strict: true, cast: false, rename: None }
-    }
-}
-
 /// What [`Program::load_weights`] did. All names are the program's, except those in `unexpected`.
+#[must_use = "it tells which params have no values from the file"]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadReport {
     /// Params and states that have their values from the file.
     pub loaded: Vec<String>,
-    /// Params that have no tensor in the file. They keep their values.
+    /// Params and buffers that have no tensor in the file. They keep their values.
     pub missing: Vec<String>,
-    /// States that have no tensor in the file, such as those of an optimiser. They keep their values.
+    /// States that have no tensor in the file and need none, such as those of an optimiser. They keep their values.
     pub kept: Vec<String>,
     /// Tensors of the file that no param or state has the name of.
     pub unexpected: Vec<String>,
@@ -54,8 +69,63 @@ pub struct LoadReport {
     pub cast: Vec<String>,
 }
 
+impl LoadReport {
+    /// Notes that `tensor` has no leaf. An error if the program computes something else without it. `has` tells what else
+    /// the file holds.
+    pub(in crate::train) fn unmatched(&mut self, tensor: &str, has: impl Fn(&str) -> bool) -> Result<()> {
+        if is_unbuilt_lora_part(tensor) {
+            let text = format!("{tensor:?} is a part of an adaptation (DoRA, a bias of lora_B) that no layer here has");
+            return Err(Error::new(Kind::Name, text));
+        }
+        let average = tensor.strip_prefix(EMA).is_some_and(has);
+        let own = tensor.starts_with("opt.") || tensor == RNG_STATE || is_saved_trainer_tensor(tensor);
+        if !own && !average && !is_batch_count(tensor) {
+            self.unexpected.push(tensor.to_string());
+        }
+        Ok(())
+    }
+
+    /// Notes that `leaf` has no tensor.
+    pub(in crate::train) fn without_tensor(&mut self, leaf: &Binding) {
+        match leaf.is_weight() && !is_batch_count(&leaf.name) {
+            true => self.missing.push(leaf.name.clone()),
+            false if leaf.role == Role::State || leaf.is_weight() => self.kept.push(leaf.name.clone()),
+            false => {}
+        }
+    }
+
+    /// Refuses what `how` does not allow, and a load of nothing into `leaves`, which are called a `what`.
+    pub(in crate::train) fn check(&self, how: &Load<'_>, what: &str, leaves: &[&Binding]) -> Result<()> {
+        let list = |names: &[String]| names::list_names(names.iter().map(String::as_str));
+        let refused = |choice, names: &[String]| choice == Unmatched::Refuse && !names.is_empty();
+        let mut parts = Vec::new();
+        if refused(how.missing, &self.missing) {
+            parts.push(format!("no tensors for {}", list(&self.missing)));
+        }
+        if refused(how.unexpected, &self.unexpected) {
+            parts.push(format!("no {what} for the tensors {}", list(&self.unexpected)));
+        }
+        if !parts.is_empty() {
+            return Err(Error::new(Kind::Name, format!("there are {}", parts.join(", and "))));
+        }
+        if self.loaded.is_empty() && !leaves.is_empty() {
+            let theirs = if self.unexpected.is_empty() { "none".to_string() } else { list(&self.unexpected) };
+            let ours = names::list_names(leaves.iter().map(|b| b.name.as_str()));
+            let text = format!("no name matches: the tensors are {theirs}; the program has {ours}");
+            return Err(Error::new(Kind::Name, text));
+        }
+        Ok(())
+    }
+}
+
+/// Whether `name` is the count of batches that torch's batch norm keeps. No result depends on it unless the momentum is
+/// a mean over all batches, which [`nn::batch_norm`](crate::nn::batch_norm) does not have.
+pub(in crate::train) fn is_batch_count(name: &str) -> bool {
+    name.rsplit('.').next() == Some("num_batches_tracked")
+}
+
 /// A tensor for a leaf.
-struct Pair<'a> {
+pub(super) struct Pair<'a> {
     leaf: &'a Binding,
     stored: &'a Stored,
 }
@@ -64,9 +134,12 @@ impl Program {
     /// Reads back all params and states from a file that [`Program::save`] or a [`Trainer`](crate::train::Trainer)
     /// wrote. Returns whether it holds a digest.
     ///
+    /// The file may have more states of optimiser, trainer and random key than the program, which then evaluates what
+    /// the other one trained.
+    ///
     /// Errors, which name the file and the tensor and leave the program unchanged: those of [`Weights::open`]; a param
-    /// or a state is missing or has another dtype or shape; the file has a tensor that this program does not have; an
-    /// element of a bool is neither 0 nor 1.
+    /// or a state is missing or has another dtype or shape; the file has another tensor that this program does not have;
+    /// an element of a bool is neither 0 nor 1.
     pub fn load(&mut self, path: impl AsRef<Path>) -> Result<Digest> {
         let path = path.as_ref();
         let file = Weights::open(path)?;
@@ -84,9 +157,9 @@ impl Program {
 
     /// Reads params and states from opened weights, and says what fitted.
     ///
-    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; a tensor's
-    /// shape differs in more than axes of length 1; its dtype differs and is no float; two tensors are for one leaf; an
-    /// element of a bool is neither 0 nor 1.
+    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; no tensor has a
+    /// leaf; a tensor's shape differs in more than axes of length 1; its dtype differs and is no float; two tensors are
+    /// for one leaf; an element of a bool is neither 0 nor 1.
     pub fn load_weights(&mut self, file: &Weights, how: Load<'_>) -> Result<LoadReport> {
         let (pairs, report) = self.load_pairs(file, &how)?;
         let plan = checkpoint_load_plan(&pairs);
@@ -95,14 +168,14 @@ impl Program {
     }
 
     /// The tensors of `file` for the leaves of this program, checked.
-    fn load_pairs<'a>(&'a self, file: &'a Weights, how: &Load<'_>) -> Result<(Vec<Pair<'a>>, LoadReport)> {
+    pub(super) fn load_pairs<'a>(&'a self, file: &'a Weights, how: &Load<'_>) -> Result<(Vec<Pair<'a>>, LoadReport)> {
         let leaves: Vec<&Binding> = self.persistent().map(|(b, _)| b).collect();
         let by_name: HashMap<&str, usize> = leaves.iter().enumerate().map(|(i, b)| (b.name.as_str(), i)).collect();
         let (mut found, mut report): (Vec<Option<&Stored>>, _) = (vec![None; leaves.len()], LoadReport::default());
         for t in file.tensors() {
             let Some(name) = how.rename.map_or_else(|| Some(t.name.clone()), |f| f(&t.name)) else { continue };
             let Some(&i) = by_name.get(name.as_str()) else {
-                report.unexpected.push(t.name.clone());
+                report.unmatched(&t.name, |name| file.find(name).is_some()).map_err(|e| e.context(file.path(t).display()))?;
                 continue;
             };
             if let Some(first) = found[i].replace(t) {
@@ -113,8 +186,7 @@ impl Program {
         let mut pairs = Vec::new();
         for (&leaf, stored) in leaves.iter().zip(found) {
             let Some(stored) = stored else {
-                let list = if leaf.role == Role::Param { &mut report.missing } else { &mut report.kept };
-                list.push(leaf.name.clone());
+                report.without_tensor(leaf);
                 continue;
             };
             check_load_fits(leaf, stored, how, &mut report).map_err(|e| e.context(file.path(stored).display()))?;
@@ -122,14 +194,13 @@ impl Program {
             report.loaded.push(leaf.name.clone());
             pairs.push(Pair { leaf, stored });
         }
-        if how.strict {
-            check_load_is_complete(file, &report)?;
-        }
+        let at = |e: Error| file.tensors().first().map_or(e.clone(), |t| e.context(file.path(t).display()));
+        report.check(how, "params or states", &leaves).map_err(at)?;
         Ok((pairs, report))
     }
 
     /// Reads the tensors of `plan` into the leaves of those names.
-    fn load_into(&mut self, file: &Weights, plan: Vec<(String, Stored)>) -> Result<()> {
+    pub(super) fn load_into(&mut self, file: &Weights, plan: Vec<(String, Stored)>) -> Result<()> {
         let mut piece = Vec::new();
         for (name, stored) in &plan {
             let (leaf, bytes) = self.persistent_mut(name)?;
@@ -147,7 +218,7 @@ impl Program {
 }
 
 /// Names and tensors of `pairs`, without borrows of the program.
-fn checkpoint_load_plan(pairs: &[Pair<'_>]) -> Vec<(String, Stored)> {
+pub(super) fn checkpoint_load_plan(pairs: &[Pair<'_>]) -> Vec<(String, Stored)> {
     pairs.iter().map(|p| (p.leaf.name.clone(), p.stored.clone())).collect()
 }
 
@@ -161,9 +232,9 @@ fn check_load_fits(leaf: &Binding, stored: &Stored, how: &Load<'_>, report: &mut
     };
     if dims != &leaf.dims[..] {
         let long = |dims: &[usize]| dims.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
-        match (long(dims) == long(&leaf.dims), how.strict) {
-            (true, false) => report.reshaped.push(leaf.name.clone()),
-            (true, true) => return differ("; a load that is not strict would reshape it"),
+        match (long(dims) == long(&leaf.dims), how.reshape) {
+            (true, true) => report.reshaped.push(leaf.name.clone()),
+            (true, false) => return differ("; `reshape` would allow it"),
             (false, _) => return differ(""),
         }
     }
@@ -175,22 +246,6 @@ fn check_load_fits(leaf: &Binding, stored: &Stored, how: &Load<'_>, report: &mut
         }
     }
     Ok(())
-}
-
-/// Refuses what a strict load does not allow.
-fn check_load_is_complete(file: &Weights, report: &LoadReport) -> Result<()> {
-    let list = |names: &[String]| names::list_names(names.iter().map(String::as_str));
-    let at = file.tensors().first().map_or(String::new(), |t| format!("{}: ", file.path(t).display()));
-    let text = match (&report.missing[..], &report.unexpected[..]) {
-        ([], []) => return Ok(()),
-        (missing, []) => format!("{at}there are no tensors for the params {}", list(missing)),
-        ([], extra) => format!("{at}the program has no param or state for the tensors {}", list(extra)),
-        (missing, extra) => {
-            let (missing, extra) = (list(missing), list(extra));
-            format!("{at}there are no tensors for the params {missing}, and no params or states for {extra}")
-        }
-    };
-    Err(Error::new(Kind::Name, text))
 }
 
 /// Refuses a bool other than 0 and 1.

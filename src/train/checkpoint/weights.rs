@@ -6,9 +6,12 @@
 
 use super::DTYPES;
 use super::digest::{self, Digest};
+use super::entry::{Entry, checked_entry};
 use super::header::{HEADER_LIMIT, bad_checkpoint_header, repeated_header_key};
 use crate::error::{Error, Kind, Result};
+use crate::names::nearest_name;
 use crate::nodes::DType;
+use crate::session::Elem;
 use safetensors::tensor::Metadata;
 use serde_json::Value;
 use std::fs::File;
@@ -104,6 +107,40 @@ impl Weights {
             };
             e.context(format!("{}: tensor {:?}", path.display(), t.name))
         })
+    }
+
+    /// All elements of the tensor called `name`. Errors, which name the file: there is no such tensor; `T` does not hold
+    /// its elements; a bool is neither 0 nor 1; the file cannot be read, or there is no memory for it.
+    ///
+    /// ```
+    /// # use arenagrad::prelude::*;
+    /// # use arenagrad::train::{Tensor, Weights, checkpoint};
+    /// # fn main() -> Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("values-{}.safetensors", std::process::id()));
+    /// checkpoint::save(&path, &[Tensor::new("w", DType::F32, &[2], &[0.5f32, 2.0])?.entry()])?;
+    /// assert_eq!(Weights::open(&path)?.values::<f32>("w")?, [0.5, 2.0]);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn values<T: Elem>(&self, name: &str) -> Result<Vec<T>> {
+        let at = |e: Error| self.files.first().map_or(e.clone(), |f| e.context(f.0.display()));
+        let Some(t) = self.find(name) else {
+            let near = nearest_name(name, self.tensors.iter().map(|t| t.name.as_str()));
+            return Err(at(Error::new(Kind::Name, format!("there is no tensor {name:?}{near}"))));
+        };
+        let at = |e: Error| e.context(self.path(t).display());
+        if !T::holds(t.dtype) {
+            let text = format!("{name:?} is {}{:?}, not {}", t.dtype, t.dims, T::NAME);
+            return Err(at(Error::new(Kind::Shape, text)));
+        }
+        let mut values = Vec::new();
+        let n = t.bytes / t.dtype.size();
+        values.try_reserve_exact(n).map_err(|e| at(bad_checkpoint_header(format!("{name:?}: {e}"))))?;
+        values.resize(n, T::zeroed());
+        self.read(t, 0, bytemuck::cast_slice_mut(&mut values))?;
+        checked_entry(Entry { name, dtype: t.dtype, dims: &t.dims, bytes: bytemuck::cast_slice(&values) }).map_err(at)?;
+        Ok(values)
     }
 
     /// Adds the tensors of the file `path`.

@@ -7,7 +7,6 @@ use super::gguf_file::{Gguf, GgufTensor};
 use super::tensor_type::TensorType;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gguf::{BlockType, gguf_dequant_blocks};
-use crate::names::list_names;
 use crate::nodes::DType;
 use crate::session::{Binding, Program, Role};
 use crate::train::checkpoint::{read_checkpoint_float, write_checkpoint_float};
@@ -43,7 +42,7 @@ impl Program {
     ///
     /// The report does not list inputs without a tensor: they may be the batch.
     ///
-    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; a tensor has
+    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; no tensor has a leaf; a tensor has
     /// another shape, or another number of bytes than a `u8` leaf; its type differs, or that of its blocks; two tensors
     /// are for one leaf.
     pub fn load_gguf(&mut self, file: &Gguf, how: Load<'_>) -> Result<LoadReport> {
@@ -67,7 +66,7 @@ impl Program {
         for t in file.tensors() {
             let Some(name) = how.rename.map_or_else(|| Some(t.name.clone()), |f| f(&t.name)) else { continue };
             let Some(&i) = by_name.get(name.as_str()) else {
-                report.unexpected.push(t.name.clone());
+                report.unmatched(&t.name, |_| false)?;
                 continue;
             };
             if let Some(first) = found[i].replace(t) {
@@ -75,26 +74,16 @@ impl Program {
             }
         }
         let mut pairs = Vec::new();
-        for (leaf, tensor) in leaves.into_iter().zip(found) {
+        for (&leaf, tensor) in leaves.iter().zip(found) {
             let Some(tensor) = tensor else {
-                match leaf.role {
-                    Role::Param => report.missing.push(leaf.name.clone()),
-                    Role::State => report.kept.push(leaf.name.clone()),
-                    _ => {}
-                }
+                report.without_tensor(leaf);
                 continue;
             };
             let by = gguf_load_conversion(leaf, tensor, how, &mut report)?;
             report.loaded.push(leaf.name.clone());
             pairs.push(Pair { leaf: leaf.name.clone(), tensor: tensor.clone(), by });
         }
-        if how.strict && !(report.missing.is_empty() && report.unexpected.is_empty()) {
-            let list = |names: &[String]| list_names(names.iter().map(String::as_str));
-            let parts =
-                [("no tensors for the params", &report.missing), ("no leaves for the tensors", &report.unexpected)];
-            let text = parts.iter().filter(|p| !p.1.is_empty()).map(|(what, names)| format!("{what} {}", list(names)));
-            return Err(Error::new(Kind::Name, format!("there are {}", text.collect::<Vec<_>>().join(", and "))));
-        }
+        report.check(how, "leaves", &leaves)?;
         Ok((pairs, report))
     }
 
@@ -156,9 +145,9 @@ fn gguf_load_conversion(
     }
     if dims[..] != leaf.dims[..] {
         let long = |dims: &[usize]| dims.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
-        match (long(dims) == long(&leaf.dims), how.strict) {
-            (true, false) => report.reshaped.push(leaf.name.clone()),
-            (true, true) => return differ("; a load that is not strict would reshape it"),
+        match (long(dims) == long(&leaf.dims), how.reshape) {
+            (true, true) => report.reshaped.push(leaf.name.clone()),
+            (true, false) => return differ("; `reshape` would allow it"),
             (false, _) => return differ(""),
         }
     }

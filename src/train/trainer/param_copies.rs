@@ -1,59 +1,68 @@
-//! Params and states of a program as entries of a file, and copies of params between programs.
+//! Params and states of a program as entries of a file, and copies of params and buffers between programs.
 //!
 //! Invariant: a copy that fails changes nothing.
 
 use crate::error::{Error, Kind, Result};
-use crate::session::{Program, Role};
-use crate::train::checkpoint::Entry;
+use crate::session::{Binding, Program};
+use crate::train::checkpoint::{Entry, is_batch_count};
+use hashbrown::HashMap;
 
-/// The params and states of `program` whose role is `wanted`, as entries of a file.
-pub fn entries(program: &Program, wanted: impl Fn(Role) -> bool) -> Vec<Entry<'_>> {
-    let kept = program.persistent().filter(|(b, _)| wanted(b.role));
+/// The params and states of `program` that are `wanted`, as entries of a file. [`Binding::is_weight`] picks those of a
+/// file of weights.
+pub fn entries(program: &Program, wanted: impl Fn(&Binding) -> bool) -> Vec<Entry<'_>> {
+    let kept = program.persistent().filter(|(b, _)| wanted(b));
     kept.map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes }).collect()
 }
 
-/// The moving averages of a program's params, under the params' names, as entries of a weights file. Empty if the
-/// [optimiser](crate::passes::optimiser::Optimiser::ema) keeps none.
+/// The weights of a program, with the moving averages of its params in their places: entries of a weights file. Params
+/// without an average (frozen ones) and buffers have their own values. Empty if the
+/// [optimiser](crate::passes::optimiser::Optimiser::ema) keeps no averages.
 pub fn averages(program: &Program) -> Vec<Entry<'_>> {
-    let mut found = Vec::new();
-    for (b, bytes) in program.persistent() {
-        found.extend(b.averages.as_deref().map(|name| Entry { name, dtype: b.dtype, dims: &b.dims, bytes }));
+    let averages = program.persistent().filter_map(|(b, bytes)| Some((b.averages.as_deref()?, bytes)));
+    let averages: HashMap<&str, &[u8]> = averages.collect();
+    if averages.is_empty() {
+        return Vec::new();
     }
-    found
+    let mut all = entries(program, Binding::is_weight);
+    all.iter_mut().for_each(|e| e.bytes = averages.get(e.name).copied().unwrap_or(e.bytes));
+    all
 }
 
-/// Copies the params of `from` into the params of the same names of `to`, an inference program for instance. Fails with
-/// [`Kind::Name`] or [`Kind::Shape`] if a param of `to` has no counterpart of its dtype and shape; then `to` is
-/// unchanged.
+/// Copies the params and buffers of `from` into those of the same names of `to`, an inference program for instance:
+/// with the statistics of batch norm, then. States of the optimiser and of the caller stay as they are. Errors as for
+/// [`set_params`].
 pub fn copy_params(from: &Program, to: &mut Program) -> Result<()> {
-    set_params(&entries(from, |role| role == Role::Param), to)
+    set_params(&entries(from, Binding::is_weight), to)
 }
 
-/// As [`copy_params`], with the moving averages of the params. Frozen params have none and are copied themselves. Fails
-/// with [`Kind::Name`] if the program keeps no averages.
+/// As [`copy_params`], with the moving averages of the params. Frozen params and buffers have none and are copied
+/// themselves. Fails with [`Kind::Name`] if the program keeps no averages.
 pub fn copy_averages(from: &Program, to: &mut Program) -> Result<()> {
-    let mut source = averages(from);
+    let source = averages(from);
     if source.is_empty() {
         return Err(Error::new(Kind::Name, "the program keeps no moving averages; see Optimiser::ema"));
     }
-    // Averages come first: the first entry of a name counts.
-    source.extend(entries(from, |role| role == Role::Param));
     set_params(&source, to)
 }
 
-/// Copies the first entry of each name into the params of `to`, such as the [merged](crate::train::merge) weights of
-/// another program. Entries that `to` has no param for are left out. Errors as for [`copy_params`].
+/// Copies the first entry of each name into the params and buffers of `to`, such as the
+/// [merged](crate::train::merge) weights of another program. Entries that `to` has no param or buffer for are left out.
+/// Fails with [`Kind::Name`] or [`Kind::Shape`] if a param or a buffer of `to` has no entry of its dtype and shape; then
+/// `to` is unchanged. Batch norm's `num_batches_tracked`, which no result depends on, may be missing.
 pub fn set_params(source: &[Entry<'_>], to: &mut Program) -> Result<()> {
     let mut by_name: Vec<&Entry<'_>> = source.iter().collect();
     // The sort is stable: the first entry of a name stays first.
     by_name.sort_by_key(|e| e.name);
     let mut found = Vec::new();
-    for p in entries(to, |role| role == Role::Param) {
+    for p in entries(to, Binding::is_weight) {
         let first = by_name.partition_point(|e| e.name < p.name);
-        let e = by_name.get(first).filter(|e| e.name == p.name);
-        let e = e.ok_or_else(|| Error::new(Kind::Name, format!("there are no values for param {:?}", p.name)))?;
+        let e = match by_name.get(first).filter(|e| e.name == p.name) {
+            Some(e) => e,
+            None if is_batch_count(p.name) => continue,
+            None => return Err(Error::new(Kind::Name, format!("there are no values for {:?}", p.name))),
+        };
         if p.dtype != e.dtype || p.dims != e.dims {
-            let text = format!("param {:?} is {}{:?}, its values are {}{:?}", p.name, p.dtype, p.dims, e.dtype, e.dims);
+            let text = format!("{:?} is {}{:?}, its values are {}{:?}", p.name, p.dtype, p.dims, e.dtype, e.dims);
             return Err(Error::new(Kind::Shape, text));
         }
         found.push(*e);

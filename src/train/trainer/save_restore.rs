@@ -7,7 +7,6 @@ use super::{Feed, Trainer, entries};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::passes::optimiser::STEP;
-use crate::session::Role;
 use crate::train::Partial;
 use crate::train::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded};
 use crate::train::plateau::PlateauState;
@@ -123,13 +122,13 @@ impl Trainer {
     }
 
     /// Writes params, states and what the trainer counts and keeps to `path`, as a whole or not at all.
-    pub fn save(&self, path: &Path) -> Result<()> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let (cursor, partial, taken) = (self.saved_cursor().to_words(), [self.saved_partial()], [self.batches_taken()]);
         let rate = SavedTrainerRate { loss: self.last_loss, metric: self.metric, plateau: self.plateau }.to_words();
         let rate_words = [self.saved_rate_words()];
         let names: Vec<String> = self.kept.iter().map(|k| format!("{KEPT}{}", k.name)).collect();
         let sizes: Vec<[usize; 1]> = self.kept.iter().map(|k| [k.numbers.len()]).collect();
-        let mut all = entries(&self.program, |role| matches!(role, Role::Param | Role::State));
+        let mut all = entries(&self.program, |_| true);
         let mut put = |name, dtype, dims, bytes| all.push(Entry { name, dtype, dims, bytes });
         put(CURSOR, DType::I64, &[6], bytemuck::cast_slice(&cursor));
         if partial != [0] {
@@ -150,7 +149,8 @@ impl Trainer {
     /// Continues from a checkpoint of the same graph, seed and batch, and returns whether the file holds a digest.
     /// Fails if the file is damaged, belongs to another run, or has counters that no run reaches. A failure changes
     /// nothing.
-    pub fn restore(&mut self, path: &Path) -> Result<Digest> {
+    pub fn restore(&mut self, path: impl AsRef<Path>) -> Result<Digest> {
+        let path = path.as_ref();
         let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).sum();
         let file = Loaded::open_within(path, data + HEADER_LIMIT + 8 * KEPT_LIMIT as u64)?;
         self.restore_from(&file).map_err(|e| e.context(path.display()))?;

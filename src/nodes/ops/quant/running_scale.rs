@@ -43,7 +43,7 @@ impl Builder {
         }
         self.with_caller(|| {
             let batch = x.symmetric_scale(hi, axis);
-            let state = self.state(&format!("{name}.scale"), batch.dims(), x.dtype(), Init::Zeros);
+            let state = self.buffer(&format!("{name}.scale"), batch.dims(), x.dtype(), Init::Zeros);
             if self.is_training() {
                 self.update_with(state, |s| {
                     s.equal(0.0).select(batch, s * decay + batch * (1.0 - decay)).stop_gradient()

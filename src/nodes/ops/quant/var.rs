@@ -259,8 +259,8 @@ impl<'g> Var<'g> {
     ///
     /// let g = Builder::new("small");
     /// let x = g.input("x", [1, k], DType::F32);
-    /// let codes = g.state("w", [k * n / 2], DType::U8, Init::Zeros);
-    /// let scales = g.state("scales", [k / block, n], DType::F32, Init::Zeros);
+    /// let codes = g.buffer("w", [k * n / 2], DType::U8, Init::Zeros);
+    /// let scales = g.buffer("scales", [k / block, n], DType::F32, Init::Zeros);
     /// let y = x.dequant_matmul(CodedWeights::new(WeightScheme::Int4, k, block, codes, scales)).named("y");
     /// let mut p = Session::new().compile(&g.finish([y])?)?;
     /// p.values_mut::<u8>("w")?.copy_from_slice(&encoded.codes);

@@ -95,7 +95,7 @@ impl Emit {
         let Ok(shape) = self.shapes.intern(&[4]) else { return Value::NONE };
         let init = InitKind::Zeros;
         let name = self.strings.intern(RNG_STATE);
-        let attrs = StateAttrs { name, dtype: DType::U32, shape, init, scale: 0.0, averages: None, start: None };
+        let attrs = StateAttrs { name, dtype: DType::U32, shape, init, scale: 0.0, averages: None, owner: None, start: None };
         let key = self.leaf(Op::STATE, RNG_STATE, &attrs.list()[1..]);
         let next = self.emit(Op::RNG_NEXT, &[key], &[]).at(0);
         self.update(key, next);
