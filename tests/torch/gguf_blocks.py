@@ -1,9 +1,13 @@
 """What the package `gguf` makes of blocks of random bytes, and a file that it writes: the fixtures of `tests/gguf`.
 
-    python tests/torch/gguf_blocks.py          writes gguf_blocks.txt and package.gguf beside it (gguf, numpy)
+    python tests/torch/gguf_blocks.py          writes gguf_blocks.txt, gguf_types.txt, q8_0.txt and package.gguf
+                                               beside it (gguf, numpy)
     python tests/torch/gguf_blocks.py FILE     prints each tensor of a GGUF file: name, type, shape, digest of its numbers
 
 `encoded.txt` is what the second prints of `encoded.gguf`, a file of blocks from the encoders of `arenagrad::train::gguf`.
+
+A line of `gguf_types.txt` has a type's name, its number, and elements and bytes of a block; a line of `q8_0.txt` has the
+bytes of a block, in hex, that the package makes of a row of `rows`.
 
 A line of `gguf_blocks.txt` has a type and the digest of the numbers of each of 50 blocks: FNV-1a, 64 bits, of the bytes
 of the `f32`s. The bytes of blocks come from `blocks`; scales of half precision have the second bit cleared, so that they
@@ -26,13 +30,17 @@ SCALES = {
 }  # fmt: skip
 
 
-def blocks(name, size):
+def noise(name, size):
     state = int.from_bytes(name.encode(), "little")
-    out = np.empty(BLOCKS * size, np.uint8)
-    for i in range(len(out)):
+    out = np.empty(size, np.uint8)
+    for i in range(size):
         state = (state * 0x5851F42D4C957F2D + 0x14057B7EF767814F) % 2**64
         out[i] = state >> 56
-    out = out.reshape(BLOCKS, size)
+    return out
+
+
+def blocks(name, size):
+    out = noise(name, BLOCKS * size).reshape(BLOCKS, size)
     for at in SCALES[name]:
         out[:, at] &= 0xBF
     return out
@@ -52,6 +60,30 @@ def write_digests():
         numbers = gguf.quants.dequantize(blocks(name, gguf.GGML_QUANT_SIZES[kind][1]), kind)
         lines.append(" ".join([name] + [digest(row) for row in numbers]))
     (HERE / "gguf_blocks.txt").write_text("\n".join(lines) + "\n")
+
+
+def rows():
+    """80 rows of 32 numbers: of bytes as `blocks` makes them, with scales of 2^-30 to 2^9; rows of small integers, whose
+    largest is 127, and their halves, which lie between two codes; zeros."""
+    bits = np.frombuffer(noise("Q8_0", 4 * 32 * 64), "<u4").reshape(64, 32)
+    usual = (bits >> 8).astype(np.float32) / np.float32(2**23) - np.float32(1)
+    usual *= np.float32(2.0) ** (np.arange(64) % 40 - 30).astype(np.float32)[:, None]
+    whole = np.frombuffer(noise("ties", 32 * 15), np.int8).reshape(15, 32).astype(np.float32)
+    whole = np.clip(whole, -127, 127)
+    whole[:, 5] = 127
+    whole /= np.array([1, 2, 127], np.float32)[np.arange(15) % 3][:, None]
+    whole[:, 6:9] = whole[:, 5:6] * np.array([0.5, 1.5, 2.5], np.float32) / np.float32(127)
+    return np.concatenate([usual, whole, np.zeros((1, 32), np.float32)])
+
+
+def write_q8_0():
+    made = gguf.quants.quantize(rows(), gguf.GGMLQuantizationType.Q8_0)
+    (HERE / "q8_0.txt").write_text("".join(row.tobytes().hex() + "\n" for row in made))
+
+
+def write_types():
+    sizes = [(t.name, t.value, *gguf.GGML_QUANT_SIZES[t]) for t in gguf.GGMLQuantizationType]
+    (HERE / "gguf_types.txt").write_text("".join(f"{name} {id} {n} {size}\n" for name, id, n, size in sizes))
 
 
 def write_file():
@@ -97,4 +129,6 @@ if __name__ == "__main__":
         show(sys.argv[1])
     else:
         write_digests()
+        write_types()
+        write_q8_0()
         write_file()

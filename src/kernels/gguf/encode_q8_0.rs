@@ -1,7 +1,8 @@
-//! Encodes numbers as Q8_0 blocks.
+//! Encodes numbers as Q8_0 blocks, with the bytes that ggml's `quantize_row_q8_0_ref` makes: codes are those of the
+//! scale before it is rounded to half precision, by its reciprocal, and halves go away from zero.
 //!
-//! Invariant: a decoded number differs from the original by d/2 at most, where d is the scale of its block, unless the
-//! block's numbers are so small that d is a subnormal `f16`.
+//! Invariant: a decoded number differs from the original by half a step and what rounding the scale moves a code of up
+//! to 127, together 0.57·d, where d is the scale of its block, unless d is a subnormal `f16`.
 
 use super::block_codec::BlockCodec;
 use super::blocks_of_32::Q8_0;
@@ -39,10 +40,11 @@ pub fn encode_q8_0(numbers: &[f32], to: &mut [u8]) -> Result<(), String> {
     let blocks = numbers.as_chunks::<{ Q8_0::ELEMENTS }>().0.iter().zip(to.as_chunks_mut::<{ Q8_0::BYTES }>().0);
     for (i, (x, block)) in blocks.enumerate() {
         let largest = x.iter().fold(0.0f32, |m, x| m.max(x.abs()));
-        let d = encode_q8_0_half(largest / 127.0, i * Q8_0::ELEMENTS)?;
-        block[..2].copy_from_slice(&d.to_le_bytes());
+        let d = largest / 127.0;
+        block[..2].copy_from_slice(&encode_q8_0_half(d, i * Q8_0::ELEMENTS)?.to_le_bytes());
+        let steps = if d == 0.0 { 0.0 } else { 1.0 / d };
         for (to, x) in block[2..].iter_mut().zip(x) {
-            *to = encode_q8_0_nearest_code(*x, d.to_f32(), -127, 127) as u8;
+            *to = (x * steps).round() as i8 as u8;
         }
     }
     Ok(())

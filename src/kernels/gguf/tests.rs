@@ -277,7 +277,8 @@ fn rows_that_integers_cannot_hold_leave_others_as_they_are() {
 
 type Encode = fn(&[f32], &mut [u8]) -> Result<(), String>;
 
-/// The largest distance that encoding may move element `e`: half a step of its block.
+/// The largest distance that encoding may move element `e`: half a step of its block; for Q8_0, whose codes are those
+/// of the scale before it was rounded, the part 2⁻¹¹ of 127 steps more.
 fn half_step(t: BlockType, block: &[u8], e: usize) -> f32 {
     let d = crate::f16_value::f16_value([block[0], block[1]]).abs();
     match t {
@@ -287,6 +288,7 @@ fn half_step(t: BlockType, block: &[u8], e: usize) -> f32 {
                     .0;
             d * f32::from(scale) / 2.0
         }
+        BlockType::Q8_0 => d * (0.5 + 127.0 / 2048.0),
         _ => d / 2.0,
     }
 }

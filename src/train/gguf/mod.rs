@@ -6,8 +6,8 @@
 //! file, [`encode`] writes numbers as blocks.
 //!
 //! Invariants: a file is hostile until proven good. Each length is compared with the rest of the file before memory is
-//! taken for it, sizes are multiplied with checks, names and keys occur once, arrays hold no arrays, and each tensor
-//! lies in the file as a whole. Nothing is mapped: a file may be cut or written anew while it is open. A written file
+//! taken for it, sizes are multiplied with checks, names and keys occur once, and each tensor lies in the file as a whole,
+//! in bytes of its own. A tensor or a text that cannot be used does not keep the others from being read. Nothing is mapped: a file may be cut or written anew while it is open. A written file
 //! is replaced as a whole or not at all, and equal contents give equal bytes.
 
 mod cursor;
@@ -30,7 +30,9 @@ fn bad_gguf(message: impl Into<String>) -> Error {
     Error::new(Kind::Data, message)
 }
 
-/// `numbers` as blocks: of Q8_0, Q4_0 or Q4_K. A number moves by half a step of its block at most.
+/// `numbers` as blocks: of Q8_0, Q4_0 or Q4_K. A number moves by half a step of its block at most; in Q8_0 by 0.57 of a
+/// step. The bytes of Q8_0 are those of ggml. Those of Q4_0 and Q4_K are not: ggml cuts the numbers of Q4_0 off that
+/// lie farther out than seven steps on one side, and searches for the scales of Q4_K with the least squared error.
 ///
 /// Errors: another type; numbers that are no whole blocks; a number that is not finite, or too large for the
 /// half-precision scale of a block.
