@@ -5,12 +5,11 @@
 
 use crate::args::InspectArgs;
 use crate::fail::{Run, fail_io};
-use crate::stdout_stderr::emit_stdout;
-use arenagrad::train::Weights;
-use arenagrad::train::gguf::{Gguf, Meta};
-use serde_json::{Value, json};
+use crate::stdout_stderr::{BufferedStdout, emit_stdout};
+use arenagrad::train::gguf::{Gguf, Meta, TensorType};
+use arenagrad::train::{Weights, open_regular};
+use serde_json::json;
 use std::fmt::Write;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -24,7 +23,9 @@ struct Row {
     name: String,
     kind: String,
     dims: Vec<usize>,
-    bytes: usize,
+    bytes: u64,
+    /// Why it cannot be used; empty if it can.
+    why: &'static str,
 }
 
 /// What a file holds.
@@ -47,13 +48,20 @@ pub fn inspect_command(a: &InspectArgs) -> Run {
         true => inspect_gguf(&a.file)?,
         false => inspect_safetensors(&a.file)?,
     };
-    emit_stdout(if a.json { inspected_json(&contents).to_string() } else { inspected_text(&contents) })
+    if !a.json {
+        return emit_stdout(inspected_text(&contents));
+    }
+    let mut out = BufferedStdout::new();
+    print_inspected_json(&contents, &mut out)?;
+    out.write("\n")?;
+    out.flush()
 }
 
 /// Whether the first four bytes are those of a GGUF file.
 fn inspect_begins_as_gguf(path: &Path) -> Run<bool> {
     let mut first = Vec::new();
-    File::open(path).and_then(|f| f.take(4).read_to_end(&mut first)).map_err(fail_io(path))?;
+    let file = open_regular(path).map_err(|e| e.context(path.display()))?.0;
+    file.take(4).read_to_end(&mut first).map_err(fail_io(path))?;
     Ok(first == b"GGUF")
 }
 
@@ -63,7 +71,8 @@ fn inspect_gguf(path: &Path) -> Run<InspectedContents> {
         name: t.name.clone(),
         kind: t.kind.name().into(),
         dims: t.dims.clone(),
-        bytes: t.bytes,
+        bytes: t.bytes as u64,
+        why: if matches!(t.kind, TensorType::Other(_)) { "there is no reader for this type here" } else { "" },
     };
     let tensors = file.tensors().iter().map(row).collect();
     Ok(InspectedContents { format: format!("GGUF {}", file.version()), gguf: Some(file), tensors })
@@ -75,9 +84,19 @@ fn inspect_safetensors(path: &Path) -> Run<InspectedContents> {
         name: t.name.clone(),
         kind: t.dtype.name().into(),
         dims: t.dims.clone(),
-        bytes: t.bytes,
+        bytes: t.bytes as u64,
+        why: "",
     };
-    let tensors = file.tensors().iter().map(row).collect();
+    let unusable = |t: &arenagrad::train::Unusable| Row {
+        name: t.name.clone(),
+        kind: t.kind.clone(),
+        dims: t.dims.clone(),
+        bytes: t.bytes,
+        why: t.why,
+    };
+    let mut tensors: Vec<Row> = file.tensors().iter().map(row).collect();
+    tensors.extend(file.unusable().iter().map(unusable));
+    tensors.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(InspectedContents { format: "safetensors".into(), gguf: None, tensors })
 }
 
@@ -89,10 +108,11 @@ fn inspected_text(c: &InspectedContents) -> String {
     }
     let width = c.tensors.iter().map(|t| t.name.chars().count()).max().unwrap_or(0).clamp(4, 60);
     for t in &c.tensors {
-        let name = inspected_plain(&t.name);
-        let _ = writeln!(s, "{name:width$}  {:8} {:>14} bytes  {:?}", t.kind, t.bytes, t.dims);
+        let (name, kind) = (inspected_plain(&t.name), inspected_plain(&t.kind));
+        let why = if t.why.is_empty() { String::new() } else { format!("  unusable: {}", t.why) };
+        let _ = writeln!(s, "{name:width$}  {kind:8} {:>14} bytes  {:?}{why}", t.bytes, t.dims);
     }
-    let bytes = c.tensors.iter().fold(0u64, |sum, t| sum.saturating_add(t.bytes as u64));
+    let bytes = c.tensors.iter().fold(0u64, |sum, t| sum.saturating_add(t.bytes));
     let _ = writeln!(s, "{} tensors, {bytes} bytes", c.tensors.len());
     s
 }
@@ -111,25 +131,38 @@ fn inspected_short_value(value: &Meta) -> String {
             let rest = if all.len() > LISTED { ", …" } else { "" };
             format!("[{}{rest}] ({})", first.join(", "), all.len())
         }
-        Meta::String(text) if text.chars().count() > SHOWN => {
-            format!("{}… ({} bytes)", inspected_plain(&text.chars().take(SHOWN).collect::<String>()), text.len())
+        other => {
+            let text = other.to_string();
+            match text.char_indices().nth(SHOWN) {
+                Some((end, _)) => format!("{}… ({} bytes)", inspected_plain(&text[..end]), text.len()),
+                None => inspected_plain(&text),
+            }
         }
-        other => inspected_plain(&other.to_string()),
     }
 }
 
-fn inspected_json(c: &InspectedContents) -> Value {
-    let metadata: serde_json::Map<String, Value> =
-        c.metadata().iter().map(|(key, value)| (key.clone(), inspected_value_json(value))).collect();
-    let tensors: Vec<Value> =
-        c.tensors.iter().map(|t| json!({ "name": t.name, "type": t.kind, "dims": t.dims, "bytes": t.bytes })).collect();
-    json!({ "format": c.format, "metadata": metadata, "tensors": tensors })
+/// Prints the contents as JSON, piece by piece: an array of metadata may take most of a file.
+fn print_inspected_json(c: &InspectedContents, out: &mut BufferedStdout) -> Run {
+    out.write(&format!("{{\"format\":{},\"metadata\":{{", json!(c.format)))?;
+    for (i, (key, value)) in c.metadata().iter().enumerate() {
+        out.write(&format!("{}{}:", if i == 0 { "" } else { "," }, json!(key)))?;
+        print_inspected_value(value, out)?;
+    }
+    out.write("},\"tensors\":[")?;
+    for (i, t) in c.tensors.iter().enumerate() {
+        let mut row = json!({ "name": t.name, "type": t.kind, "dims": t.dims, "bytes": t.bytes });
+        if !t.why.is_empty() {
+            row["unusable"] = json!(t.why);
+        }
+        out.write(&format!("{}{row}", if i == 0 { "" } else { "," }))?;
+    }
+    out.write("]}")
 }
 
-/// A value as JSON; a float that JSON has no number for, as a text.
-fn inspected_value_json(value: &Meta) -> Value {
+/// Prints a value as JSON; a float that JSON has no number for, as a text; bytes that are not UTF-8, as escapes.
+fn print_inspected_value(value: &Meta, out: &mut BufferedStdout) -> Run {
     let float = |x: f64| if x.is_finite() { json!(x) } else { json!(x.to_string()) };
-    match value {
+    let one = match value {
         Meta::U8(x) => json!(x),
         Meta::I8(x) => json!(x),
         Meta::U16(x) => json!(x),
@@ -142,6 +175,15 @@ fn inspected_value_json(value: &Meta) -> Value {
         Meta::F64(x) => float(*x),
         Meta::Bool(x) => json!(x),
         Meta::String(x) => json!(x),
-        Meta::Array(all) => (0..all.len()).filter_map(|i| all.get(i)).map(|v| inspected_value_json(&v)).collect(),
-    }
+        Meta::Bytes(_) => json!(value.to_string()),
+        Meta::Array(all) => {
+            out.write("[")?;
+            for (i, v) in (0..all.len()).filter_map(|i| all.get(i)).enumerate() {
+                out.write(if i == 0 { "" } else { "," })?;
+                print_inspected_value(&v, out)?;
+            }
+            return out.write("]");
+        }
+    };
+    out.write(&one.to_string())
 }

@@ -3,6 +3,7 @@
 //! Invariant: a value that the system does not report is `None`, never a guess; for the number of cores it is 1.
 
 use crate::fail::{Run, fail_bad_input, fail_io};
+use arenagrad::train::open_regular;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -56,11 +57,11 @@ pub fn sys_unlocked_stderr() -> Option<File> {
     own.ok().map(File::from)
 }
 
-/// Reads a file. Fails if it is longer than `limit` bytes.
+/// Reads a regular file. Fails if it is longer than `limit` bytes.
 pub fn sys_read_file(path: &Path, limit: u64) -> Run<Vec<u8>> {
-    let file = File::open(path).map_err(fail_io(path))?;
+    let file = open_regular(path).map_err(|e| e.context(path.display()))?.0;
     let mut bytes = Vec::new();
-    // Counted while reading: a pipe has no length to ask for.
+    // Counted while reading: a file may grow, and those of the system have bytes, but no length.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(fail_io(path))?;
     if bytes.len() as u64 > limit {
         return Err(fail_bad_input(format!("{}: more than {limit} bytes", path.display())));

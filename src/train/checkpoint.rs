@@ -16,6 +16,7 @@ mod loaded;
 pub mod lora;
 pub mod program_load;
 pub mod tensor;
+mod unusable;
 pub mod weights;
 
 use super::atomic::write_atomically;
@@ -37,6 +38,7 @@ pub(super) use program_load::is_batch_count;
 use safetensors::tensor::{Dtype, TensorView};
 use std::path::Path;
 pub use tensor::Tensor;
+pub use unusable::Unusable;
 pub use weights::{Stored, Weights};
 
 /// The dtypes and their names in files.

@@ -13,6 +13,7 @@ mod early_stopping;
 mod fit;
 pub mod gguf;
 pub mod metrics;
+mod open_file;
 mod plateau;
 mod rate;
 pub mod sampling;
@@ -24,11 +25,12 @@ pub use crate::arena::rng::permutation;
 pub use atomic::write_atomically;
 pub use batches::{Batches, Partial};
 pub use checkpoint::{
-    Adapter, Digest, Entry, Load, LoadReport, Loaded, Stored, Tensor, Unmatched, Weights, merge, peft_name,
+    Adapter, Digest, Entry, Load, LoadReport, Loaded, Stored, Tensor, Unmatched, Unusable, Weights, merge, peft_name,
 };
 pub use early_stopping::{Best, EarlyStopping};
 pub use fit::{Callback, Ended, Evaluate, Event, Every, Fit, Fitted};
 pub use metrics::{Jsonl, Times};
+pub use open_file::open_regular;
 pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
 pub use rate::{Rate, RateInput};
 pub use sampling::{Sampler, Sampling};

@@ -132,7 +132,9 @@ fn what_no_file_can_hold_is_refused() {
     let entry = GgufEntry { name: "x", kind: F32, dims: &[8], bytes: &x };
     assert!(encode_file(&[], &[entry, entry]).unwrap_err().message.contains("\"x\" occurs twice"));
     let key = |value| ("general.alignment".to_string(), value);
-    assert!(encode_file(&[key(Meta::U32(0))], &[]).unwrap_err().message.contains("must be a u32 from 1"));
+    assert!(
+        encode_file(&[key(Meta::U32(0))], &[]).unwrap_err().message.contains("must be a u32, a power of two, from 1")
+    );
     assert!(encode_file(&[key(Meta::U32(1)), key(Meta::U32(1))], &[]).unwrap_err().message.contains("occurs twice"));
 }
 

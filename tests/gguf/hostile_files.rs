@@ -99,20 +99,17 @@ fn each_rule_of_the_format_is_checked() {
         let e = with(4, &version.to_le_bytes());
         assert!(e.ends_with(&if swapped { why + "; the file is big-endian" } else { why }), "{e}");
     }
-    let inside = name(b"toy") + 1;
-    assert!(with(inside, b"\xff").contains(&format!("byte {inside}: a text that is not UTF-8")));
     assert!(with(name(b"name") + 4, &77u32.to_le_bytes()).contains("type 77 of a value is not known"));
-    assert!(with(name(b"list") + 8, &9u32.to_le_bytes()).contains("an array of arrays"));
     assert!(with(name(b"list") + 8, &13u32.to_le_bytes()).contains("type 13 of an array's elements"));
     assert!(with(name(b"flag") + 8, &[2]).contains("a bool is 2"));
     assert!(with(name(b"flag"), b"name").contains("key \"name\" occurs twice"));
     assert!(with(q, &5u32.to_le_bytes()).contains("5 axes; at most 4"));
     assert!(with(q + 4, &33u64.to_le_bytes()).contains("no whole blocks"));
-    assert!(with(q + 20, &4u32.to_le_bytes()).contains("type 4 of a tensor is not known"));
+    assert!(with(q + 24, &32u64.to_le_bytes()).contains("\"q\" has 36 bytes at offset 32 and overlaps \"x\""));
     assert!(with(q + 24, &8u64.to_le_bytes()).contains("no multiple of 32"));
     assert!(with(q + 24, &96u64.to_le_bytes()).contains("36 bytes at offset 96; the file has 128 of data"));
     assert!(with(at(&file, b"\x01\0\0\0\0\0\0\0x") + 8, b"q").contains("tensor \"q\" occurs twice"));
-    assert!(Gguf::open(std::env::temp_dir()).err().unwrap().message.ends_with(": no regular file"));
+    assert!(Gguf::open(std::env::temp_dir()).err().unwrap().message.contains(": no regular file"));
     assert!(Gguf::open(path("absent")).err().unwrap().message.contains("absent"));
 }
 
@@ -155,4 +152,18 @@ fn a_head_of_very_many_texts_is_refused() {
     assert!(e.contains("more than 4194304 texts"), "{e}");
     // The key is a text, too.
     assert!(of(most - 1).is_ok());
+}
+
+#[test]
+fn files_of_other_formats_are_named() {
+    for (bytes, part) in [
+        (&b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n"[..], "but a Git LFS pointer"),
+        (b"<!doctype html>\n<html>", "but a page of HTML"),
+        (b"\x80\x02}q\0.", "but a pickle"),
+        (b"PK\x03\x04\0\0", "but a zip archive"),
+        (b"tjgg\x03\0\0\0", "but a GGJT file"),
+    ] {
+        let e = open("format", bytes).unwrap_err();
+        assert!(e.contains(&format!("byte 0: no GGUF file {part}")), "{e}");
+    }
 }

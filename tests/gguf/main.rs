@@ -10,6 +10,7 @@ mod files;
 mod hostile_files;
 mod loads;
 mod models;
+mod odd_files;
 
 /// Blocks of bytes that `tests/torch/gguf_blocks.py` makes in the same way.
 fn blocks_of(name: &str, block_bytes: usize, count: usize, scales: &[usize]) -> Vec<u8> {

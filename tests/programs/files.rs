@@ -360,9 +360,11 @@ fn shards_are_read_and_bad_lists_are_refused() {
     for shard in [outside.as_str(), "/etc/passwd", "sub/two.safetensors", "..", ".", "", r"c:\\two", "a:b"] {
         refused(list("one.safetensors", shard), &["fc.bias", "no plain file name"]);
     }
-    let all = [floats("fc.weight", &[4, 6], &w), floats("fc.bias", &[4], &b)];
-    write(&folder.at("all.safetensors"), &all);
-    refused(list("all.safetensors", "two.safetensors"), &["holds an unlisted", "fc.bias"]);
+    let twice = r#"{"weight_map":{"fc.bias":"two.safetensors","fc.\u0062ias":"one.safetensors"}}"#;
+    std::fs::write(&path, twice).unwrap();
+    refused(Weights::open(&path), &["\"weight_map\" lists \"fc.bias\" twice"]);
+    std::fs::write(&path, r#"{"weight_map":{},"weight_map":{"fc.bias":"two.safetensors"}}"#).unwrap();
+    refused(Weights::open(&path), &["the list of shards lists \"weight_map\" twice"]);
     let whole = std::fs::read(folder.at("two.safetensors")).unwrap();
     std::fs::write(folder.at("two.safetensors"), &whole[..whole.len() - 1]).unwrap();
     refused(list("one.safetensors", "two.safetensors"), &["two.safetensors", "bytes of tensors"]);
@@ -374,6 +376,52 @@ fn shards_are_read_and_bad_lists_are_refused() {
     refused(Weights::open(&path), &["a list of shards of more than 67108864 bytes"]);
     std::fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
     refused(Weights::open(&path), &["expected value at line 1 column 1"]);
+}
+
+/// What a shard holds besides is listed, and does not stand for what the list says.
+#[test]
+fn unlisted_tensors_of_shards_are_listed_and_not_used() {
+    let folder = Folder::new("unlisted");
+    let (w, b) = small(6, 4);
+    write(&folder.at("one"), &[floats("fc.weight", &[4, 6], &w), floats("fc.bias", &[4], &[9.0; 4])]);
+    write(&folder.at("two"), &[floats("fc.bias", &[4], &b), floats("extra", &[1], &[1.0])]);
+    let path = folder.at("w.index.json");
+    std::fs::write(&path, r#"{"weight_map":{"fc.weight":"one","fc.bias":"two"}}"#).unwrap();
+    let file = Weights::open(&path).unwrap();
+    let unlisted: Vec<_> = file.unusable().iter().map(|t| (t.name.as_str(), t.kind.as_str(), t.why)).collect();
+    let why = "the list of shards does not name it";
+    assert_eq!(unlisted, [("extra", "f32", why), ("fc.bias", "f32", why)]);
+    let mut p = linear(DType::F32, 6, 4);
+    let known = |name: &str| (name != "extra").then(|| name.to_string());
+    p.load_weights(&file, Load { rename: Some(&known), ..Load::default() }).unwrap();
+    assert_eq!((p.values::<f32>("fc.weight").unwrap(), p.values::<f32>("fc.bias").unwrap()), (&w[..], &b[..]));
+    assert!(message(p.load_weights(&file, Load::default())).contains("no param or state for the tensors extra"));
+    std::fs::write(&path, r#"{"weight_map":{"fc.weight":"one"}}"#).unwrap();
+    let e = message(p.load_weights(&Weights::open(&path).unwrap(), Load::default()));
+    assert!(e.contains("one: \"fc.bias\" is f32[4]: the list of shards does not name it"), "{e}");
+}
+
+/// A file of a tensor of 8-bit floats beside usual ones.
+#[test]
+fn a_tensor_of_an_unknown_type_is_refused_where_it_is_used() {
+    let folder = Folder::new("odd");
+    let path = folder.at("w");
+    let header = r#"{"fc.bias":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"fc.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[4,8]},"fc.scale":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[8,11]}}"#;
+    let data = [1.5f32, -2.0].map(f32::to_le_bytes).concat();
+    std::fs::write(&path, [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data, &[0; 3]].concat())
+        .unwrap();
+    let file = Weights::open(&path).unwrap();
+    let mut p = linear(DType::F32, 1, 1);
+    let before = bytes(&p);
+    let known = |name: &str| (name != "fc.scale").then(|| name.to_string());
+    let e = message(p.load_weights(&file, Load::default()));
+    assert!(e.contains("no param or state for the tensors fc.scale"), "{e}");
+    let as_weight = |name: &str| (name == "fc.scale").then(|| "fc.weight".to_string());
+    let e = message(p.load_weights(&file, Load { rename: Some(&as_weight), ..Load::default() }));
+    assert!(e.contains("w: \"fc.scale\" is F8_E4M3[3]: there is no such type here"), "{e}");
+    assert_eq!(bytes(&p), before);
+    p.load_weights(&file, Load { rename: Some(&known), ..Load::default() }).unwrap();
+    assert_eq!((p.values::<f32>("fc.weight").unwrap(), p.values::<f32>("fc.bias").unwrap()), (&[-2.0][..], &[1.5][..]));
 }
 
 #[test]

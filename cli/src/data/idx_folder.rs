@@ -7,8 +7,8 @@ use super::{LabelledImages, LabelledSplit};
 use crate::fail::{Run, fail_bad_input, fail_io};
 use arenagrad::graph::DType;
 use arenagrad::train::data::Idx;
+use arenagrad::train::open_regular;
 use flate2::bufread::GzDecoder;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -50,8 +50,7 @@ type IdxFile = Idx<Box<dyn Read>>;
 
 /// Opens a file of this rank whose elements are bytes or floats.
 fn open_in_idx_folder(path: &Path, rank: u8) -> Run<IdxFile> {
-    let file = File::open(path).map_err(fail_io(path))?;
-    let length = file.metadata().map_err(fail_io(path))?.len();
+    let (file, length) = open_regular(path).map_err(|e| e.context(path.display()))?;
     let mut file = BufReader::new(file);
     let packed = file.fill_buf().map_err(fail_io(path))?.starts_with(&[0x1f, 0x8b]);
     let rest: Box<dyn Read> = if packed { Box::new(GzDecoder::new(file)) } else { Box::new(file) };

@@ -1,21 +1,22 @@
 //! A file of tensors in memory.
 
-use super::DTYPES;
 use super::digest::{self, Digest};
 use super::entry::{Entry, checked_entry};
-use super::header::{HEADER_LIMIT, bad_checkpoint_header, repeated_header_key};
+use super::header::{bad_checkpoint_header, header_length, parse_header};
+use super::unusable::Unusable;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
-use std::fs::File;
+use crate::train::open_file::open_regular;
 use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A well-formed file in memory. If it holds a digest, the digest fits.
 pub struct Loaded {
     bytes: Vec<u8>,
     digest: Digest,
     index: Vec<Held>,
+    unusable: Vec<Unusable>,
 }
 
 /// A tensor of a file in memory.
@@ -38,8 +39,7 @@ impl Loaded {
         let path = path.as_ref();
         let named = |e: Error| e.context(path.display());
         let io = |e: std::io::Error| named(e.into());
-        let mut file = File::open(path).map_err(io)?;
-        let len = file.metadata().map_err(io)?.len();
+        let (mut file, len) = open_regular(path).map_err(named)?;
         if len > limit {
             return Err(named(bad_checkpoint_header(format!("{len} bytes, where at most {limit} are expected"))));
         }
@@ -55,29 +55,21 @@ impl Loaded {
     /// Parses the bytes of a file. Fails with [`Kind::Data`] if they are no safetensors file, if the header is too long
     /// or repeats a name, if the digest does not fit, or if an element is no value of its type.
     pub fn parse(bytes: Vec<u8>) -> Result<Loaded> {
-        let (header, meta) = safetensors::SafeTensors::read_metadata(&bytes)
-            .map_err(|e| bad_checkpoint_header(format!("not a safetensors file: {e}")))?;
-        if header as u64 > HEADER_LIMIT {
-            return Err(bad_checkpoint_header(format!(
-                "a header of {header} bytes; at most {HEADER_LIMIT} are allowed"
-            )));
-        }
-        let start = header + 8;
-        if let Some(name) = repeated_header_key(&bytes[8..start]) {
-            return Err(bad_checkpoint_header(format!("the header lists {name:?} twice")));
-        }
-        let digest = digest::check(&bytes, meta.metadata().iter().flatten())?;
-        let mut index = Vec::new();
-        for (name, info) in meta.tensors() {
-            let dtype = DTYPES.iter().find(|d| d.1 == info.dtype).map(|d| d.0);
-            let dtype =
-                dtype.ok_or_else(|| bad_checkpoint_header(format!("{name:?} is {}: not supported", info.dtype)))?;
-            let at = start + info.data_offsets.0..start + info.data_offsets.1;
-            checked_entry(Entry { name: &name, dtype, dims: &info.shape, bytes: &bytes[at.clone()] })?;
-            index.push(Held { name, dtype, dims: info.shape.clone(), at });
+        let start = 8 + header_length(&bytes, bytes.len() as u64)? as usize;
+        let header = parse_header(&bytes[8..start], (bytes.len() - start) as u64)?;
+        let digest = digest::check(&bytes, &header.metadata)?;
+        let (mut index, mut unusable) = (Vec::new(), Vec::new());
+        for t in header.tensors {
+            let Some(dtype) = t.dtype else {
+                unusable.push(Unusable::of_no_type(t, PathBuf::new()));
+                continue;
+            };
+            let at = start + t.at.start as usize..start + t.at.end as usize;
+            checked_entry(Entry { name: &t.name, dtype, dims: &t.dims, bytes: &bytes[at.clone()] })?;
+            index.push(Held { name: t.name, dtype, dims: t.dims, at });
         }
         index.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Loaded { bytes, digest, index })
+        Ok(Loaded { bytes, digest, index, unusable })
     }
 
     /// Whether the file holds a digest. A file whose digest does not fit is never loaded.
@@ -85,7 +77,12 @@ impl Loaded {
         self.digest
     }
 
-    /// All tensors, sorted by name.
+    /// The tensors that cannot be used, as there is no such type here.
+    pub fn unusable(&self) -> &[Unusable] {
+        &self.unusable
+    }
+
+    /// All other tensors, sorted by name.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'_>> {
         self.index.iter().map(|t| self.entry(t))
     }
@@ -100,10 +97,12 @@ impl Loaded {
         self.index.get(i).map(|t| self.entry(t))
     }
 
-    /// The tensor called `name`. Fails with [`Kind::Name`] if there is none, and with [`Kind::Shape`] unless it has
-    /// this dtype and shape.
+    /// The tensor called `name`. Fails with [`Kind::Name`] if there is none, with [`Kind::Data`] if it cannot be used,
+    /// and with [`Kind::Shape`] unless it has this dtype and shape.
     pub fn expect(&self, name: &str, dtype: DType, dims: &[usize]) -> Result<Entry<'_>> {
-        let e = self.find(name).ok_or_else(|| Error::new(Kind::Name, format!("there is no tensor {name:?}")))?;
+        let unusable = || self.unusable.iter().find(|t| t.name == name).map(Unusable::error);
+        let absent = || unusable().unwrap_or_else(|| Error::new(Kind::Name, format!("there is no tensor {name:?}")));
+        let e = self.find(name).ok_or_else(absent)?;
         if e.dtype != dtype || e.dims != dims {
             let text = format!("{name:?} is {}{:?} in the file, not {dtype}{dims:?}", e.dtype, e.dims);
             return Err(Error::new(Kind::Shape, text));

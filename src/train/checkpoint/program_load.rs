@@ -183,6 +183,17 @@ impl Program {
                 return Err(Error::new(Kind::Name, e).context(file.path(t).display()));
             }
         }
+        for t in file.unusable() {
+            let Some(name) = how.rename.map_or_else(|| Some(t.name.clone()), |f| f(&t.name)) else { continue };
+            match by_name.get(name.as_str()) {
+                None => {
+                    report.unmatched(&t.name, |name| file.find(name).is_some()).map_err(|e| e.context(t.path.display()))?;
+                }
+                Some(&i) if found[i].is_none() => return Err(t.error().context(t.path.display())),
+                // The list names another tensor for this leaf.
+                Some(_) => {}
+            }
+        }
         let mut pairs = Vec::new();
         for (&leaf, stored) in leaves.iter().zip(found) {
             let Some(stored) = stored else {

@@ -95,10 +95,51 @@ fn every_truncation_is_refused() {
 fn lying_headers_are_refused() {
     refused(with_header(r#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}}"#, 8), "safetensors");
     refused(with_header(r#"{"w":{"dtype":"F32","shape":[4611686018427387905],"data_offsets":[0,4]}}"#, 4), "safe");
-    refused(with_header(r#"{"w":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}}"#, 4), "safetensors");
-    refused(with_header(r#"{"w":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}}"#, 4), "not supported");
+    refused(with_header(r#"{"w":{"dtype":"F8_E4M3","shape":[5],"data_offsets":[0,4]}}"#, 4), "does not fit its bytes");
+    refused(with_header(r#"{"w":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}"#, 2), "does not fit its bytes");
+    refused(with_header(r#"{"w":{"dtype":"F99","shape":[1],"data_offsets":[4,0]}}"#, 4), "must begin at 0");
+    refused(with_header(r#"{"w":{"dtype":7,"shape":[1],"data_offsets":[0,4]}}"#, 4), "tensor \"w\": invalid type");
+    refused(with_header(r#"{"w":{"shape":[1],"data_offsets":[0,4]}}"#, 4), "tensor \"w\" has no \"dtype\"");
+    let twice = r#"{"w":{"dtype":"U8","dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+    refused(with_header(twice, 4), "tensor \"w\" lists \"dtype\" twice");
+    let gap =
+        r#"{"v":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"w":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}}"#;
+    refused(with_header(gap, 3), "tensor \"w\" has the bytes 2..3 of the data, but must begin at 1");
     refused(u64::MAX.to_le_bytes().to_vec(), "safetensors");
     refused(with_header(&"[".repeat(100_000), 0), "safetensors");
+}
+
+/// A header of 640 bytes begins as a pickle does.
+#[test]
+fn a_header_of_the_length_of_a_pickle_is_read() {
+    let header = format!(r#"{{"w":{{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}{}}}"#, " ".repeat(587));
+    let file = with_header(&header, 1);
+    assert_eq!(file[..2], [0x80, 2]);
+    assert_eq!(Loaded::parse(file).unwrap().entries().len(), 1);
+}
+
+#[test]
+fn tensors_of_unknown_types_are_listed_and_the_others_are_read() {
+    let header = r#"{"a":{"dtype":"F8_E4M3","shape":[2,2],"data_offsets":[0,4]},
+        "b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]},"c":{"dtype":"F4","shape":[4],"data_offsets":[6,8]},
+        "d":{"dtype":"U128","shape":[],"data_offsets":[8,24]}}"#;
+    let mut file = with_header(header, 24);
+    let data = file.len() - 24;
+    file[data + 4..data + 6].copy_from_slice(&[7, 8]);
+    let loaded = Loaded::parse(file.clone()).unwrap();
+    assert_eq!(loaded.entries().map(|e| (e.name, e.bytes)).collect::<Vec<_>>(), [("b", &[7u8, 8][..])]);
+    let listed: Vec<_> = loaded.unusable().iter().map(|t| (&t.name[..], &t.kind[..], t.dims.len(), t.bytes)).collect();
+    assert_eq!(listed, [("a", "F8_E4M3", 2, 4), ("c", "F4", 1, 2), ("d", "U128", 0, 16)]);
+    let e = loaded.expect("a", DType::F32, &[2, 2]).unwrap_err();
+    assert_eq!(e.to_string(), "\"a\" is F8_E4M3[2, 2]: there is no such type here");
+    let dir = scratch("odd");
+    std::fs::write(dir.join("w"), &file).unwrap();
+    let opened = Weights::open(dir.join("w")).unwrap();
+    assert_eq!(opened.unusable().iter().map(|t| &t.name[..]).collect::<Vec<_>>(), ["a", "c", "d"]);
+    let mut bytes = [0; 2];
+    opened.read(opened.find("b").unwrap(), 0, &mut bytes).unwrap();
+    assert_eq!((opened.tensors().len(), bytes), (1, [7, 8]));
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
@@ -230,9 +271,10 @@ fn headers_are_limited_on_both_sides() {
     let over = format!("a header of {} bytes; at most {HEADER_LIMIT} are allowed", HEADER_LIMIT + 8);
     let header = format!("{{{}}}", " ".repeat(HEADER_LIMIT as usize + 6));
     refused(with_header(&header, 0), &over);
-    let long = "w".repeat(HEADER_LIMIT as usize);
+    // Short enough without the digest, too long with it.
+    let long = "w".repeat(HEADER_LIMIT as usize - 100);
     let e = encode(&[Entry { name: &long, dtype: DType::U8, dims: &[1], bytes: &[0] }]).unwrap_err().to_string();
-    assert!(e.contains("at most 16777216 are allowed"), "{e}");
+    assert!(e.contains("at most 100000000 are allowed"), "{e}");
 
     let dir = scratch("header");
     let path = dir.join("w.safetensors");
@@ -243,7 +285,7 @@ fn headers_are_limited_on_both_sides() {
     let e = weights(HEADER_LIMIT + 8);
     assert!(e.contains(&over) && e.contains("w.safetensors"), "{e}");
     let e = weights(HEADER_LIMIT);
-    assert!(e.contains("not a safetensors file: a header of 16777216 bytes in a file of 8"), "{e}");
+    assert!(e.contains("not a safetensors file: a header of 100000000 bytes in a file of 8"), "{e}");
     // The length itself is no part of the header.
     std::fs::write(&path, [&8u64.to_le_bytes()[..], b"{ }"].concat()).unwrap();
     let e = Weights::open(&path).err().unwrap().to_string();
@@ -275,10 +317,19 @@ fn broken_headers_are_refused_by_weights() {
         assert!(e.contains(part) && e.contains("w.safetensors"), "{e:?} should mention {part:?}");
     };
     let w = r#"{"dtype":"U8","shape":[1],"data_offsets":[0,1]}"#;
-    refused(with_header("[]", 0), "not a safetensors file: invalid");
+    refused(with_header("[]", 0), "not a safetensors file: the header: invalid");
     refused(with_header(&format!(r#"{{"w":{w},"w":{w}}}"#), 1), "the header lists \"w\" twice");
     refused(with_header(&format!(r#"{{"w":{w}}}"#), 2), "the header tells of 1 bytes of tensors; the file has 2");
-    let odd = r#"{"w":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}}"#;
-    refused(with_header(odd, 4), "tensor \"w\" is F8_E4M3: not supported");
+    for (bytes, part) in [
+        (&b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n"[..], "but a Git LFS pointer"),
+        (b"<!DOCTYPE html><html></html>", "but a page of HTML"),
+        (b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9 j\xa8P\x19.", "but a pickle"),
+        (b"\x80\x04\x95\x10\0\0\0\0\0\0\0}.", "but a pickle"),
+        (b"PK\x03\x04\0\0\x08\x08\0\0archive/data.pkl", "but a zip archive"),
+    ] {
+        refused(bytes.to_vec(), part);
+        let e = Loaded::parse(bytes.to_vec()).err().unwrap().to_string();
+        assert!(e.contains(part) && !e.contains("a header of"), "{e}");
+    }
     std::fs::remove_dir_all(&dir).unwrap();
 }

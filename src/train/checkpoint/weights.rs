@@ -4,16 +4,16 @@
 //! they are asked for, from their place in the file into the place where they are wanted. Invariants: every tensor lies
 //! in its file as a whole; no name occurs twice; a shard is a file in the index's folder. Errors name file and tensor.
 
-use super::DTYPES;
 use super::digest::{self, Digest};
 use super::entry::{Entry, checked_entry};
-use super::header::{HEADER_LIMIT, bad_checkpoint_header, repeated_header_key};
+use super::header::{bad_checkpoint_header, header_length, parse_header, unique_members};
+use super::unusable::Unusable;
 use crate::error::{Error, Kind, Result};
 use crate::names::nearest_name;
 use crate::nodes::DType;
 use crate::session::Elem;
-use safetensors::tensor::Metadata;
-use serde_json::Value;
+use crate::train::open_file::{FIRST_BYTES, open_regular, other_format};
+use serde_json::value::RawValue;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
@@ -31,6 +31,8 @@ pub struct Weights {
     digest: Digest,
     /// Sorted by name.
     tensors: Vec<Stored>,
+    /// Sorted by name.
+    unusable: Vec<Unusable>,
 }
 
 /// A tensor of opened weights.
@@ -52,18 +54,21 @@ pub struct Stored {
 impl Weights {
     /// Opens the safetensors file `path`; or the shards that `path` lists, if its name ends with `.index.json`.
     ///
-    /// Errors, which name the file: it cannot be read; it is no safetensors file, is truncated or too long; its digest
-    /// does not fit; a tensor has a dtype that is not supported; a name occurs twice; a shard is missing, lacks a
-    /// tensor that it should hold, holds one that it should not, or is named by more than a file name.
+    /// Errors, which name the file: it cannot be read, or is a pipe or a device; it is no safetensors file (a Git LFS
+    /// pointer, a page of HTML, a pickle or a zip archive is named as such), is truncated or too long, or its header
+    /// has more than 100 MB; its digest does not fit; a name occurs twice; a shard is missing, lacks a tensor that it
+    /// should hold, or is named by more than a file name. A tensor that cannot be used is listed by
+    /// [`Weights::unusable`].
     pub fn open(path: impl AsRef<Path>) -> Result<Weights> {
         let path = path.as_ref();
-        let mut w = Weights { files: Vec::new(), digest: Digest::Absent, tensors: Vec::new() };
+        let mut w = Weights { files: Vec::new(), digest: Digest::Absent, tensors: Vec::new(), unusable: Vec::new() };
         match path.file_name().is_some_and(|n| n.to_string_lossy().ends_with(INDEX)) {
             true => w.add_shards(path)?,
             false => w.digest = w.add_file(path)?,
         }
-        // A list gives a name one shard, and a shard holds no other names: they are unique.
+        // A list gives a name one shard, and what a shard holds besides is unusable: names are unique.
         w.tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        w.unusable.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(w)
     }
 
@@ -72,7 +77,13 @@ impl Weights {
         self.digest
     }
 
-    /// All tensors, sorted by name.
+    /// Tensors of types that are not known here, and tensors of shards that the list does not name, sorted by name.
+    /// Using one is an error; the others can be used.
+    pub fn unusable(&self) -> &[Unusable] {
+        &self.unusable
+    }
+
+    /// All other tensors, sorted by name.
     pub fn tensors(&self) -> &[Stored] {
         &self.tensors
     }
@@ -126,6 +137,9 @@ impl Weights {
     pub fn values<T: Elem>(&self, name: &str) -> Result<Vec<T>> {
         let at = |e: Error| self.files.first().map_or(e.clone(), |f| e.context(f.0.display()));
         let Some(t) = self.find(name) else {
+            if let Some(t) = self.unusable.iter().find(|t| t.name == name) {
+                return Err(t.error().context(t.path.display()));
+            }
             let near = nearest_name(name, self.tensors.iter().map(|t| t.name.as_str()));
             return Err(at(Error::new(Kind::Name, format!("there is no tensor {name:?}{near}"))));
         };
@@ -149,45 +163,22 @@ impl Weights {
     }
 
     fn file(&mut self, path: &Path) -> Result<Digest> {
-        let mut file = File::open(path)?;
-        let len = file.metadata()?.len();
-        let mut head = vec![0; 8];
-        if len < 8 {
-            return Err(bad_checkpoint_header(format!("not a safetensors file: {len} bytes")));
-        }
-        file.read_exact(&mut head)?;
-        let header = u64::from_le_bytes(head.first_chunk().copied().unwrap_or_default());
-        if header > HEADER_LIMIT {
-            return Err(bad_checkpoint_header(format!(
-                "a header of {header} bytes; at most {HEADER_LIMIT} are allowed"
-            )));
-        }
-        if header > len - 8 {
-            return Err(bad_checkpoint_header(format!(
-                "not a safetensors file: a header of {header} bytes in a file of {len}"
-            )));
-        }
+        let (mut file, len) = open_regular(path)?;
+        let mut head = Vec::new();
+        Read::by_ref(&mut file).take(FIRST_BYTES).read_to_end(&mut head)?;
+        let header = header_length(&head, len)?;
+        file.seek(SeekFrom::Start(8))?;
         head.resize(8 + header as usize, 0);
         file.read_exact(&mut head[8..])?;
-        let meta: Metadata = serde_json::from_slice(&head[8..])
-            .map_err(|e| bad_checkpoint_header(format!("not a safetensors file: {e}")))?;
-        if let Some(name) = repeated_header_key(&head[8..]) {
-            return Err(bad_checkpoint_header(format!("the header lists {name:?} twice")));
-        }
-        let (data, rest) = (meta.data_len() as u64, len - 8 - header);
-        if data != rest {
-            return Err(bad_checkpoint_header(format!(
-                "the header tells of {data} bytes of tensors; the file has {rest}"
-            )));
-        }
-        let digest = digest::check_file_digest(&head, &mut file, meta.metadata().iter().flatten())?;
-        for (name, info) in meta.tensors() {
-            let dtype = DTYPES.iter().find(|d| d.1 == info.dtype).map(|d| d.0);
-            let dtype = dtype
-                .ok_or_else(|| bad_checkpoint_header(format!("tensor {name:?} is {}: not supported", info.dtype)))?;
-            let (at, end) = info.data_offsets;
-            let (dims, at, bytes) = (info.shape.clone(), head.len() as u64 + at as u64, end - at);
-            self.tensors.push(Stored { name, dtype, dims, bytes, file: self.files.len(), at });
+        let header = parse_header(&head[8..], len - head.len() as u64)?;
+        let digest = digest::check_file_digest(&head, &mut file, &header.metadata)?;
+        for t in header.tensors {
+            let Some(dtype) = t.dtype else {
+                self.unusable.push(Unusable::of_no_type(t, path.to_path_buf()));
+                continue;
+            };
+            let (at, bytes) = (head.len() as u64 + t.at.start, (t.at.end - t.at.start) as usize);
+            self.tensors.push(Stored { name: t.name, dtype, dims: t.dims, bytes, file: self.files.len(), at });
         }
         self.files.push((path.to_path_buf(), Mutex::new(file)));
         Ok(digest)
@@ -201,22 +192,26 @@ impl Weights {
         names.sort_unstable();
         names.dedup();
         for shard in names {
-            let first = self.tensors.len();
+            let first = (self.tensors.len(), self.unusable.len());
             self.add_file(&folder.join(shard)).map_err(|e| e.context(path.display()))?;
             let mut listed: Vec<&str> = map.iter().filter(|m| m.1 == shard).map(|m| m.0.as_str()).collect();
-            let mut held: Vec<&str> = self.tensors[first..].iter().map(|t| t.name.as_str()).collect();
             listed.sort_unstable();
+            let held = self.tensors[first.0..].iter().map(|t| t.name.as_str());
+            let mut held: Vec<&str> = held.chain(self.unusable[first.1..].iter().map(|t| t.name.as_str())).collect();
             held.sort_unstable();
-            let lacks = listed.iter().find(|name| held.binary_search(name).is_err());
-            let extra = held.iter().find(|name| listed.binary_search(name).is_err());
-            let at = |what: &str, name: &str| {
-                Err(bad_checkpoint_header(format!("{}: shard {shard:?} {what} tensor {name:?}", path.display())))
-            };
-            match (lacks, extra) {
-                (Some(name), _) => return at("does not hold", name),
-                (_, Some(name)) => return at("holds an unlisted", name),
-                _ => {}
+            if let Some(name) = listed.iter().find(|name| held.binary_search(name).is_err()) {
+                let text = format!("{}: shard {shard:?} does not hold tensor {name:?}", path.display());
+                return Err(bad_checkpoint_header(text));
             }
+            let unlisted = self.tensors.extract_if(first.0.., |t| listed.binary_search(&t.name.as_str()).is_err());
+            self.unusable.extend(unlisted.map(|t| Unusable {
+                kind: t.dtype.name().into(),
+                name: t.name,
+                dims: t.dims,
+                bytes: t.bytes as u64,
+                why: "the list of shards does not name it",
+                path: folder.join(shard),
+            }));
         }
         Ok(())
     }
@@ -225,18 +220,22 @@ impl Weights {
 /// The tensors that the list `path` names, each with its shard.
 fn read_weights_shard_list(path: &Path) -> Result<Vec<(String, String)>> {
     let mut text = Vec::new();
-    File::open(path)?.take(INDEX_LIMIT + 1).read_to_end(&mut text)?;
+    open_regular(path)?.0.take(INDEX_LIMIT + 1).read_to_end(&mut text)?;
     if text.len() as u64 > INDEX_LIMIT {
         return Err(bad_checkpoint_header(format!("a list of shards of more than {INDEX_LIMIT} bytes")));
     }
-    let json: Value = serde_json::from_slice(&text).map_err(|e| Error::new(Kind::Syntax, e.to_string()))?;
-    let map = json.get("weight_map").and_then(Value::as_object);
+    if let Some(other) = other_format(&text) {
+        return Err(bad_checkpoint_header(format!("not a list of shards but {other}")));
+    }
+    let list = unique_members(&text, "the list of shards")?;
+    let map = list.get("weight_map");
     let map = map.ok_or_else(|| bad_checkpoint_header("no object \"weight_map\": not a list of shards"))?;
-    let shard = |(name, shard): (&String, &Value)| match shard.as_str().filter(|s| is_weights_file_name(s)) {
-        Some(shard) => Ok((name.clone(), shard.to_string())),
-        None => Err(bad_checkpoint_header(format!("tensor {name:?} is in shard {shard}, which is no plain file name"))),
+    let shard = |(name, shard): (String, &RawValue)| {
+        let file = serde_json::from_str::<String>(shard.get()).ok().filter(|s| is_weights_file_name(s));
+        let text = || format!("tensor {name:?} is in shard {shard}, which is no plain file name");
+        Ok((name.clone(), file.ok_or_else(|| bad_checkpoint_header(text()))?))
     };
-    map.iter().map(shard).collect()
+    unique_members(map.get().as_bytes(), "\"weight_map\"")?.into_iter().map(shard).collect()
 }
 
 /// True if `name` is the name of a file in the same folder, on any system.

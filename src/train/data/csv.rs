@@ -3,11 +3,10 @@
 //! Invariant: a row takes no more memory than [`ROW_LIMIT`] bytes of text do, so an input need not fit in memory and
 //! may be endless. Errors name the input, the line and the column.
 
-use super::{bad_data, regular_data_length};
+use super::{bad_data, open_data};
 use crate::error::{Error, Result};
 use csv::{ByteRecord, Reader, ReaderBuilder, Terminator};
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, Chain, ErrorKind, Read, Seek};
 use std::path::Path;
 
@@ -37,17 +36,42 @@ impl Table {
     }
 }
 
-/// Reads the file `path`, whose first line names the columns if `header`.
+/// How a table is written. `true` and `false` are tables with commas whose first line names the columns, or does not.
+///
+/// ```
+/// use arenagrad::train::data::{CsvFormat, CsvRows};
+/// # fn main() -> arenagrad::error::Result<()> {
+/// let format = CsvFormat { delimiter: b';', ..CsvFormat::from(true) };
+/// let mut rows = CsvRows::new("prices", &b"open;close\n1.5;2\n"[..], format)?;
+/// assert_eq!(rows.names(), ["open", "close"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CsvFormat {
+    /// Whether the first line names the columns.
+    pub header: bool,
+    /// What stands between two fields: an ASCII character that is no part of a number, of a quote or of a line end.
+    pub delimiter: u8,
+}
+
+impl From<bool> for CsvFormat {
+    fn from(header: bool) -> CsvFormat {
+        CsvFormat { header, delimiter: b',' }
+    }
+}
+
+/// Reads the file `path`; `format` is `true` if its first line names the columns, or a [`CsvFormat`].
 ///
 /// Errors, of kind [`Kind::Data`](crate::error::Kind::Data), name the file, the line and the column: a field is no
-/// number, a row has more or fewer fields than the first, a row is longer than 16 MiB, the file's length changes while
-/// it is read. `nan` and `inf` are numbers; an empty field is none. A pipe or a device has no length; read it with
-/// [`CsvRows`].
-pub fn read_csv(path: impl AsRef<Path>, header: bool) -> Result<Table> {
+/// number, or too large for an `f64`; two columns have one name; a row has more or fewer fields than the first; a row
+/// is longer than 16 MiB; the file's length changes while it is read. `nan` and `inf` are numbers; an empty field is
+/// none. A line ends with CR, LF or both. A pipe or a device has no length; read it with [`CsvRows`].
+pub fn read_csv(path: impl AsRef<Path>, format: impl Into<CsvFormat>) -> Result<Table> {
     let path = path.as_ref();
-    let length = regular_data_length(path)?;
     let named = |e: io::Error| Error::from(e).context(path.display());
-    let mut rows = CsvRows::new(path.display(), File::open(path).map_err(named)?, header)?;
+    let (file, length) = open_data(path)?;
+    let mut rows = CsvRows::new(path.display(), file, format)?;
     let (mut values, mut row) = (Vec::new(), Vec::new());
     while rows.read_row(&mut row)? {
         values.extend_from_slice(&row);
@@ -84,26 +108,46 @@ pub struct CsvRows<R> {
 }
 
 impl<R: Read> CsvRows<R> {
-    /// Rows of `input`, which errors call `name`; its first line names the columns if `header`. Errors: that line is
-    /// empty, no UTF-8, or cannot be read.
-    pub fn new(name: impl Display, input: R, header: bool) -> Result<CsvRows<R>> {
+    /// Rows of `input`, which errors call `name`; its first line names the columns if `format` says so. Errors: that
+    /// line is empty, no UTF-8, cannot be read, or gives two columns one name; the delimiter may be a part of a number,
+    /// of a quote or of a line end.
+    pub fn new(name: impl Display, input: R, format: impl Into<CsvFormat>) -> Result<CsvRows<R>> {
+        let CsvFormat { header, delimiter } = format.into();
         // A line ends with a line feed, the last one too; so the reader's line is that after the record.
-        let input = CsvRowBounded { input: input.chain(&b"\n"[..]), left: ROW_LIMIT };
+        let input = CsvRowBounded { input: input.chain(&b"\n"[..]), left: ROW_LIMIT, after_cr: false };
         // Rows of other lengths are reported here, with their columns.
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
+            .delimiter(delimiter)
             .terminator(Terminator::Any(b'\n'))
             .from_reader(input);
         let mut rows = CsvRows { name: name.to_string(), reader, record: ByteRecord::new(), names: vec![], columns: 0 };
+        if !delimiter.is_ascii() || delimiter.is_ascii_alphanumeric() || b"\"\r\n+-.".contains(&delimiter) {
+            let text = format!("the delimiter {:?} is no ASCII character between numbers", char::from(delimiter));
+            return Err(bad_data(format!("{}: {text}", rows.name)));
+        }
         if header {
-            if !rows.advance()? {
-                return Err(rows.error("the file is empty; its first line should name the columns"));
-            }
-            let names = rows.record.iter().map(|f| std::str::from_utf8(f.trim_ascii()).map(str::to_string));
-            rows.names = names.collect::<Result<_, _>>().map_err(|_| rows.error("a name is not UTF-8"))?;
+            rows.read_names()?;
         }
         Ok(rows)
+    }
+
+    fn read_names(&mut self) -> Result<()> {
+        if !self.advance()? {
+            return Err(self.error("the file is empty; its first line should name the columns"));
+        }
+        let names = self.record.iter().map(|f| std::str::from_utf8(f.trim_ascii()).map(str::to_string));
+        self.names = names.collect::<Result<_, _>>().map_err(|_| self.error("a name is not UTF-8"))?;
+        let mut order: Vec<usize> = (0..self.names.len()).collect();
+        order.sort_by_key(|&i| (&self.names[i], i));
+        match order.windows(2).find(|w| self.names[w[0]] == self.names[w[1]]) {
+            Some(w) => {
+                let text = format!("columns {} and {} are both called {:?}", w[0] + 1, w[1] + 1, self.names[w[0]]);
+                Err(self.error(text))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The names of the columns; empty without a header.
@@ -129,15 +173,10 @@ impl<R: Read> CsvRows<R> {
     /// Reads the next record; false at the end. Blank lines are no records.
     fn advance(&mut self) -> Result<bool> {
         self.reader.get_mut().left = ROW_LIMIT;
-        let more = loop {
-            match self.reader.read_byte_record(&mut self.record) {
-                // The reader skips empty lines, but not those that end with CR LF.
-                Ok(true) if self.record.len() == 1 && &self.record[0] == b"\r" => {}
-                Ok(more) => break more,
-                // The row did not end, so the reader is still in its line.
-                Err(e) => return Err(bad_data(format!("{}:{}: {e}", self.name, self.reader.position().line()))),
-            }
-        };
+        // If a row does not end, the reader is still in its line.
+        let failed = |line, e| bad_data(format!("{}:{line}: {e}", self.name));
+        let done = self.reader.read_byte_record(&mut self.record);
+        let more = done.map_err(|e| failed(self.reader.position().line(), e))?;
         let n = self.record.len();
         if more && self.columns == 0 {
             self.columns = n;
@@ -156,32 +195,54 @@ impl<R: Read> CsvRows<R> {
             return Ok(false);
         }
         for (i, field) in self.record.iter().enumerate() {
-            let number = std::str::from_utf8(field.trim_ascii()).ok().and_then(|t| t.parse().ok());
-            let Some(x) = number else {
-                let name = self.names.get(i).map_or(String::new(), |n| format!(" ({n:?})"));
-                // A field may be as long as a row.
-                let field = field.trim_ascii();
-                let shown = String::from_utf8_lossy(&field[..field.len().min(40)]);
-                return Err(self.error(format!("column {}{name}: {shown:?} is no number", i + 1)));
+            let field = field.trim_ascii();
+            let number = std::str::from_utf8(field).ok().and_then(|t| t.parse::<f64>().ok());
+            let why = match number {
+                // Only a word is infinite.
+                Some(x) if x.is_infinite() && field.iter().any(u8::is_ascii_digit) => "is too large for an f64",
+                Some(x) => {
+                    row.push(x);
+                    continue;
+                }
+                None => "is no number",
             };
-            row.push(x);
+            let name = self.names.get(i).map_or(String::new(), |n| format!(" ({n:?})"));
+            // A field may be as long as a row.
+            let shown = String::from_utf8_lossy(&field[..field.len().min(40)]);
+            return Err(self.error(format!("column {}{name}: {shown:?} {why}", i + 1)));
         }
         Ok(true)
     }
 }
 
-/// An input that gives at most `left` bytes more.
+/// An input that gives at most `left` bytes more, with line feeds for all line ends.
 struct CsvRowBounded<R> {
     input: R,
     left: u64,
+    /// Whether the last byte was a CR: a line feed behind it ends the same line.
+    after_cr: bool,
 }
 
 impl<R: Read> Read for CsvRowBounded<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let n = self.input.read(into)?;
-        let over = || io::Error::new(ErrorKind::InvalidData, format!("a row of more than {ROW_LIMIT} bytes"));
-        self.left = self.left.checked_sub(n as u64).ok_or_else(over)?;
-        Ok(n)
+        loop {
+            let n = self.input.read(into)?;
+            let over = || io::Error::new(ErrorKind::InvalidData, format!("a row of more than {ROW_LIMIT} bytes"));
+            self.left = self.left.checked_sub(n as u64).ok_or_else(over)?;
+            let mut kept = 0;
+            for i in 0..n {
+                let byte = into[i];
+                if byte != b'\n' || !self.after_cr {
+                    into[kept] = if byte == b'\r' { b'\n' } else { byte };
+                    kept += 1;
+                }
+                self.after_cr = byte == b'\r';
+            }
+            // No byte would be the end.
+            if kept > 0 || n == 0 {
+                return Ok(kept);
+            }
+        }
     }
 }
 
@@ -211,6 +272,36 @@ mod tests {
     }
 
     #[test]
+    fn a_line_ends_with_cr_lf_or_both() {
+        for text in ["1,2\r3,4\r", "1,2\r3,4", "1,2\r\n3,4\r\n", "1,2\r\r\n\n3,4", "1,2\n\r3,4\r\r"] {
+            assert_eq!(all(text.as_bytes(), false).unwrap(), [[1.0, 2.0], [3.0, 4.0]], "{text:?}");
+            // One byte at a time: the two bytes of a line end come apart.
+            let slow = text.bytes().map(|b| [b]).collect::<Vec<_>>();
+            let slow = slow.iter().fold(Box::new(io::empty()) as Box<dyn Read>, |r, b| Box::new(r.chain(&b[..])));
+            let mut rows = CsvRows::new("t.csv", slow, false).unwrap();
+            let mut row = Vec::new();
+            assert!(rows.read_row(&mut row).unwrap() && row == [1.0, 2.0] && rows.line() == 1, "{text:?}");
+            assert!(rows.read_row(&mut row).unwrap() && row == [3.0, 4.0] && !rows.read_row(&mut row).unwrap());
+        }
+        assert_eq!(all(b"a,b\r1,2\r", true).unwrap(), [[1.0, 2.0]]);
+        assert!(all(b"1\r2\rx\r", false).unwrap_err().message.contains("t.csv:3:"));
+    }
+
+    #[test]
+    fn a_delimiter_can_be_chosen() {
+        for delimiter in [b';', b'\t', b' ', b'|', b':'] {
+            let text = ["a", "b\n1", "-2.5\n"].join(&char::from(delimiter).to_string());
+            let mut rows = CsvRows::new("t", text.as_bytes(), CsvFormat { header: true, delimiter }).unwrap();
+            let mut row = Vec::new();
+            assert!(rows.read_row(&mut row).unwrap() && row == [1.0, -2.5] && rows.names() == ["a", "b"]);
+        }
+        for delimiter in [b'"', b'\n', b'\r', b'.', b'-', b'+', b'e', b'0', 200] {
+            let e = CsvRows::new("t", &b"1\n"[..], CsvFormat { header: false, delimiter }).err().unwrap();
+            assert!(e.message.starts_with("t: the delimiter "), "{e}");
+        }
+    }
+
+    #[test]
     fn bad_rows_are_refused_at_their_line() {
         for (text, header, part) in [
             (&b"1,2\n3\n"[..], false, "t.csv:2: 1 fields, where the first row has 2"),
@@ -221,6 +312,10 @@ mod tests {
             (b"1\r\n\r\n\r\nx\r\n", false, "t.csv:4: column 1"),
             (b"1,\n", false, "t.csv:1: column 2: \"\" is no number"),
             (b"1,\xff\n", false, "is no number"),
+            (b"1,1e400\n", false, "t.csv:1: column 2: \"1e400\" is too large for an f64"),
+            (b"-1e999\n", false, "column 1: \"-1e999\" is too large"),
+            (b"a,b, a\n1,2,3\n", true, "t.csv:1: columns 1 and 3 are both called \"a\""),
+            (b"b,,\n1,2,3\n", true, "t.csv:1: columns 2 and 3 are both called \"\""),
             (b"", true, "t.csv:1: the file is empty"),
             (b"\xff\n", true, "t.csv:1: a name is not UTF-8"),
         ] {

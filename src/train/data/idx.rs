@@ -3,11 +3,10 @@
 //! Invariant: a file is hostile until proven good. No allocation takes its size from a number in the file, and no more
 //! is read than the header announces. Errors name the input and the byte.
 
-use super::{Array, bad_data};
+use super::{Array, bad_data, open_data};
 use crate::error::{Error, Result};
 use crate::nodes::DType;
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
@@ -24,13 +23,11 @@ const CODES: [(u8, DType); 5] =
 ///
 /// Errors, of kind [`Kind::Data`](crate::error::Kind::Data), name the file and the byte: it is no IDX file, its
 /// elements have 16 bits, it has more than 8 dimensions, or it ends before or goes on after its last element. A gzipped
-/// file is read by [`Idx::new`] from a decoder.
+/// file is read by [`Idx::new`] from a decoder, a pipe by [`Idx::new`], too.
 pub fn read_idx(path: impl AsRef<Path>) -> Result<Array> {
     let path = path.as_ref();
-    let named = |e: std::io::Error| Error::from(e).context(path.display());
-    let file = File::open(path).map_err(named)?;
-    let found = file.metadata().map_err(named)?;
-    Idx::new(path.display(), BufReader::new(file), found.is_file().then_some(found.len()))?.read_all()
+    let (file, len) = open_data(path)?;
+    Idx::new(path.display(), BufReader::new(file), Some(len))?.read_all()
 }
 
 /// An input whose magic number and sizes have been read. Its elements can be read in parts, so they need not fit in

@@ -9,13 +9,14 @@ mod idx;
 mod npy;
 
 #[cfg(feature = "csv")]
-pub use self::csv::{CsvRows, Table, read_csv};
+pub use self::csv::{CsvFormat, CsvRows, Table, read_csv};
 pub use idx::{Idx, read_idx};
 pub use npy::{encode_npy, parse_npy, read_npy, read_npy_within, write_npy};
 
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::session::Elem;
+use crate::train::open_file::open_regular;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -50,22 +51,18 @@ fn bad_data(message: impl Into<String>) -> Error {
     Error::new(Kind::Data, message)
 }
 
-/// The length of the regular file `path`, in bytes.
-fn regular_data_length(path: &Path) -> Result<u64> {
-    let found = std::fs::metadata(path).map_err(|e| Error::from(e).context(path.display()))?;
-    match found.is_file() {
-        true => Ok(found.len()),
-        false => Err(bad_data(format!("{}: no regular file, so its length is unknown", path.display()))),
-    }
+/// As [`open_regular`]; errors name the file.
+fn open_data(path: &Path) -> Result<(File, u64)> {
+    open_regular(path).map_err(|e| e.context(path.display()))
 }
 
-/// Reads the file `path`. Fails if it is longer than `limit` bytes.
+/// Reads the regular file `path`. Fails if it is longer than `limit` bytes.
 fn read_bounded_data(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    let named = |e: std::io::Error| Error::from(e).context(path.display());
-    let file = File::open(path).map_err(named)?;
+    let file = open_data(path)?.0;
     let mut bytes = Vec::new();
-    // Counted while reading: a pipe has no length to ask for.
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(named)?;
+    // Counted while reading: a file may grow, and those of the system have bytes, but no length.
+    let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|e| Error::from(e).context(path.display()))?;
     if bytes.len() as u64 > limit {
         return Err(bad_data(format!("{}: more than {limit} bytes", path.display())));
     }

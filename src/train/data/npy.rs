@@ -4,9 +4,10 @@
 //! recursion and with a size limit reads it; general parsers of Python literals recurse and have no limit. No
 //! allocation takes its size from a number in the file. Errors name the byte.
 
-use super::{Array, bad_data, read_bounded_data, regular_data_length};
+use super::{Array, bad_data, open_data, read_bounded_data};
 use crate::error::Result;
 use crate::nodes::DType;
+use crate::train::open_file::other_format;
 use crate::train::write_atomically;
 use std::path::Path;
 
@@ -39,14 +40,14 @@ const NAMES: [(&str, DType); 14] = [
 ///
 /// Errors, of kind [`Kind::Data`](crate::error::Kind::Data), name the file and the byte: it is no `.npy` file, its
 /// dtype is a record, an object, big-endian or unknown here, a dimension is no valid size, the elements are more or
-/// fewer than the shape has, a bool is neither 0 nor 1. A pipe or a device has no length; read it with
-/// [`read_npy_within`].
+/// fewer than the shape has, a bool is neither 0 nor 1. A pipe or a device is refused; read what it gives into memory
+/// and use [`parse_npy`].
 pub fn read_npy(path: impl AsRef<Path>) -> Result<Array> {
     let path = path.as_ref();
-    read_npy_within(path, regular_data_length(path)?)
+    read_npy_within(path, open_data(path)?.1)
 }
 
-/// As [`read_npy`], but the file may be a pipe; fails if it holds more than `limit` bytes of elements.
+/// As [`read_npy`]; also fails if the file holds more than `limit` bytes of elements.
 pub fn read_npy_within(path: impl AsRef<Path>, limit: u64) -> Result<Array> {
     let path = path.as_ref();
     let bytes = read_bounded_data(path, limit.saturating_add(HEADER_LIMIT as u64))?;
@@ -89,7 +90,8 @@ pub fn parse_npy(bytes: &[u8]) -> Result<Array> {
 /// Parses a whole file.
 fn parse_npy_at(bytes: &[u8]) -> Parsed<Array> {
     if !bytes.starts_with(MAGIC) {
-        return Err((0, "not an npy file (wrong magic)".into()));
+        let what = other_format(bytes).map_or("(wrong magic)".into(), |other| format!("but {other}"));
+        return Err((0, format!("not an npy file {what}")));
     }
     let wide = match bytes.get(6..8) {
         Some(&[1, 0]) => false,
@@ -208,7 +210,8 @@ impl<'a> NpyScan<'a> {
         let parsed = self.rest()[..digits].parse();
         match parsed {
             Ok(n) => {
-                self.at += digits;
+                // Python 2 writes long integers as 2L.
+                self.at += digits + usize::from(self.rest()[digits..].starts_with('L'));
                 Ok(n)
             }
             Err(_) => self.fail("a dimension is no valid size"),
@@ -353,6 +356,16 @@ mod tests {
     }
 
     #[test]
+    fn files_of_python_2_are_read() {
+        let array = parse_npy(&file("{'descr': '|u1', 'fortran_order': False, 'shape': (2L, 1L), }", &[7, 8])).unwrap();
+        assert_eq!((array.dims, array.bytes), (vec![2, 1], vec![7, 8]));
+        for shape in ["(2LL,)", "(L,)", "(2 L,)"] {
+            let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}}}");
+            assert!(parse_npy(&file(&header, &[7, 8])).is_err(), "{shape}");
+        }
+    }
+
+    #[test]
     fn malformed_files_are_refused_at_their_byte() {
         let good = file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", &[0; 8]);
         assert!(parse_npy(&good).is_ok());
@@ -375,8 +388,10 @@ mod tests {
             let (at, e) = parse_npy_at(&file(header, &[0; 8])).unwrap_err();
             assert!(e.contains(&part) && at <= good.len() + 40, "{at}: {e}");
         }
-        let e = parse_npy(b"PK\x03\x04....").unwrap_err();
+        let e = parse_npy(b"PK......").unwrap_err();
         assert_eq!((e.kind, e.to_string()), (crate::error::Kind::Data, "byte 0: not an npy file (wrong magic)".into()));
+        let e = parse_npy(b"PK\x03\x04....").unwrap_err().to_string();
+        assert!(e.starts_with("byte 0: not an npy file but a zip archive"), "{e}");
     }
 
     #[test]

@@ -84,20 +84,30 @@ impl<R: Read> Cursor<R> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// The next string: its length, then UTF-8.
-    pub fn string(&mut self, what: &str) -> Result<String> {
+    /// The next string: its length, then its bytes, which should be UTF-8.
+    pub fn text(&mut self, what: &str) -> Result<Vec<u8>> {
         self.texts += 1;
         if self.texts > MOST_TEXTS {
             return Err(self.error(format!("more than {MOST_TEXTS} texts")));
         }
         let len = self.u64()?;
-        let start = self.at;
-        let bytes = self.bytes(len, what)?;
-        String::from_utf8(bytes).map_err(|e| {
-            let at = start + e.utf8_error().valid_up_to() as u64;
-            bad_gguf(format!("byte {at}: a text that is not UTF-8"))
-        })
+        self.bytes(len, what)
     }
+
+    /// The next string as a key or a name: bytes that are not UTF-8 are escaped.
+    pub fn name(&mut self, what: &str) -> Result<String> {
+        String::from_utf8(self.text(what)?).or_else(|e| Ok(escaped_gguf_text(e.as_bytes())))
+    }
+}
+
+/// A text whose bytes that are not UTF-8 are escapes, such as `\xff`.
+pub(super) fn escaped_gguf_text(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for part in bytes.utf8_chunks() {
+        text.push_str(part.valid());
+        part.invalid().iter().for_each(|b| text.push_str(&format!("\\x{b:02x}")));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -128,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_not_utf8_is_refused_at_its_first_wrong_byte() {
-        let file = [&3u64.to_le_bytes()[..], b"ab\xff"].concat();
-        let e = Cursor::new(&file[..], 11).string("bytes of a text").unwrap_err().message;
-        assert!(e.contains("byte 10: a text that is not UTF-8"), "{e}");
+    fn a_name_that_is_not_utf8_is_escaped() {
+        let file = [&4u64.to_le_bytes()[..], b"a\xc3\xff\xc3"].concat();
+        assert_eq!(Cursor::new(&file[..], 12).name("bytes of a name").unwrap(), "a\\xc3\\xff\\xc3");
+        assert_eq!(escaped_gguf_text("ü".as_bytes()), "ü");
     }
 }

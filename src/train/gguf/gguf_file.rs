@@ -5,9 +5,10 @@ use super::cursor::Cursor;
 use super::metadata::Meta;
 use super::tensor_type::TensorType;
 use crate::error::{Error, Result};
+use crate::train::open_file::{open_regular, other_format};
 use hashbrown::HashSet;
 use std::fs::File;
-use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -33,7 +34,7 @@ pub struct GgufTensor {
     pub kind: TensorType,
     /// The shape, row-major: the last axis is that of adjacent elements. Files store it the other way round.
     pub dims: Vec<usize>,
-    /// Size in bytes.
+    /// Size in bytes; for a type that ggml does not have, the bytes up to the next tensor.
     pub bytes: usize,
     /// First byte in the file.
     at: u64,
@@ -59,21 +60,26 @@ pub struct Gguf {
 impl Gguf {
     /// Opens a file of version 2 or 3.
     ///
-    /// Errors, which name the file and the byte: it cannot be read; it is no GGUF file, or big-endian; a length, a
-    /// count or a shape does not fit the file; a key or a name occurs twice; a type is not known; a tensor is not
-    /// aligned or not in the file.
+    /// Errors, which name the file and the byte: it cannot be read, or is a pipe or a device; it is no GGUF file (a Git
+    /// LFS pointer, a page of HTML, a pickle or a zip archive is named as such), or big-endian; a length, a count or a
+    /// shape does not fit the file; a key or a name occurs twice; a type of metadata is not known; the alignment is no
+    /// power of two; a tensor is not aligned or not in the file, or overlaps another.
+    ///
+    /// Tensors of types that have no reader here, and texts that are not UTF-8, are listed. Names and keys have escapes,
+    /// such as `\xff`, for bytes that are not UTF-8.
     pub fn open(path: impl AsRef<Path>) -> Result<Gguf> {
         let path = path.as_ref();
         Gguf::open_file(path).map_err(|e| e.context(path.display()))
     }
 
     fn open_file(path: &Path) -> Result<Gguf> {
-        let file = File::open(path)?;
-        let found = file.metadata()?;
-        if !found.is_file() {
-            return Err(bad_gguf("no regular file"));
+        let (file, len) = open_regular(path)?;
+        let mut from = BufReader::new(&file);
+        let first = from.fill_buf()?;
+        if let (false, Some(other)) = (first.starts_with(b"GGUF"), other_format(first)) {
+            return Err(bad_gguf(format!("byte 0: no GGUF file but {other}")));
         }
-        let head = read_gguf_file_head(BufReader::new(&file), found.len())?;
+        let head = read_gguf_file_head(from, len)?;
         let mut by_name: Vec<u32> = (0..head.tensors.len() as u32).collect();
         by_name.sort_by(|&a, &b| head.tensors[a as usize].name.cmp(&head.tensors[b as usize].name));
         Ok(Gguf { path: path.to_path_buf(), file: Mutex::new(file), head, by_name })
@@ -112,10 +118,15 @@ impl Gguf {
     }
 
     /// Reads the bytes of `t` from byte `from` on, until `into` is full. Errors, which name file and tensor: it is not
-    /// one of [`Gguf::tensors`]; it has fewer bytes; the file cannot be read or has become shorter.
+    /// one of [`Gguf::tensors`]; it has fewer bytes; its type is not one of ggml; the file cannot be read or has become
+    /// shorter.
     pub fn read(&self, t: &GgufTensor, from: usize, into: &mut [u8]) -> Result<()> {
         if self.find(&t.name) != Some(t) {
             return Err(bad_gguf(format!("{}: tensor {:?} is one of another file", self.path.display(), t.name)));
+        }
+        if t.kind.is_of_unknown_size() {
+            let (path, name) = (self.path.display(), t.kind.name());
+            return Err(bad_gguf(format!("{path}: tensor {:?} is of {name}, which is not known", t.name)));
         }
         if from.checked_add(into.len()).is_none_or(|end| end > t.bytes) {
             let text = format!("{} bytes from byte {from} of {:?}, which has {}", into.len(), t.name, t.bytes);
@@ -145,7 +156,8 @@ struct Listed {
     name: String,
     kind: TensorType,
     dims: Vec<usize>,
-    bytes: usize,
+    /// `None` for a type of unknown size.
+    bytes: Option<usize>,
     offset: u64,
 }
 
@@ -167,27 +179,55 @@ pub(super) fn read_gguf_file_head(from: impl Read, len: u64) -> Result<Head> {
     let listed = read_gguf_file_list(&mut c, tensors)?;
     let alignment = u64::from(gguf_file_alignment(&metadata)?);
     let start = c.at().next_multiple_of(alignment);
-    let placed = listed.into_iter().map(|t| {
-        let Listed { name, kind, dims, bytes, offset } = t;
+    let tensors = place_gguf_tensors(listed, start, alignment, len)?;
+    Ok(Head { version, metadata, tensors })
+}
+
+/// Gives the tensors of a list their places in a file of `len` bytes, whose data begins at `start`.
+fn place_gguf_tensors(listed: Vec<Listed>, start: u64, alignment: u64, len: u64) -> Result<Vec<GgufTensor>> {
+    let room = len.saturating_sub(start);
+    let mut order: Vec<usize> = (0..listed.len()).collect();
+    order.sort_by_key(|&i| listed[i].offset);
+    let mut sizes: Vec<usize> = listed.iter().map(|t| t.bytes.unwrap_or(0)).collect();
+    // From the last to the first: the place where the data behind a tensor begins, and its first tensor.
+    let mut next: (u64, Option<usize>) = (room, None);
+    for &i in order.iter().rev() {
+        let Listed { name, offset, bytes, .. } = &listed[i];
         if !offset.is_multiple_of(alignment) {
             return Err(bad_gguf(format!("tensor {name:?} is at offset {offset}, no multiple of {alignment}")));
         }
-        let end = start.checked_add(offset).and_then(|at| at.checked_add(bytes as u64));
-        if end.is_none_or(|end| end > len) {
-            let room = len.saturating_sub(start);
-            let text = format!("tensor {name:?} has {bytes} bytes at offset {offset}; the file has {room} of data");
+        let free = next.0.saturating_sub(*offset);
+        let size = bytes.map_or(free, |bytes| bytes as u64);
+        if offset.checked_add(size).is_none_or(|end| end > room) {
+            let text = format!("tensor {name:?} has {size} bytes at offset {offset}; the file has {room} of data");
             return Err(bad_gguf(text));
         }
-        Ok(GgufTensor { name, kind, dims, bytes, at: start + offset })
+        if let (true, Some(other)) = (size > free, next.1) {
+            let other = &listed[other].name;
+            return Err(bad_gguf(format!(
+                "tensor {name:?} has {size} bytes at offset {offset} and overlaps {other:?}"
+            )));
+        }
+        sizes[i] = size as usize;
+        if size > 0 {
+            next = (*offset, Some(i));
+        }
+    }
+    let placed = listed.into_iter().zip(sizes).map(|(t, bytes)| GgufTensor {
+        name: t.name,
+        kind: t.kind,
+        dims: t.dims,
+        bytes,
+        at: start + t.offset,
     });
-    Ok(Head { version, metadata, tensors: placed.collect::<Result<_>>()? })
+    Ok(placed.collect())
 }
 
 fn read_gguf_file_metadata<R: Read>(c: &mut Cursor<R>, entries: usize) -> Result<Vec<(String, Meta)>> {
     let mut all: Vec<(String, Meta)> = Vec::new();
     let mut keys = HashSet::new();
     for _ in 0..entries {
-        let key = c.string("bytes of a key")?;
+        let key = c.name("bytes of a key")?;
         let id = c.u32()?;
         let value = Meta::read(id, c).map_err(|e| e.context(format!("key {key:?}")))?;
         if !keys.insert(key.clone()) {
@@ -202,8 +242,12 @@ fn read_gguf_file_metadata<R: Read>(c: &mut Cursor<R>, entries: usize) -> Result
 pub(super) fn gguf_file_alignment(metadata: &[(String, Meta)]) -> Result<u32> {
     match metadata.iter().find(|m| m.0 == "general.alignment").map(|m| &m.1) {
         None => Ok(ALIGNMENT),
-        Some(Meta::U32(x)) if (1..=MOST_ALIGNMENT).contains(x) => Ok(*x),
-        Some(x) => Err(bad_gguf(format!("general.alignment is {x}; it must be a u32 from 1 to {MOST_ALIGNMENT}"))),
+        Some(Meta::U32(x)) if x.is_power_of_two() && *x <= MOST_ALIGNMENT => Ok(*x),
+        Some(x) => {
+            let text =
+                format!("general.alignment is {x}; it must be a u32, a power of two, from 1 to {MOST_ALIGNMENT}");
+            Err(bad_gguf(text))
+        }
     }
 }
 
@@ -211,7 +255,7 @@ fn read_gguf_file_list<R: Read>(c: &mut Cursor<R>, count: usize) -> Result<Vec<L
     let mut all = Vec::new();
     let mut names = HashSet::new();
     for _ in 0..count {
-        let name = c.string("bytes of a name")?;
+        let name = c.name("bytes of a name")?;
         let t = read_gguf_file_listed(c, name.clone()).map_err(|e| e.context(format!("tensor {name:?}")))?;
         if !names.insert(name) {
             return Err(c.error(format!("tensor {:?} occurs twice", t.name)));
@@ -233,9 +277,12 @@ fn read_gguf_file_listed<R: Read>(c: &mut Cursor<R>, name: String) -> Result<Lis
     }
     dims.reverse();
     let id = c.u32()?;
-    let kind = TensorType::from_id(id).ok_or_else(|| c.error(format!("type {id} of a tensor is not known")))?;
+    let kind = TensorType::from_id(id);
     let text = || c.error(format!("shape {dims:?} of {} is too large, or its rows are no whole blocks", kind.name()));
-    let bytes = kind.bytes_of(&dims).ok_or_else(text)?;
+    let bytes = match kind.is_of_unknown_size() {
+        true => None,
+        false => Some(kind.bytes_of(&dims).ok_or_else(text)?),
+    };
     let offset = c.u64()?;
     Ok(Listed { name, kind, dims, bytes, offset })
 }

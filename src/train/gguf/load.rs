@@ -42,9 +42,9 @@ impl Program {
     ///
     /// The report does not list inputs without a tensor: they may be the batch.
     ///
-    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; no tensor has a leaf; a tensor has
-    /// another shape, or another number of bytes than a `u8` leaf; its type differs, or that of its blocks; two tensors
-    /// are for one leaf.
+    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; no tensor has
+    /// a leaf; a tensor has another shape, or another number of bytes than a `u8` leaf; its type differs, or that of its
+    /// blocks, or cannot be read ([`TensorType::Other`]); two tensors are for one leaf.
     pub fn load_gguf(&mut self, file: &Gguf, how: Load<'_>) -> Result<LoadReport> {
         let at = |e: Error| e.context(file.path().display());
         let (pairs, report) = self.gguf_pairs(file, &how).map_err(at)?;
@@ -133,6 +133,9 @@ fn gguf_load_conversion(
         let text = format!("{:?} is {name}{dims:?} in the file, not {}{}{why}", t.name, leaf.dtype, leaf.dims);
         Err(Error::new(Kind::Shape, text))
     };
+    if let TensorType::Other(_) = t.kind {
+        return differ("; this type cannot be read here");
+    }
     if let (TensorType::Blocks(b), DType::U8) = (t.kind, leaf.dtype) {
         if leaf.dims[..] != [t.bytes] {
             return differ(&format!("; its blocks are u8[{}]", t.bytes));

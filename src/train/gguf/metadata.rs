@@ -1,6 +1,6 @@
 //! Metadata: values of thirteen types under keys.
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, escaped_gguf_text};
 use super::write::write_gguf_string;
 use crate::error::Result;
 use std::fmt;
@@ -8,23 +8,41 @@ use std::io::Read;
 
 /// The number of the type of arrays in files.
 const ARRAY: u32 = 9;
+/// How many arrays an array may stand in.
+const DEEPEST: usize = 8;
+/// Fewest bytes of an array: the type of its elements and their number.
+const LEAST_ARRAY: u64 = 12;
 
 macro_rules! numbers {
     ($($variant:ident $t:ident $id:literal)*) => {
         /// A value of the metadata of a GGUF file.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs)] // The variants are called as their types.
-        pub enum Meta { $($variant($t),)* Bool(bool), String(String), Array(MetaArray) }
+        pub enum Meta {
+            $($variant($t),)*
+            Bool(bool),
+            String(String),
+            /// A text that is not UTF-8.
+            Bytes(Vec<u8>),
+            Array(MetaArray),
+        }
 
-        /// An array of metadata: values of one type, which is no array.
+        /// An array of metadata: values of one type.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs)]
-        pub enum MetaArray { $($variant(Vec<$t>),)* Bool(Vec<bool>), String(Vec<String>) }
+        pub enum MetaArray {
+            $($variant(Vec<$t>),)*
+            Bool(Vec<bool>),
+            String(Vec<String>),
+            /// Texts, at least one of which is not UTF-8.
+            Bytes(Vec<Vec<u8>>),
+            Array(Vec<MetaArray>),
+        }
 
         impl Meta {
             /// The number of the type in files.
             pub fn type_id(&self) -> u32 {
-                match self { $(Meta::$variant(_) => $id,)* Meta::Bool(_) => 7, Meta::String(_) => 8, Meta::Array(_) => ARRAY }
+                match self { $(Meta::$variant(_) => $id,)* Meta::Bool(_) => 7, Meta::String(_) | Meta::Bytes(_) => 8, Meta::Array(_) => ARRAY }
             }
 
             /// Reads a value of type `id`.
@@ -32,11 +50,8 @@ macro_rules! numbers {
                 Ok(match id {
                     $($id => Meta::$variant($t::from_le_bytes(from.array()?)),)*
                     7 => Meta::Bool(read_metadata_bool(from)?),
-                    8 => Meta::String(from.string("bytes of a text")?),
-                    ARRAY => {
-                        let id = from.u32()?;
-                        Meta::Array(MetaArray::read(id, from)?)
-                    }
+                    8 => String::from_utf8(from.text("bytes of a text")?).map_or_else(|e| Meta::Bytes(e.into_bytes()), Meta::String),
+                    ARRAY => Meta::Array(MetaArray::read(0, from)?),
                     _ => return Err(from.error(format!("type {id} of a value is not known"))),
                 })
             }
@@ -46,6 +61,7 @@ macro_rules! numbers {
                     $(Meta::$variant(x) => to.extend(x.to_le_bytes()),)*
                     Meta::Bool(x) => to.push(u8::from(*x)),
                     Meta::String(x) => write_gguf_string(x, to),
+                    Meta::Bytes(x) => write_gguf_string(x, to),
                     Meta::Array(x) => x.write(to),
                 }
             }
@@ -54,12 +70,18 @@ macro_rules! numbers {
         impl MetaArray {
             /// The number of the type of the elements in files.
             pub fn type_id(&self) -> u32 {
-                match self { $(MetaArray::$variant(_) => $id,)* MetaArray::Bool(_) => 7, MetaArray::String(_) => 8 }
+                match self { $(MetaArray::$variant(_) => $id,)* MetaArray::Bool(_) => 7, MetaArray::String(_) | MetaArray::Bytes(_) => 8, MetaArray::Array(_) => ARRAY }
             }
 
             /// Number of elements.
             pub fn len(&self) -> usize {
-                match self { $(MetaArray::$variant(x) => x.len(),)* MetaArray::Bool(x) => x.len(), MetaArray::String(x) => x.len() }
+                match self {
+                    $(MetaArray::$variant(x) => x.len(),)*
+                    MetaArray::Bool(x) => x.len(),
+                    MetaArray::String(x) => x.len(),
+                    MetaArray::Bytes(x) => x.len(),
+                    MetaArray::Array(x) => x.len(),
+                }
             }
 
             /// Whether there is no element.
@@ -73,11 +95,14 @@ macro_rules! numbers {
                     $(MetaArray::$variant(x) => x.get(i).map(|x| Meta::$variant(*x)),)*
                     MetaArray::Bool(x) => x.get(i).map(|x| Meta::Bool(*x)),
                     MetaArray::String(x) => x.get(i).map(|x| Meta::String(x.clone())),
+                    MetaArray::Bytes(x) => x.get(i).map(|x| Meta::Bytes(x.clone())),
+                    MetaArray::Array(x) => x.get(i).map(|x| Meta::Array(x.clone())),
                 }
             }
 
-            fn read<R: Read>(id: u32, from: &mut Cursor<R>) -> Result<MetaArray> {
-                let count = from.u64()?;
+            /// Reads an array that stands inside `depth` others.
+            fn read<R: Read>(depth: usize, from: &mut Cursor<R>) -> Result<MetaArray> {
+                let (id, count) = (from.u32()?, from.u64()?);
                 Ok(match id {
                     $($id => {
                         let bytes = size_of::<$t>() as u64;
@@ -89,15 +114,12 @@ macro_rules! numbers {
                         let n = from.fits(count, 1, "bools of an array")?;
                         MetaArray::Bool((0..n).map(|_| read_metadata_bool(from)).collect::<Result<_>>()?)
                     }
-                    8 => {
-                        let n = from.fits(count, 8, "texts of an array")?;
-                        let mut all = Vec::new();
-                        for _ in 0..n {
-                            all.push(from.string("bytes of a text")?);
-                        }
-                        MetaArray::String(all)
+                    8 => read_metadata_texts(count, from)?,
+                    ARRAY if depth < DEEPEST => {
+                        let n = from.fits(count, LEAST_ARRAY, "arrays of an array")?;
+                        MetaArray::Array((0..n).map(|_| MetaArray::read(depth + 1, from)).collect::<Result<_>>()?)
                     }
-                    ARRAY => return Err(from.error("an array of arrays, which is not supported")),
+                    ARRAY => return Err(from.error(format!("arrays in arrays, more than {DEEPEST} deep"))),
                     _ => return Err(from.error(format!("type {id} of an array's elements is not known"))),
                 })
             }
@@ -109,17 +131,21 @@ macro_rules! numbers {
                     $(MetaArray::$variant(x) => x.iter().for_each(|x| to.extend(x.to_le_bytes())),)*
                     MetaArray::Bool(x) => to.extend(x.iter().map(|&x| u8::from(x))),
                     MetaArray::String(x) => x.iter().for_each(|x| write_gguf_string(x, to)),
+                    MetaArray::Bytes(x) => x.iter().for_each(|x| write_gguf_string(x, to)),
+                    MetaArray::Array(x) => x.iter().for_each(|x| x.write(to)),
                 }
             }
         }
 
         impl fmt::Display for Meta {
-            /// A text as it is, numbers as Rust prints them, an array as its elements in brackets.
+            /// A text as it is, with escapes for bytes that are not UTF-8; numbers as Rust prints them; an array as its
+            /// elements in brackets.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $(Meta::$variant(x) => write!(f, "{x}"),)*
                     Meta::Bool(x) => write!(f, "{x}"),
                     Meta::String(x) => f.write_str(x),
+                    Meta::Bytes(x) => f.write_str(&escaped_gguf_text(x)),
                     Meta::Array(x) => {
                         f.write_str("[")?;
                         for i in 0..x.len() {
@@ -161,6 +187,19 @@ impl Meta {
             _ => None,
         }
     }
+}
+
+/// Reads the texts of an array.
+fn read_metadata_texts<R: Read>(count: u64, from: &mut Cursor<R>) -> Result<MetaArray> {
+    let n = from.fits(count, 8, "texts of an array")?;
+    let mut all = Vec::new();
+    for _ in 0..n {
+        all.push(from.text("bytes of a text")?);
+    }
+    if !all.iter().all(|text| std::str::from_utf8(text).is_ok()) {
+        return Ok(MetaArray::Bytes(all));
+    }
+    Ok(MetaArray::String(all.into_iter().filter_map(|text| String::from_utf8(text).ok()).collect()))
 }
 
 fn read_metadata_bool<R: Read>(from: &mut Cursor<R>) -> Result<bool> {

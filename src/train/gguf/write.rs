@@ -97,6 +97,9 @@ fn check_gguf_entry(t: &GgufEntry<'_>) -> Result<u32> {
     }
     let name = t.kind.name();
     let id = t.kind.id().ok_or_else(|| bad_gguf(format!("GGUF files have no type for {name}")))?;
+    if t.kind.is_of_unknown_size() {
+        return Err(bad_gguf(format!("{name} is not known, nor how many bytes {:?} has", t.dims)));
+    }
     let bytes = t.kind.bytes_of(t.dims);
     let bytes = bytes.ok_or_else(|| bad_gguf(format!("rows of {:?} are no whole {name} blocks", t.dims)))?;
     if bytes != t.bytes.len() {
@@ -107,9 +110,9 @@ fn check_gguf_entry(t: &GgufEntry<'_>) -> Result<u32> {
 }
 
 /// Writes a string: its length, then its bytes.
-pub(super) fn write_gguf_string(x: &str, to: &mut Vec<u8>) {
-    to.extend((x.len() as u64).to_le_bytes());
-    to.extend(x.as_bytes());
+pub(super) fn write_gguf_string(x: impl AsRef<[u8]>, to: &mut Vec<u8>) {
+    to.extend((x.as_ref().len() as u64).to_le_bytes());
+    to.extend(x.as_ref());
 }
 
 #[cfg(test)]

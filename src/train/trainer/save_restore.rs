@@ -236,6 +236,9 @@ impl Trainer {
 
     /// Checks that the file has the params and states of the program and nothing else.
     fn check_program_tensors(&self, file: &Loaded) -> Result<()> {
+        if let Some(t) = file.unusable().first() {
+            return Err(t.error());
+        }
         for (b, _) in self.program.persistent() {
             let e = file.expect(&b.name, b.dtype, &b.dims)?;
             if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {

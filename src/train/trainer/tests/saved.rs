@@ -129,8 +129,8 @@ fn a_file_that_is_longer_than_any_checkpoint_is_not_read() {
     let path = file("long");
     let mut t = streaming(QUARTER);
     let data: u64 = t.program().persistent().map(|(_, bytes)| bytes.len() as u64).sum();
-    // Params and states, 16 MiB of header, 65536 kept numbers.
-    let most = data + (16 << 20) + 524_288;
+    // Params and states, 100 MB of header, 65536 kept numbers.
+    let most = data + 100_000_000 + 524_288;
     assert_eq!(most, data + HEADER_LIMIT + 8 * KEPT_LIMIT as u64);
     std::fs::File::create(&path).unwrap().set_len(most + 1).unwrap();
     let e = t.restore(&path).unwrap_err().to_string();
