@@ -2,7 +2,7 @@
 
 use super::{READERS, Target};
 use crate::engine::reader_error;
-use arenagrad::train::data::CsvRows;
+use arenagrad::train::data::{CsvFormat, CsvRows};
 
 pub const TARGET: Target = Target {
     name: "csv",
@@ -14,10 +14,13 @@ pub const TARGET: Target = Target {
     memory: READERS,
 };
 
-/// Runs the target. The first byte chooses whether there is a line of names.
+/// Runs the target. The first byte chooses whether there is a line of names, and the delimiter.
 pub fn run(data: &[u8]) {
-    let (header, file) = data.split_first().map_or((false, data), |(n, file)| (n % 2 == 1, file));
-    let mut rows = match CsvRows::new("file", file, header) {
+    let (how, file) = data.split_first().map_or((0, data), |(n, file)| (*n, file));
+    // Of ASCII digits, which begin the seeds, commas.
+    let delimiter = if how & 128 == 0 { b',' } else { how & 127 };
+    let header = how % 2 == 1;
+    let mut rows = match CsvRows::new("file", file, CsvFormat { header, delimiter }) {
         Ok(rows) => rows,
         Err(e) => return reader_error(&e, "file:"),
     };
@@ -64,12 +67,15 @@ fn seeds() -> Vec<Vec<u8>> {
         "0\"1\",\" 2 \"\r\n-3e4,.5\r\n",
         "1\"a\nb\",c\n1,nan\n\ninf,-inf\n",
         "01;2\n",
+        "1a,b\r1,2\r\n\r3,4\r",
+        "0a\r1e400",
         "01,2\n3\n",
         "1\n",
         "0\"",
         "01e999,-0.0,1e-400\n",
     ];
-    texts.iter().map(|t| t.as_bytes().to_vec()).collect()
+    let semicolons = [&[b';' | 128][..], b"a;b\n1;2\n"].concat();
+    texts.iter().map(|t| t.as_bytes().to_vec()).chain([semicolons]).collect()
 }
 
 const WORDS: &[&str] =

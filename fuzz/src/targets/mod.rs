@@ -16,6 +16,7 @@ mod passes;
 mod pipeline;
 mod plan;
 mod session;
+mod shards;
 mod text;
 mod threads;
 mod weights;
@@ -77,6 +78,7 @@ pub const TARGETS: &[Target] = &[
     checkpoint::TARGET,
     weights::TARGET,
     adapters::TARGET,
+    shards::TARGET,
     gguf::TARGET,
     npy::TARGET,
     idx::TARGET,

@@ -37,10 +37,11 @@ fn seeds() -> Vec<Vec<u8>> {
         encode_npy(dtype, dims, &bytes).ok()
     };
     let mut all: Vec<Vec<u8>> = dtypes.iter().flat_map(|&d| shapes.iter().filter_map(move |s| file(d, s))).collect();
-    // Column-major, and a header of version 2.
+    // Column-major, headers of version 2, and one of Python 2.
     for (head, version) in [
         ("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", 1),
         ("{'shape':(2,),'descr':'|u1','fortran_order':False}\n", 2),
+        ("{'descr': '|u1', 'fortran_order': False, 'shape': (2L, 1L), }\n", 2),
     ] {
         let len = head.len() as u32;
         let mut file = b"\x93NUMPY".to_vec();

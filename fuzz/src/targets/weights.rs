@@ -45,7 +45,7 @@ pub fn run(data: &[u8]) {
 }
 
 /// Loads into a program that has some of the names.
-fn load(file: &Weights, how: u8) {
+pub fn load(file: &Weights, how: u8) {
     let g = Builder::new("loads");
     let w = g.param("w", [2, 3], DType::F32, Init::Ones);
     let bias = g.param("fc.bias", [2], DType::F32, Init::Zeros);
