@@ -8,6 +8,7 @@ use super::faults::FaultCommits;
 use super::link::{Linked, LinkedBody, Segment, link, link_red_zones};
 use super::nonfinite::{NonfiniteFindings, NonfiniteObserver, WatchedCall};
 use super::observer::StepObserver;
+use super::panicked::panicked;
 use super::planned_body::{FlagBound, LoopExit};
 use super::races::race_free;
 use super::tape::Tapes;
@@ -19,7 +20,6 @@ use crate::kernels::abi::{ArenaPtr, Args, LoopOffsets, OperandRef};
 use crate::kernels::fault::{Bad, Cause, Fault, ITERATIONS, STILL_GOING};
 use std::fmt;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A program that can run.
@@ -400,14 +400,14 @@ impl StepObserver for ExecPoison<'_> {
 /// Runs `step`. The error says why it stopped: a fault that a kernel reported, or a panic. Its `instr` is a timestamp.
 /// Clears the fault.
 fn catch_exec_stop(state: &ThreadState, step: impl FnOnce()) -> Result<(), Stop> {
-    let ended = catch_unwind(AssertUnwindSafe(step));
+    let panicked = panicked(step);
     let bad = state.fault.get();
-    if ended.is_ok() && bad.is_none() {
+    if !panicked && bad.is_none() {
         return Ok(());
     }
     state.fault.clear();
     let instr = state.at.load(Ordering::Relaxed);
-    Err(Stop { instr, bad: bad.filter(|_| ended.is_ok()), iteration: None, changed: false })
+    Err(Stop { instr, bad: bad.filter(|_| !panicked), iteration: None, changed: false })
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod observer;
 mod operand;
 pub mod order;
 pub mod pack;
+mod panicked;
 pub mod plan;
 pub mod planned_body;
 pub mod planner;

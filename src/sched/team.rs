@@ -239,8 +239,9 @@ impl Team {
         s.len.store(len, Ordering::Relaxed);
         s.exec.store(std::ptr::from_ref(exec).cast_mut(), Ordering::Relaxed);
         s.gate.start(self.unparkers());
+        let end = s.gate.finish_at_end(self.workers.len());
         s.run_catching(0);
-        s.gate.finish(self.workers.len());
+        drop(end);
         s.verdict().map_err(|at| exec.located(at))
     }
 
@@ -285,6 +286,7 @@ mod tests {
     use crate::sched::instructions::{BufKind, Instr, Operand};
     use crate::sched::modelled_time::InstrTime;
     use crate::sched::share::share_tapes_above;
+    use crate::sched::tests::bomb::Bomb;
     use crate::sched::tests::hand::{CALL, HandPlan};
     use std::time::Duration;
 
@@ -341,6 +343,45 @@ mod tests {
             team.step_traced(&exec, &mut arena, &mut tracks).unwrap();
             let told: Vec<(usize, u64)> = tracks.iter().map(|t| (t.events().len(), t.dropped())).collect();
             assert_eq!(told, vec![(1, 0); used], "{used} of {threads} threads");
+        }
+    }
+
+    /// The thread that has unit `WHO` panics, with a payload whose drop panics. The others write their bytes later.
+    fn explode<const WHO: usize>(args: &mut Args<'_>) {
+        if args.units().contains(&WHO) {
+            std::panic::resume_unwind(Box::new(Bomb { left: 2 }));
+        }
+        mark_late(args);
+    }
+
+    /// The step ends, behind the parts of all threads, and the next one is whole.
+    #[test]
+    fn a_panic_whose_payload_panics_ends_the_step_like_any_other() {
+        for (threads, who, kernel) in [
+            (1, 0, explode::<0> as Kernel),
+            (2, 0, explode::<0>),
+            (2, 1, explode::<1>),
+            (3, 0, explode::<0>),
+            (3, 1, explode::<1>),
+            (3, 2, explode::<2>),
+        ] {
+            let (exec, mut arena) = one_call(kernel, threads);
+            let mut team = Team::new(threads).unwrap();
+            let mut tracks = vec![Track::new(1); threads];
+            let stop = Stop { instr: 0, bad: None, iteration: None, changed: false };
+            for traced in [false, true] {
+                arena.bytes_mut().fill(0);
+                let done = match traced {
+                    false => team.step(&exec, &mut arena),
+                    true => team.step_traced(&exec, &mut arena, &mut tracks),
+                };
+                assert_eq!(done, Err(stop), "thread {who} of {threads}");
+                let written: Vec<u8> = (0..threads).map(|t| u8::from(t != who)).collect();
+                assert_eq!(arena.bytes()[..threads], written, "thread {who} of {threads}");
+            }
+            let (exec, mut arena) = one_call(mark, threads);
+            team.step(&exec, &mut arena).unwrap();
+            assert_eq!(arena.bytes()[..threads], [1u8; 3][..threads]);
         }
     }
 

@@ -9,9 +9,9 @@
 //! runs its instructions up to that timestamp and none after it, so all threads agree on the instruction that stopped
 //! the step, and none waits at a barrier that another will not reach.
 
+use super::panicked::panicked;
 use super::team_sync::{AtomicBool, AtomicUsize, Parker, Unparker, YIELDS, fence, spin_loop, yield_now};
 use crossbeam_utils::CachePadded;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -172,6 +172,11 @@ impl TeamGate {
         self.all_done(others, &self.waits[0].at_barrier);
     }
 
+    /// As [`TeamGate::finish`] when the guard is dropped, so that a step ends on all threads even if the caller's unwinds.
+    pub fn finish_at_end(&self, others: usize) -> FinishAtEnd<'_> {
+        FinishAtEnd { gate: self, others }
+    }
+
     fn all_done(&self, others: usize, backoff: &GateBackoff) {
         backoff.wait(self.spins, |_| (self.done.load(Ordering::Acquire) >= others).then_some(()));
     }
@@ -209,11 +214,27 @@ impl TeamGate {
     /// Runs a thread's `part` of a step. If it panics, the step stops at the instruction that `at` tells. True if it
     /// panicked.
     pub fn catch(&self, at: impl FnOnce() -> usize, part: impl FnOnce()) -> bool {
-        let panicked = catch_unwind(AssertUnwindSafe(part)).is_err();
-        if panicked {
+        let ended = panicked(part);
+        if ended {
             self.stop(at());
         }
-        panicked
+        ended
+    }
+}
+
+/// What [`TeamGate::finish_at_end`] gives.
+pub(super) struct FinishAtEnd<'a> {
+    gate: &'a TeamGate,
+    others: usize,
+}
+
+impl Drop for FinishAtEnd<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The others must not wait at a barrier that this thread will not reach.
+            self.gate.stop(0);
+        }
+        self.gate.finish(self.others);
     }
 }
 
@@ -246,6 +267,30 @@ mod tests {
         assert_eq!(gate.stopped(), GO);
         assert!(gate.catch(|| 5, || std::panic::resume_unwind(Box::new("stop"))));
         assert_eq!(gate.stopped(), 5);
+    }
+
+    /// The caller's thread unwinds from a step. The other one ends the step before the arena is the caller's again.
+    #[test]
+    fn a_step_ends_on_all_threads_if_the_callers_unwinds() {
+        let (gate, ended) = (TeamGate::new(2, 4), AtomicUsize::new(0));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while gate.epoch.load(Ordering::Acquire) == 0 {
+                    yield_now();
+                }
+                // The caller does not arrive.
+                assert!(!gate.barrier(1, 2, 1));
+                std::thread::sleep(Duration::from_millis(5));
+                ended.store(1, Ordering::Relaxed);
+                gate.done.fetch_add(1, Ordering::Release);
+            });
+            gate.start(std::iter::empty());
+            assert!(panicked(|| {
+                let _end = gate.finish_at_end(1);
+                std::panic::resume_unwind(Box::new("the caller's thread"));
+            }));
+            assert_eq!(ended.load(Ordering::Relaxed), 1);
+        });
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Tests of whole schedules: programs against plain evaluation, and wrong plans against the checker.
 
+pub mod bomb;
 mod bugs;
 mod certificate;
 pub mod code;
