@@ -5,6 +5,7 @@
 //! that share an instruction get disjoint ranges of its units.
 
 use crate::fault::Fault;
+use arenagrad_arena::tensor::LINE;
 use bytemuck::Pod;
 use std::any::Any;
 use std::marker::PhantomData;
@@ -130,13 +131,14 @@ impl<'a> Args<'a> {
         self.reads[i].inplace.map(usize::from)
     }
 
-    /// Read operand `i`, all of it.
+    /// Read operand `i`, all of it. `T` is aligned to 64 bytes at most, as the arena is; another one does not compile.
     ///
     /// # Panics
     /// If the operand is in place (its bytes are reached through [`Args::write`] only), or if its element size is not
     /// that of `T`.
     #[inline]
     pub fn read<T: Pod>(&self, i: usize) -> &'a [T] {
+        const { assert!(align_of::<T>() <= LINE, "an arena is aligned to 64 bytes") };
         assert_element_size::<T>(&self.reads[i]);
         bytemuck::cast_slice(self.read_bytes(i))
     }
@@ -157,7 +159,26 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Written operand `j`: the part that belongs to this call's units, or to its thread.
+    /// Written operand `j`: the part that belongs to this call's units, or to its thread. `T` is aligned to 64 bytes at
+    /// most, as the arena is; another one does not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// use arenagrad_kernels::abi::Args;
+    ///
+    /// #[derive(Clone, Copy)]
+    /// #[repr(C, align(128))]
+    /// struct Wide([u8; 128]);
+    /// # #[allow(unsafe_code)]
+    /// unsafe impl bytemuck::Zeroable for Wide {}
+    /// # #[allow(unsafe_code)]
+    /// unsafe impl bytemuck::Pod for Wide {}
+    ///
+    /// fn kernel(args: &mut Args<'_>) {
+    ///     args.write::<Wide>(0);
+    /// }
+    /// let kernel: arenagrad_kernels::abi::Kernel = kernel;
+    /// # let _ = kernel;
+    /// ```
     ///
     /// # Panics
     /// If this call has taken operand `j` before (two mutable slices would overlap), if units divide it by columns, or
@@ -234,9 +255,11 @@ impl<'a> Args<'a> {
     /// Byte offset of `s`, after checks of element size, alignment and arena bounds.
     #[inline]
     fn arena_bounds<T: Pod>(&self, s: &OperandRef) -> usize {
+        const { assert!(align_of::<T>() <= LINE, "an arena is aligned to 64 bytes") };
         assert_element_size::<T>(s);
         let off = self.moves.operand_offset(s);
-        assert!(off.is_multiple_of(align_of::<T>()) && off <= self.arena.len);
+        // The address, not the offset: bytes that are no arena's may begin anywhere.
+        assert!(self.arena.base.wrapping_add(off).addr().is_multiple_of(align_of::<T>()) && off <= self.arena.len);
         assert!(s.len <= (self.arena.len - off) / size_of::<T>());
         off
     }

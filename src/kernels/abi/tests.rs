@@ -110,3 +110,22 @@ fn an_operand_is_reached_as_it_is_divided() {
         assert!(!works(|mut args| args.panel::<f32>(0).rows() + args.panel::<f32>(0).rows()));
     }
 }
+
+/// An arena begins at a line. Of bytes that begin elsewhere, no operand is handed out misaligned.
+#[test]
+#[allow(unsafe_code)]
+fn an_operand_is_aligned_for_its_type() {
+    let mut arena = TensorArena::new(128).unwrap();
+    for from in [0, 1, 2, 4, 8] {
+        let (frame, fault) = (ArenaPtr::new(&mut arena.bytes_mut()[from..from + 64]), Fault::default());
+        for (split, panel) in [(Split::Whole, false), (Split::Columns { row: 2, width: 2 }, true)] {
+            let writes = [OperandRef::new(0, 4, 8, split)];
+            let taken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                // SAFETY: the operand lies in the bytes, and calls are sequential.
+                let mut args = unsafe { Args::new(frame, &[], &writes, &[], 0..1, 0, &fault) };
+                if panel { args.panel::<u64>(0).rows() } else { args.write::<u64>(0).len() }
+            }));
+            assert_eq!(taken.is_ok(), from == 0 || from == 8, "bytes from {from} on, {split:?}");
+        }
+    }
+}
