@@ -1,11 +1,12 @@
 //! Fits 200 Gaussian splats to a picture that the example paints itself: a sky, hills, a sun and some balloons.
 //!
-//! Run with `cargo run --release --example splat FOLDER`. The folder gets `target.png`, `before.png` and `after.png`.
+//! Run with `cargo run --release --example splat`. The folder `runs/splat`, or the one that is named behind `--`, gets
+//! `target.png`, `before.png` and `after.png`.
 
 use arenagrad::graph::{SplatImage, Splats};
 use arenagrad::prelude::*;
-use std::io::{BufWriter, Error, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io::BufWriter;
+use std::path::PathBuf;
 
 const SIZE: usize = 128;
 const SPLATS: usize = 200;
@@ -74,9 +75,8 @@ fn write_png(path: PathBuf, image: &[f32]) -> std::io::Result<()> {
 }
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args().nth(1).ok_or_else(|| Error::new(ErrorKind::InvalidInput, "give a folder"))?;
-    let folder = Path::new(&folder);
-    std::fs::create_dir_all(folder)?;
+    let folder = std::env::args_os().nth(1).map_or_else(|| PathBuf::from("runs/splat"), PathBuf::from);
+    std::fs::create_dir_all(&folder)?;
     let at = |i: usize| (i as f32 + 0.5) / SIZE as f32;
     let picture: Vec<f32> = (0..SIZE * SIZE).flat_map(|i| paint(at(i % SIZE), at(i / SIZE))).collect();
     write_png(folder.join("target.png"), &picture)?;

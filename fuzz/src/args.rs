@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// How to use the program.
 pub const USAGE: &str = "\
-arenagrad-fuzz list                 the targets
-arenagrad-fuzz seeds [DIR]          write all seed inputs to DIR/TARGET (fuzz/corpus)
+arenagrad-fuzz list                 the targets, and the most bytes of their inputs
+arenagrad-fuzz seeds [DIR]          write seeds to DIR/TARGET and dictionaries to DIR/TARGET.dict (fuzz/corpus)
 arenagrad-fuzz agree FILE...        check graphs in the text form against the oracle: the check for `arenagrad reduce`
 arenagrad-fuzz TARGET FILE...       run a target on inputs
 arenagrad-fuzz TARGET [OPTIONS]     run a target on random inputs

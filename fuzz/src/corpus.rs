@@ -29,7 +29,18 @@ pub fn write_input(dir: &Path, data: &[u8], suffix: &str) -> std::io::Result<Pat
     Ok(path)
 }
 
-/// Writes the seeds of `targets` to `dir/TARGET/HASH`; gives their number and bytes.
+/// Words as a dictionary of libFuzzer: a line for each, in quotes.
+pub fn dictionary(words: &[&str]) -> String {
+    let quoted = |byte: u8| match byte {
+        b'"' | b'\\' => format!("\\{}", byte as char),
+        b' '..=b'~' => (byte as char).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    words.iter().map(|word| format!("\"{}\"\n", word.bytes().map(quoted).collect::<String>())).collect()
+}
+
+/// Writes the seeds of `targets` to `dir/TARGET/HASH`, and their words to `dir/TARGET.dict`; gives the number and the
+/// bytes of the seeds.
 ///
 /// # Errors
 /// Those of writing.
@@ -40,6 +51,19 @@ pub fn write_seeds(dir: &Path, targets: &[Target]) -> std::io::Result<(usize, us
             write_input(&dir.join(t.name), &seed, "")?;
             all = (all.0 + 1, all.1 + seed.len());
         }
+        if !t.words.is_empty() {
+            std::fs::write(dir.join(t.name).with_extension("dict"), dictionary(t.words))?;
+        }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_lines_of_a_dictionary() {
+        assert_eq!(dictionary(&["axis=", "a\"\\b", "}\n", "é"]), "\"axis=\"\n\"a\\\"\\\\b\"\n\"}\\x0a\"\n\"\\xc3\\xa9\"\n");
+    }
 }

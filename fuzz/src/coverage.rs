@@ -1,7 +1,8 @@
 //! Records the edges of the code that an input reached, by counters that the compiler adds under the flags of
 //! `tools/soak`.
 //!
-//! A build without those flags has no counters, and inputs are then tried blindly. Invariant: only this file touches
+//! A build without those flags has no counters, and inputs are then tried blindly. Under cargo-fuzz, which sets
+//! `cfg(fuzzing)`, libFuzzer has the counters. Invariant: only this file touches
 //! the counters, and only between two inputs, on the thread that runs them.
 
 #![allow(unsafe_code)]
@@ -13,6 +14,7 @@ static LEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Called by the code that the compiler adds, before `main`: the linker has laid the counters of all crates side by
 /// side, so each call names the same range.
+#[cfg(not(fuzzing))]
 // SAFETY: the name is the one that the compiler's pass calls; no other function of the program has it.
 #[unsafe(no_mangle)]
 extern "C" fn __sanitizer_cov_8bit_counters_init(start: *mut u8, stop: *mut u8) {

@@ -4,7 +4,8 @@
 
 use crate::memory::{begin_memory, memory_since};
 use crate::targets::Target;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Mutex;
 
 /// Something that must not happen.
@@ -34,14 +35,28 @@ fn take_last() -> Option<Finding> {
 
 /// From now on panics are kept instead of printed.
 pub fn keep_panics() {
-    std::panic::set_hook(Box::new(|info| {
-        let payload = info.payload();
-        let text = payload.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    set_hook(Box::new(|info| {
+        let text = panic_text(info.payload());
         let place = info.location().map_or(String::new(), |l| format!("{}:{}", l.file(), l.line()));
         let found = Finding { message: text.to_string(), place };
         LAST.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(found);
     }));
+}
+
+/// Runs `f`, which may refuse its arguments by a panic; gives the message if it did. Such a panic is no finding, under
+/// no harness: hooks do not see it.
+pub fn refusal(f: impl FnOnce()) -> Option<String> {
+    let hook = take_hook();
+    set_hook(Box::new(|_| ()));
+    let done = catch_unwind(AssertUnwindSafe(f));
+    set_hook(hook);
+    done.err().map(|payload| panic_text(&*payload).to_string())
+}
+
+/// The message of a panic.
+fn panic_text(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 /// Runs `target` on `data`. Call [`keep_panics`] first.

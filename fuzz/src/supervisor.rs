@@ -41,7 +41,7 @@ fn find(name: &str) -> Result<&'static Target, String> {
 }
 
 fn list() -> ExitCode {
-    TARGETS.iter().for_each(|t| println!("{:<12} {}", t.name, t.about));
+    TARGETS.iter().for_each(|t| println!("{:<12} {:>5} {}", t.name, t.max_len, t.about));
     ExitCode::SUCCESS
 }
 

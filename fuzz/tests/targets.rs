@@ -34,6 +34,20 @@ fn targets_find_nothing_and_the_runner_finds_what_is_planted() {
     }
 }
 
+/// Each target is one of cargo-fuzz, too.
+#[test]
+fn cargo_fuzz_has_the_same_targets() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("libfuzzer");
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let bins: Vec<&str> =
+        manifest.split("[[bin]]\nname = \"").skip(1).filter_map(|bin| bin.split('"').next()).collect();
+    assert_eq!(bins, TARGETS.iter().map(|t| t.name).collect::<Vec<_>>());
+    for name in bins {
+        let text = std::fs::read_to_string(folder.join("fuzz_targets").join(name).with_extension("rs")).unwrap();
+        assert!(text.contains(&format!("libfuzzer_target!(\"{name}\")")), "{name}");
+    }
+}
+
 fn the_runner_finds_what_is_planted() {
     let _ = std::fs::remove_dir_all(crash_dir("planted"));
     let found = fuzz_target(&PLANTED, &Options::runs(20_000)).unwrap();

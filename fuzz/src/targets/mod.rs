@@ -7,6 +7,7 @@ mod checkpoint;
 mod config;
 mod csv;
 mod derive;
+mod gemm;
 mod gguf;
 mod graphs;
 mod idx;
@@ -71,6 +72,7 @@ pub const TARGETS: &[Target] = &[
     passes::ORDERS,
     derive::TARGET,
     kernels::TARGET,
+    gemm::TARGET,
     plan::TARGET,
     budgets::TARGET,
     threads::TARGET,

@@ -75,7 +75,7 @@ impl Algorithm {
 /// Whether a product is computed as dot products: A has few rows, and both operands are contiguous along k. Packing B
 /// would then cost as much as the sums. False for a product that is computed by its transpose.
 pub fn algorithm_is_dots(g: &Gemm) -> bool {
-    let cheap = g.k >= DOTS_TERMS_PER_ROW * g.m || (g.n <= DOTS_NARROW && g.k >= DOTS_NARROW_TERMS);
+    let cheap = g.k >= g.m.saturating_mul(DOTS_TERMS_PER_ROW) || (g.n <= DOTS_NARROW && g.k >= DOTS_NARROW_TERMS);
     (2..PACK_B_ROWS).contains(&g.m)
         && g.n > 1
         && cheap

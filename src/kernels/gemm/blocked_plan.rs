@@ -44,25 +44,25 @@ impl BlockedPlan {
     /// The plan of a product, from its shape and the instruction set.
     pub fn new<T>(g: &Gemm) -> BlockedPlan {
         let (size, tuning) = (size_of::<T>(), Tuning::current());
-        let (bytes_b, b_stride) = (g.k * g.n * size, g.b.row * size);
+        let bytes_b = g.k.saturating_mul(g.n).saturating_mul(size);
+        let (c_row, b_stride) = (g.n.saturating_mul(size), g.b.row.saturating_mul(size));
         let large_b = (bytes_b > tuning.b_in_l2 || b_stride >= FAR_ROWS) && !tuning.panel_in_l1.fits(g.k, b_stride);
         let pack_b = g.b.col != 1 || (g.m >= PACK_B_ROWS && large_b);
         let pack_a = blocked_plan_packs_a(g, size, tuning);
-        let depth = if g.m * g.n * size > LARGE_C { KC_LARGE_C } else { KC };
+        let depth = if g.m.saturating_mul(c_row) > LARGE_C { KC_LARGE_C } else { KC };
         // Divisions only where blocks are cut: this runs in every call, and the smallest products take 20 ns.
         let kc = if g.k <= depth { g.k.max(1) } else { g.k.div_ceil(g.k.div_ceil(depth)) };
-        let mc = if g.m * kc <= BLOCK_A / size { g.m } else { BLOCK_A / size / kc };
+        let mc = if g.m.saturating_mul(kc) <= BLOCK_A / size { g.m } else { BLOCK_A / size / kc };
         // The operand of an act-grad epilogue comes from memory. If all of B fits in a block, smaller blocks of C keep
         // C in cache until then.
-        let c_row = g.n * size;
-        let by_matrix = g.act.is_act_grad() && g.k * c_row <= BLOCK_B && mc * c_row > 4 * BLOCK_C_ACT_GRAD;
+        let by_matrix = g.act.is_act_grad() && bytes_b <= BLOCK_B && mc.saturating_mul(c_row) > 4 * BLOCK_C_ACT_GRAD;
         let mc = if by_matrix { (BLOCK_C_ACT_GRAD / c_row).max(PACK_B_ROWS).min(mc) } else { mc };
         let block = if mc < g.m { BLOCK_B_SHARED } else { BLOCK_B };
         let nc =
-            if g.n * kc <= block / size { g.n } else { (block / kc / MICRO_PANELS).max(1) * (MICRO_PANELS / size) };
+            if g.n.saturating_mul(kc) <= block / size { g.n } else { (block / kc / MICRO_PANELS).max(1) * (MICRO_PANELS / size) };
         // Lines along k are read to their end for each micro-panel. Lines along n are left after a few cache lines,
         // which hardware prefetchers handle badly.
-        let prefetch_b = g.all_b() * size > PREFETCH_B && g.m >= PACK_B_ROWS && g.b.row.min(g.b.col) == 1;
+        let prefetch_b = g.all_b().saturating_mul(size) > PREFETCH_B && g.m >= PACK_B_ROWS && g.b.row.min(g.b.col) == 1;
         let by_panel = pack_b && (g.b.col != 1 || prefetch_b || bytes_b <= tuning.panel_b) && mc == g.m;
         let panel_rows = if g.m >= PACK_B_ROWS { MIN_TILE_ROWS } else { 1 };
         BlockedPlan {
@@ -70,7 +70,7 @@ impl BlockedPlan {
             pack_b,
             by_panel,
             prefetch_b: prefetch_b && by_panel,
-            far_c: g.len() * size > PREFETCH_C,
+            far_c: g.len().saturating_mul(size) > PREFETCH_C,
             by_rows: false,
             far_a: false,
             panel_rows,
@@ -85,7 +85,7 @@ impl BlockedPlan {
     /// a time, each line would lie in a page of its own.
     pub fn with_old_c<T>(g: &Gemm) -> BlockedPlan {
         let plan = BlockedPlan::new::<T>(g);
-        let b_stays = plan.nc == g.n && g.k * g.n * size_of::<T>() <= BLOCK_B;
+        let b_stays = plan.nc == g.n && g.k.saturating_mul(g.n).saturating_mul(size_of::<T>()) <= BLOCK_B;
         let c_takes_longer = plan.far_c && g.k <= SHORT_SUMS && g.m >= PACK_B_ROWS;
         if c_takes_longer && b_stays { plan.by_rows() } else { plan }
     }
@@ -130,12 +130,13 @@ fn blocked_plan_packs_a(g: &Gemm, size: usize, tuning: &Tuning) -> bool {
     if g.a.col != 1 && !transposed {
         return true;
     }
-    let in_l1 = transposed && g.m * g.k * size <= A_IN_L1;
-    let aliased = (g.a.row.max(g.a.col) * size).is_multiple_of(ALIASED_A) && g.n >= PACK_A_COLS / 4;
+    let in_l1 = transposed && g.m.saturating_mul(g.k).saturating_mul(size) <= A_IN_L1;
+    let aliased = g.a.row.max(g.a.col).saturating_mul(size).is_multiple_of(ALIASED_A) && g.n >= PACK_A_COLS / 4;
     let many_cols = if g.a.col == 1 { PACK_A_COLS } else { PACK_A_COLS / 2 };
+    let stride = g.a.col.saturating_mul(size);
     let many_pages = transposed
-        && g.a.col * size >= PACK_A_PAGES_STRIDE
-        && g.k * g.a.col * size >= tuning.many_pages_a
+        && stride >= PACK_A_PAGES_STRIDE
+        && g.k.saturating_mul(stride) >= tuning.many_pages_a
         && g.n >= PACK_A_PAGES_COLS;
     g.m >= PACK_B_ROWS && !in_l1 && (g.n >= many_cols || aliased || many_pages)
 }

@@ -104,7 +104,7 @@ impl Gemm {
     /// Columns of a unit of a product with a decoded B, or `None` if units divide rows.
     fn decoded_columns(&self) -> Option<usize> {
         let divided = self.n >= DIVIDED_COLS || self.m == 1;
-        divided.then(|| gemm_unit_share(self.m * self.k, UNIT_COLS))
+        divided.then(|| gemm_unit_share(self.m.saturating_mul(self.k), UNIT_COLS))
     }
 
     /// Elements of scratch of each thread for a product with a B of this [`PanelDecoder::depth`].
@@ -196,6 +196,8 @@ fn decoded_product_block<T: GemmFloat>(
     let (rows_of_b, scratch) = scratch.split_at_mut(decoded.decoded());
     let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b::<T>());
     let tallest = BlockedTiles::new::<T>(token, all.min(plan.mc)).tallest().max(plan.panel_rows);
+    let whole = Gemm { m: at.row + all, ..*g }.a_len();
+    assert!(whole.is_some_and(|len| len <= a.len()), "{} elements of A are too few for the product {g:?}", a.len());
     let a = &a[at.row * g.a.row..];
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);

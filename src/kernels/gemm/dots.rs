@@ -3,13 +3,14 @@
 //! Invariant: the order of a sum is the same on every instruction set. A sum has as many lanes as a cache line
 //! ([`LINE`]) has elements: sixteen of `f32`, eight of `f64`, in one vector or several. Lane `l` sums the products
 //! whose index along k is `l` modulo the number of lanes, ascending. Then the upper half of the lanes is added to the
-//! lower half until one is left. Bounds are checked once for each block of rows.
+//! lower half until one is left. Bounds are checked for the whole call, so that no offset wraps, and once for each block
+//! of rows, on which the loads rest.
 
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
 use super::gemm_float::GemmFloat;
-use super::operands::Dots;
+use super::operands::{Dots, lines_fit};
 use super::tuning::{LINE, PREFETCH_DOTS};
 use crate::simd::{SimdOp, Vectors};
 
@@ -40,6 +41,7 @@ impl<
     fn call(self) {
         const { assert!(NV * S::LANES * size_of::<T>() == LINE && J * size_of::<T>() == SUM_BYTES) };
         let DotsKernel(s, mut d) = self;
+        assert!(d.fits(), "rows end outside their slices");
         let (n, whole) = (d.out.cols(), d.out.cols() / J * J);
         for at in (0..whole).step_by(J) {
             s.vectorize(DotsColumns::<S, T, NV, J, DEEP, BY, ALONE, true>(s, &mut d, at));
@@ -90,7 +92,7 @@ impl<
             from += 2;
         }
         // A lone row reads the matrix once. A matrix that comes from L2 is prefetched.
-        if from < count && count == 1 && d.out.cols() * d.step * size_of::<T>() > PREFETCH_DOTS {
+        if from < count && count == 1 && d.out.cols().saturating_mul(d.step).saturating_mul(size_of::<T>()) > PREFETCH_DOTS {
             dots_block::<S, T, NV, J, BY, ALONE, 1, true, WHOLE>(s, d, from, at);
         } else if from < count {
             dots_block::<S, T, NV, J, BY, ALONE, 1, false, WHOLE>(s, d, from, at);
@@ -107,7 +109,7 @@ fn dots_lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, cons
     (rows, step): (&[T], usize),
     k: usize,
 ) -> [[S::V; J]; I] {
-    assert!(k >= 1 && x.len() >= (I - 1) * x_step + k && rows.len() >= (J - 1) * step + k);
+    assert!(k >= 1 && lines_fit(I, x_step, 0, k, x.len()) && lines_fit(J, step, 0, k, rows.len()));
     let zero = s.broadcast(T::ZERO);
     let mut acc = [[[zero; NV]; J]; I];
     // SAFETY: by the assertion, row i < I has k elements from `i * x_step`, and row j < J from `j * step`. Whole
@@ -125,7 +127,7 @@ fn dots_lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, cons
                 for j in 0..J {
                     let y = s.load(rows.add(j * step + p + v * S::LANES));
                     if I == 1 && PREFETCH {
-                        s.prefetch(rows.wrapping_add((j + J) * step + p + v * S::LANES));
+                        s.prefetch(rows.wrapping_add(step.wrapping_mul(j + J).wrapping_add(p + v * S::LANES)));
                     }
                     for i in 0..I {
                         acc[i][j][v] = s.fma(xv[i], y, acc[i][j][v]);

@@ -4,6 +4,9 @@
 //!
 //! Invariants: C is dense and row-major, `[batch.., m, n]`. The descriptor and the CPU's bf16 engine decide the order
 //! of every sum. So calls with equal descriptors give equal bits however their units are divided.
+//!
+//! Sizes and strides may be any numbers: a product whose operands cannot be in its slices is refused by
+//! `Gemm::assert_fits` before it reads any. Numbers of elements saturate, so that no slice is taken for long enough.
 
 use super::act::Act;
 use super::precision::Precision;
@@ -103,27 +106,32 @@ impl Gemm {
     }
 
     /// The product over a batch, outermost dimension first. Adjacent dimensions are merged if their strides allow it.
-    /// Inner dimensions over which B is broadcast and A is contiguous become rows. `None` if more than [`MAX_BATCH`]
-    /// remain.
+    /// Inner dimensions over which B is broadcast and A is contiguous become rows. Dimensions stay apart if their size
+    /// together exceeds `usize`. `None` if more than [`MAX_BATCH`] remain.
     pub fn with_batch(self, dims: &[Batch]) -> Option<Gemm> {
         let mut g = self;
         let Dims { mut batch, mut rank } = Dims::default();
+        let after = |stride: usize, d: &Batch, inner: usize| inner.checked_mul(d.size) == Some(stride);
         for d in dims.iter().filter(|d| d.size != 1) {
-            match batch[..rank].last_mut() {
-                Some(o) if o.a == d.a * d.size && o.b == d.b * d.size => *o = Batch { size: o.size * d.size, ..*d },
-                _ => {
-                    *batch.get_mut(rank)? = *d;
-                    rank += 1;
-                }
+            if let Some(o) = batch[..rank].last_mut()
+                && after(o.a, d, d.a)
+                && after(o.b, d, d.b)
+                && let Some(size) = o.size.checked_mul(d.size)
+            {
+                *o = Batch { size, ..*d };
+            } else {
+                *batch.get_mut(rank)? = *d;
+                rank += 1;
             }
         }
         while let Some(d) = batch[..rank].last() {
             // A lone row has no stride, so any fits.
-            if d.b != 0 || (g.m != 1 && d.a != g.m * g.a.row) {
+            if d.b != 0 || (g.m != 1 && g.m.checked_mul(g.a.row) != Some(d.a)) {
                 break;
             }
+            let Some(m) = g.m.checked_mul(d.size) else { break };
             g.a.row = if g.m == 1 { d.a } else { g.a.row };
-            g.m *= d.size;
+            g.m = m;
             rank -= 1;
             batch[rank] = Batch::default();
         }
@@ -136,10 +144,11 @@ impl Gemm {
         &self.dims.batch[..self.dims.rank]
     }
 
-    /// Elements of all matrices B.
+    /// Elements of all matrices B; `usize::MAX` if there are more.
     #[inline]
     pub fn all_b(&self) -> usize {
-        self.k * self.n * self.batch().iter().filter(|d| d.b != 0).map(|d| d.size).product::<usize>()
+        let one = self.k.saturating_mul(self.n);
+        self.batch().iter().filter(|d| d.b != 0).fold(one, |all, d| all.saturating_mul(d.size))
     }
 
     /// Whether it has a third operand: the bias or the act-grad operand.
@@ -148,14 +157,48 @@ impl Gemm {
         self.bias || self.act.is_act_grad()
     }
 
-    /// Number of matrices in the batch.
+    /// Number of matrices in the batch; `usize::MAX` if there are more.
     pub fn batches(&self) -> usize {
-        self.batch().iter().map(|d| d.size).product()
+        self.batch().iter().fold(1, |all: usize, d| all.saturating_mul(d.size))
     }
 
-    /// Elements of C.
+    /// Elements of C; `usize::MAX` if there are more.
     pub fn len(&self) -> usize {
-        self.batches() * self.m * self.n
+        self.batches().saturating_mul(self.m).saturating_mul(self.n)
+    }
+
+    /// The elements that a slice must have for A, up to the last one that is read, over the whole batch. `None` if
+    /// their number exceeds `usize`.
+    #[inline]
+    pub fn a_len(&self) -> Option<usize> {
+        self.operand_len([(self.m, self.a.row), (self.k, self.a.col)], |d| d.a)
+    }
+
+    /// As [`Gemm::a_len`], for B.
+    #[inline]
+    pub fn b_len(&self) -> Option<usize> {
+        self.operand_len([(self.k, self.b.row), (self.n, self.b.col)], |d| d.b)
+    }
+
+    #[inline]
+    fn operand_len(&self, matrix: [(usize, usize); 2], stride: impl Fn(&Batch) -> usize) -> Option<usize> {
+        if self.k == 0 || self.is_empty() {
+            return Some(0);
+        }
+        let batch = self.batch().iter().map(|d| (d.size, stride(d)));
+        let mut axes = matrix.into_iter().chain(batch);
+        axes.try_fold(1usize, |end, (size, stride)| end.checked_add((size - 1).checked_mul(stride)?))
+    }
+
+    /// Refuses operands of `a` and `b` elements if they lack an element that the product reads. Behind this check no
+    /// offset into them exceeds `usize`.
+    ///
+    /// # Panics
+    /// If they do.
+    #[inline]
+    pub(super) fn assert_fits(&self, a: usize, b: usize) {
+        let fits = self.a_len().is_some_and(|len| len <= a) && self.b_len().is_some_and(|len| len <= b);
+        assert!(fits, "operands of {a} and {b} elements are too short for the product {self:?}");
     }
 
     /// Whether C has no element.
@@ -168,14 +211,15 @@ impl Gemm {
         !self.accumulate && !self.bias && self.act == Act::None
     }
 
-    /// Offsets of matrix `at` of the batch in A and in B, in elements.
+    /// Offsets of matrix `at` of the batch in A and in B, in elements. They saturate, as nothing checks the strides of
+    /// a product without terms.
     pub(super) fn offsets(&self, mut at: usize) -> (usize, usize) {
-        let (mut a, mut b) = (0, 0);
+        let (mut a, mut b) = (0usize, 0usize);
         for d in self.batch().iter().rev() {
             let i = at % d.size;
             at /= d.size;
-            a += i * d.a;
-            b += i * d.b;
+            a = a.saturating_add(i.saturating_mul(d.a));
+            b = b.saturating_add(i.saturating_mul(d.b));
         }
         (a, b)
     }

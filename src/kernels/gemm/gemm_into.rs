@@ -85,13 +85,13 @@ impl GemmIntoPlan {
         let plan = BlockedPlan { by_panel: false, mc, nc, ..plan };
         let cuts = g.k.div_ceil(plan.kc);
         let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
-        let b = if plan.pack_b { (g.k * plan.nc).next_multiple_of(PAD) } else { 0 };
+        let b = if plan.pack_b { g.k.saturating_mul(plan.nc).div_ceil(PAD).saturating_mul(PAD) } else { 0 };
         GemmIntoPlan { plan, a, b, c: (SINK_ROWS.min(g.m) * plan.nc).next_multiple_of(PAD) }
     }
 
     /// Elements of scratch of each thread.
     pub fn scratch(&self) -> usize {
-        (self.a + self.b + self.c).next_multiple_of(PAD)
+        (self.a + self.c).saturating_add(self.b).div_ceil(PAD).saturating_mul(PAD)
     }
 }
 
@@ -117,6 +117,7 @@ pub fn gemm_into<T: GemmFloat>(
     if own.is_empty() {
         return;
     }
+    g.assert_fits(a.len(), b.len());
     let (a, rows) = (&a[gemm_unit_row(own.start, g) * g.a.row..], own.len() / g.n);
     if let Algorithm::Bf16(plan) = Algorithm::of::<T>(g) {
         let (a, b, scratch) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(scratch));

@@ -79,6 +79,7 @@ pub fn run_gemm_kernel<T: GemmFloat>(args: &mut Args<'_>) {
             MatrixMut::new(sums, rows, g.n)
         }
     });
+    g.assert_fits(operands.a.len(), operands.b.len());
     let last = 1 + usize::from(g.sums);
     let scratch = if args.writes() > last { args.write::<T>(last) } else { &mut [] };
     gemm_kernel_block(&g, operands, at, Target { c, sums }, scratch);
@@ -110,6 +111,7 @@ pub fn gemm<T: GemmFloat>(
     units: Range<usize>,
     scratch: &mut [T],
 ) {
+    g.assert_fits(a.len(), b.len());
     if let Some(gemv) = gemv::is_gemv(g) {
         let own = g.unit_elements(&units);
         return gemv::gemv_row(g, gemv, Operands { a, b, third }, own.start, &mut c[..own.len()], scratch);
@@ -122,8 +124,15 @@ pub fn gemm<T: GemmFloat>(
 /// accumulates. `scratch` has [`Gemm::scratch_len`] elements.
 ///
 /// # Panics
-/// If a slice is shorter than the descriptor says, or `c` is a column whose elements are apart.
+/// If a slice is shorter than the descriptor says, `c` has another shape, or it is a column whose elements are apart.
 pub fn gemm_kernel_view<T: GemmFloat>(g: &Gemm, a: &[T], b: &[T], c: MatrixMut<'_, T>, scratch: &mut [T]) {
+    assert!(
+        (c.rows(), c.cols()) == (g.m, g.n) && g.batch().is_empty(),
+        "{} x {} elements are not those of the product {g:?}",
+        c.rows(),
+        c.cols()
+    );
+    g.assert_fits(a.len(), b.len());
     assert!(c.cols() != 1 || c.rows() == 1 || c.step() == 1, "{} elements of a column", c.rows());
     let o = Operands { a, b, third: None };
     gemm_kernel_block(g, o, Corner { row: 0, col: 0 }, Target { c, sums: None }, scratch);
@@ -134,7 +143,7 @@ pub fn gemm_kernel_rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -
     let own = g.unit_elements(units);
     match (g.m, g.batch().is_empty()) {
         (1, true) => (Corner { row: 0, col: own.start }, MatrixMut::new(c, 1, own.len())),
-        (m, true) if own.len() == m * g.n => (Corner { row: 0, col: 0 }, MatrixMut::new(c, m, g.n)),
+        (m, true) if own.len() == g.len() => (Corner { row: 0, col: 0 }, MatrixMut::new(c, m, g.n)),
         _ => (Corner { row: gemm_unit_row(own.start, g), col: 0 }, MatrixMut::new(c, own.len() / g.n.max(1), g.n)),
     }
 }
@@ -269,7 +278,11 @@ pub fn gemm_kernel_each_matrix<T>(
         let (index, from) = if g.batch().is_empty() { (0, row) } else { (row / g.m, row % g.m) };
         let (a, b) = g.offsets(index);
         let (rows, cols) = ((g.m - from).min(c.rows() - done), c.cols());
-        let origin = Origin { a: a + from * g.a.row, b: b + at.col * g.b.col, row };
+        let origin = Origin {
+            a: a.saturating_add(from.saturating_mul(g.a.row)),
+            b: b.saturating_add(at.col.saturating_mul(g.b.col)),
+            row,
+        };
         each(origin, c.part(done..done + rows, 0..cols));
         done += rows;
     }

@@ -27,9 +27,10 @@ impl Gemm {
     /// Columns of a unit, or `None` if units divide rows.
     pub(super) fn unit_columns(&self) -> Option<usize> {
         let (m, n, k) = (self.m, self.n, self.k);
-        let large = n >= DIVIDED_COLS && 2 * m * (k + n) <= k * n && (m >= PACK_B_ROWS || k * n >= FAR_B);
+        let (both, b) = (m.saturating_mul(k.saturating_add(n)), k.saturating_mul(n));
+        let large = n >= DIVIDED_COLS && both.saturating_mul(2) <= b && (m >= PACK_B_ROWS || b >= FAR_B);
         (self.batch().is_empty() && (transposed_product::transposed_fits(self) || (large && m > 1)))
-            .then(|| gemm_unit_share(m * k, UNIT_COLS))
+            .then(|| gemm_unit_share(m.saturating_mul(k), UNIT_COLS))
     }
 
     /// Elements of C that a unit owns where units divide rows: whole rows, or part of a lone row.
@@ -43,10 +44,10 @@ impl Gemm {
             Precision::F32 => UNIT_ROWS,
             _ => UNIT_ROWS_BF16,
         };
-        let rows = gemm_unit_share(self.n * self.k, step);
+        let rows = gemm_unit_share(self.n.saturating_mul(self.k), step);
         // Of a transposed product, each unit reads all of B, and all rows of A together.
         let rows = if transposed_product::transposed_fits(self) { rows.next_multiple_of(self.m) } else { rows };
-        rows.min(self.batches() * self.m) * self.n
+        rows.min(self.batches().saturating_mul(self.m)).saturating_mul(self.n)
     }
 
     /// Number of units where they divide rows.
@@ -57,7 +58,7 @@ impl Gemm {
     /// The elements of C that `units` own where they divide rows.
     pub(super) fn unit_elements(&self, units: &Range<usize>) -> Range<usize> {
         let (per, len) = (self.per_unit(), self.len());
-        (units.start * per).min(len)..(units.end * per).min(len)
+        units.start.saturating_mul(per).min(len)..units.end.saturating_mul(per).min(len)
     }
 
     /// The number of rows of the sums of columns, `[rows, n]`, one for each block of rows of C; and how units divide

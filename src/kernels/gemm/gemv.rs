@@ -117,7 +117,7 @@ pub fn is_gemv(g: &Gemm) -> Option<Gemv> {
 #[inline]
 pub fn gemv_row<T: GemmFloat>(g: &Gemm, gemv: Gemv, o: Operands<'_, T>, from: usize, c: &mut [T], scratch: &mut [T]) {
     assert_eq!(o.third.is_some(), g.third(), "the operands do not match the descriptor");
-    gemv.product(Token::current(), (o.a, &o.b[from * g.b.col..]), c, false, scratch);
+    gemv.product(Token::current(), (o.a, &o.b[from.saturating_mul(g.b.col)..]), c, false, scratch);
     if let Some(third) = o.third {
         let third = &third[from..from + c.len()];
         match act_grad_fn(g.act) {

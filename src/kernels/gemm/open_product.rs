@@ -50,9 +50,11 @@ impl OpenProduct {
             (0..rows).for_each(|i| c.row(i).fill(T::ZERO));
             return;
         }
+        let g = Gemm { k, ..self.g };
+        Gemm { m: rows, n: c.cols(), ..g }.assert_fits(a.len(), b.len());
         let plan = if rows < PACK_B_ROWS { &self.few } else { &self.many };
         let p = BlockedProduct { a, b, c, sums: None };
-        blocked::blocked_product(Token::current(), &Gemm { k, ..self.g }, plan, p, &GemmEpilogue::NONE, scratch);
+        blocked::blocked_product(Token::current(), &g, plan, p, &GemmEpilogue::NONE, scratch);
     }
 }
 

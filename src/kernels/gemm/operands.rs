@@ -60,14 +60,21 @@ impl<T> RegisterTileOperands<'_, T> {
     #[inline(always)]
     pub fn fits(&self) -> bool {
         let (rows, cols, k) = (self.c.rows(), self.c.cols(), self.k);
-        let end = |n: usize, step: usize| n.checked_sub(1).and_then(|n| n.checked_mul(step));
-        let inside = |x: Option<usize>, y: Option<usize>, more: usize, len: usize| match (x, y) {
-            (Some(x), Some(y)) => x.checked_add(y).and_then(|e| e.checked_add(more)).is_some_and(|e| e <= len),
-            _ => false,
-        };
-        inside(end(rows, self.a_row), end(k, self.a_col), 1, self.a.len())
-            && inside(end(k, self.b_row), Some(0), cols, self.b.len())
+        last(k, self.a_col).is_some_and(|end| lines_fit(rows, self.a_row, end, 1, self.a.len()))
+            && lines_fit(k, self.b_row, 0, cols, self.b.len())
     }
+}
+
+/// Where the last of `count` lines begins; `None` if there is none, or beyond `usize`.
+#[inline(always)]
+fn last(count: usize, step: usize) -> Option<usize> {
+    count.checked_sub(1)?.checked_mul(step)
+}
+
+/// Whether elements `at .. at + len` of each of `count` lines are among `all`. False if there is no line.
+#[inline(always)]
+pub fn lines_fit(count: usize, step: usize, at: usize, len: usize, all: usize) -> bool {
+    last(count, step).and_then(|end| end.checked_add(at)?.checked_add(len)).is_some_and(|end| end <= all)
 }
 
 /// The dot products of each row of one matrix with each row of another. Columns of both are adjacent.
@@ -86,4 +93,16 @@ pub struct Dots<'a, T> {
     pub out: MatrixMut<'a, T>,
     /// Whether the results are added to `out`, else they replace it.
     pub add: bool,
+}
+
+impl<T> Dots<'_, T> {
+    /// Whether every element of the rows is inside the slices, or there is no result.
+    #[inline(always)]
+    pub fn fits(&self) -> bool {
+        let (rows, cols) = (self.out.rows(), self.out.cols());
+        rows == 0
+            || cols == 0
+            || (lines_fit(rows, self.x_step, 0, self.k, self.x.len())
+                && lines_fit(cols, self.step, 0, self.k, self.rows.len()))
+    }
 }

@@ -127,7 +127,7 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
         let mut acc = [[s.broadcast(T::ZERO); NV]; MR];
         // Rows are addressed from every third one. The compiler must not see that those are equally far apart: it would
         // compute each address from the one before, in a chain as long as the tile's arithmetic.
-        let third: [usize; 2] = std::hint::black_box([0, 3 * a_row]);
+        let third: [usize; 2] = std::hint::black_box([0, a_row.wrapping_mul(3)]);
         // SAFETY: by `fits`, row i < MR and column p < k of A and row p of B with `cols` columns are inside the slices.
         // By `MatrixMut`, row i of C has `cols` columns. Whole vectors end at or before `cols`. The last one is masked
         // there (it is whole if `PART` is false). Pointers advance by wrapping, so they may pass the end unread.

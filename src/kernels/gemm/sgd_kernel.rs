@@ -43,6 +43,7 @@ pub fn run_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let decay = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));
     let (a, b, lr) = (args.read::<T>(0), args.read::<T>(1), args.read::<T>(3)[0]);
+    g.assert_fits(a.len(), b.len());
     let whole = g.unit_elements(&args.units());
     let c = args.write::<T>(0);
     if c.is_empty() {
@@ -78,7 +79,7 @@ fn outer_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
         c.copy_from_slice(&args.read::<T>(2)[from..from + c.len()]);
     }
     outer_product::outer_product(
-        &a[gemm_unit_row(from, &g) * g.a.row..],
+        &a[gemm_unit_row(from, &g).saturating_mul(g.a.row)..],
         g.a.row,
         &b[..g.n],
         c,

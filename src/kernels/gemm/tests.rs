@@ -12,6 +12,7 @@ use crate::harness::{self, In, Out, harness_unless_miri};
 use crate::simd::{Isa, Token};
 use std::ops::Range;
 
+mod refused;
 mod sgd;
 mod sinks;
 mod sums;

@@ -41,7 +41,7 @@ fn transposed_gemm<T>(g: &Gemm) -> Gemm {
 /// The plan of the transpose of `g`, whose rows of A are columns of B.
 pub fn transposed_plan<T>(g: &Gemm) -> BlockedPlan {
     let plan = BlockedPlan::new::<T>(&transposed_gemm::<T>(g));
-    if g.all_b() * size_of::<T>() > PREFETCH_B { plan.with_far_a() } else { plan }
+    if g.all_b().saturating_mul(size_of::<T>()) > PREFETCH_B { plan.with_far_a() } else { plan }
 }
 
 /// Elements of scratch of each thread.

@@ -5,6 +5,7 @@
 //! registers meanwhile.
 
 use super::packed::{PACKED, PackedTile};
+use crate::gemm::operands::lines_fit;
 use std::arch::asm;
 use std::marker::PhantomData;
 
@@ -221,7 +222,7 @@ impl AmxTiles {
         let rows = 16 * a.len();
         assert!((a.len() == 1 || a.len() == 2) && splits <= 3 && packed > 0 && packed.is_multiple_of(splits));
         assert!(a.iter().chain(&b).all(|panel| panel.len() == packed));
-        assert!(c_row >= 32 && c.len() >= (rows - 1) * c_row + 32);
+        assert!(c_row >= 32 && lines_fit(rows, c_row, 0, 32, c.len()));
         let steps = packed / splits;
         // The kernels below rely on this: every micro-panel has `steps * splits` packed tiles of 1024 bytes, of which
         // each step reads the next `splits`. C has `rows` rows of 128 bytes, 4 * c_row bytes apart. The tile registers

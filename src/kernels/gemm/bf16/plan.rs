@@ -67,7 +67,7 @@ impl Bf16Plan {
 
     /// Elements of scratch of each thread, for sums of `k` terms.
     pub fn scratch(&self, k: usize) -> usize {
-        (self.packed_a(k) + self.packed_b()) * PACKED + self.sums + LINE
+        (self.packed_a(k) + self.packed_b()).saturating_mul(PACKED).saturating_add(self.sums + LINE)
     }
 }
 
