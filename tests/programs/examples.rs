@@ -1,5 +1,9 @@
 //! Examples do what they say.
 
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
 #[path = "../../examples/act_and_learn.rs"]
 mod act_and_learn;
 #[path = "../../examples/burgers.rs"]
@@ -159,20 +163,64 @@ fn a_fit_of_fsrs_measures_its_loss_right_and_lowers_it() {
     assert_eq!(fitted.losses, fit(&cards, &How { epochs: 12, ..how }).unwrap().losses);
 }
 
+/// The names of all examples: files and folders of `examples`.
+fn example_names(root: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(root.join("examples")).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// How long an example is watched. In a release most end before.
+const WATCHED: Duration = Duration::from_secs(if cfg!(debug_assertions) { 2 } else { 10 });
+
+/// The README's one command runs each of them: it ends well, or still runs when it has been watched for long enough.
+#[test]
+fn every_example_runs_without_arguments() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let release = (!cfg!(debug_assertions)).then_some("--release");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let built = cargo.args(["build", "--quiet", "--examples"]).args(release).current_dir(root).status().unwrap();
+    assert!(built.success(), "the examples are not built");
+
+    // target/PROFILE/deps/TEST and target/PROFILE/examples/NAME.
+    let test = std::env::current_exe().unwrap();
+    let programs = test.parent().and_then(Path::parent).unwrap().join("examples");
+    // What they write stays out of the tree.
+    let folder = std::env::temp_dir().join(format!("arenagrad-examples-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in example_names(root) {
+        let mut program = Command::new(programs.join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
+        program.current_dir(&folder).env("TMPDIR", &folder).stdout(Stdio::null()).stderr(Stdio::inherit());
+        let (mut running, start) = (program.spawn().unwrap(), Instant::now());
+        let ended = loop {
+            match running.try_wait().unwrap() {
+                None if start.elapsed() < WATCHED => std::thread::sleep(Duration::from_millis(20)),
+                ended => break ended,
+            }
+        };
+        match ended {
+            Some(status) => assert!(status.success(), "{name} ends with {status}"),
+            None => {
+                running.kill().unwrap();
+                running.wait().unwrap();
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn the_readme_lists_each_example() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let list = readme.split_once("## Examples").unwrap().1.split_once("\n## ").unwrap().0;
     let mut rows: Vec<&str> =
         list.lines().filter_map(|l| l.strip_prefix("| [")?.split_once("](")).map(|r| r.0).collect();
-    let mut names: Vec<String> = std::fs::read_dir(root.join("examples"))
-        .unwrap()
-        .map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
-        .collect();
     rows.sort_unstable();
-    names.sort_unstable();
-    assert_eq!(rows, names);
+    assert_eq!(rows, example_names(root));
+    assert!(list.contains("`cargo run --release --example NAME`"));
     let links = list.lines().filter_map(|l| l.strip_prefix("| [")?.split_once("](")?.1.split_once(')')).map(|l| l.0);
     links.for_each(|link| assert!(root.join(link).is_file(), "{link} is no file"));
 }
