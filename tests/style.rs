@@ -296,3 +296,28 @@ fn every_dependency_has_a_reason() {
         }
     }
 }
+
+/// Each published crate has what its package needs, and the page names them in the order in which they are published.
+#[test]
+fn published_crates_are_complete() {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let page = read(&root().join("docs/releasing.md"));
+    let mut rest = page.split_once("`cargo publish --workspace`").unwrap().1;
+    for manifest in LIBRARY[1..].iter().chain(&LIBRARY[..1]) {
+        let text = read(&root().join(manifest));
+        let package = text.split_once("[package]").unwrap().1.split_once("\n[").unwrap().0;
+        assert!(!package.contains("publish = "), "{manifest}");
+        for field in ["description", "documentation", "license", "readme"] {
+            assert!(package.contains(&format!("\n{field}")), "{manifest} has no {field}");
+        }
+        let name = package.split_once("name = \"").unwrap().1.split_once('"').unwrap().0;
+        rest = rest.split_once(&format!("`{name}`")).unwrap_or_else(|| panic!("{name} is not on the page")).1;
+        for text in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            let own = root().join(manifest).with_file_name(text);
+            assert_eq!(read(&own), read(&root().join(text)), "{}", own.display());
+        }
+    }
+    for manifest in ["cli/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"] {
+        assert!(read(&root().join(manifest)).contains("\npublish = false\n"), "{manifest}");
+    }
+}
