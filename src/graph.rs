@@ -29,6 +29,6 @@ pub use crate::nodes::{
     Var, WeightScheme, WindowFunction, encode_weights,
 };
 pub use crate::passes::{
-    GradOptions, Missing, OneByOne, Qat, Randomness, SplitVjp, Vmap, directional_nth_grad, extend, grad, hvp, jacobian,
-    jvp, keep, nth_grad, one_by_one_ops, qat, quantized_weight_bits, split_vjp, vjp, vmap,
+    GradOptions, Missing, OneByOne, Qat, Randomness, SplitVjp, Vmap, Warning, directional_nth_grad, extend, grad, hvp,
+    jacobian, jvp, keep, nth_grad, one_by_one_ops, qat, quantized_weight_bits, split_vjp, vjp, vmap,
 };

@@ -48,6 +48,7 @@ use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
 pub use crate::passes::keep_half::{Keep, KeptHalf};
+use crate::passes::lint::lint_program;
 use crate::passes::product_precision::{self as products, Precisions};
 use crate::sched::checker::Checked;
 use crate::sched::exec::Exec;
@@ -323,8 +324,8 @@ impl Session {
         };
         let mut ready = ready;
         let (mut execs, mut parts) = (Vec::new(), Vec::new());
-        for (ready, (name, _)) in ready.iter_mut().zip(graphs) {
-            let (exec, part) = self.part(name, ready, traced)?;
+        for (ready, graph) in ready.iter_mut().zip(graphs) {
+            let (exec, part) = self.part(*graph, ready, traced)?;
             execs.push(exec);
             parts.push(part);
         }
@@ -333,9 +334,15 @@ impl Session {
         Ok(Program::new(parts, runner, session_arena(bytes)?))
     }
 
-    /// What runs `ready`, and the part of a program that it is.
-    fn part<'r>(&self, name: &str, ready: &'r mut CompiledGraph, traced: bool) -> Result<(Exec, Part<'r>)> {
-        let (report, exec) = (self.report(ready), self.exec(ready)?);
+    /// What runs `ready`, and the part of a program that it is: the method `name`, which computes `graph`.
+    fn part<'r>(
+        &self,
+        (name, graph): (&str, Graph<'_>),
+        ready: &'r mut CompiledGraph,
+        traced: bool,
+    ) -> Result<(Exec, Part<'r>)> {
+        let report = PlanReport { warnings: lint_program(graph), ..self.report(ready) };
+        let exec = self.exec(ready)?;
         let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
         let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
         let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
@@ -363,7 +370,8 @@ impl Session {
 
     /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Fails as `compile` does.
     pub fn plan<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<PlanReport> {
-        Ok(self.report(&self.compile_graph(graph.into())?))
+        let g = graph.into();
+        Ok(PlanReport { warnings: lint_program(g), ..self.report(&self.compile_graph(g)?) })
     }
 
     fn compile_graph(&self, g: Graph<'_>) -> Result<CompiledGraph> {

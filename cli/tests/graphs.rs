@@ -5,7 +5,7 @@
 mod common;
 
 use arenagrad::Precision;
-use common::{Scratch, fails, good};
+use common::{Scratch, fails, good, run};
 
 const GRAPH: &str = "\
 graph @g {
@@ -37,6 +37,38 @@ fn passes_and_gradients_print_graphs() {
     assert_eq!(good(&["print", &s.file("opt.ir", &opt)]), opt);
     good(&["opt", &again]);
     fails(2, &["grad", &g], &["2 outputs", "loss, h"]);
+}
+
+/// Warnings go to standard error with the file's line, and standard output has the graph alone. `run` and `plan` also
+/// warn of what is no mistake while the graph may still be trained.
+#[test]
+fn mistakes_are_named_on_standard_error() {
+    let s = Scratch::new();
+    let twice = s.file("twice.ir", GRAPH.replace("tanh %0", "softmax %0 axis=1").replace(
+        "%2 = reduce_sum %1 axes=[0,1] keep=false : f32[]",
+        "%3 = log_softmax %1 axis=1 : f32[4,2]\n  %2 = reduce_sum %3 axes=[0,1] keep=false : f32[]",
+    ));
+    let warned = |args: &[&str]| {
+        let out = run(args);
+        assert!(out.status.success(), "{args:?}");
+        let errors = String::from_utf8(out.stderr).unwrap();
+        (String::from_utf8(out.stdout).unwrap(), errors.lines().map(str::to_string).collect::<Vec<_>>())
+    };
+    let (text, errors) = warned(&["print", &twice]);
+    assert!(text.ends_with("}\n") && !text.contains("warning"), "{text}");
+    let want = "arenagrad: warning: log_softmax: log_softmax has the softmax inside and takes logits; it gets the softmax";
+    assert!(errors.len() == 1 && errors[0].starts_with(want) && errors[0].ends_with("twice.ir:6"), "{errors:?}");
+    let drops = s.file("drops.ir", "\
+graph @drops {
+  %k = input : u32[4]
+  %w = param init=uniform scale=0.5 frozen=false : f32[2,3]
+  %y = dropout %w, %k p=0.5 stream=0 : f32[2,3]
+  %0 = reduce_sum %y axes=[0,1] keep=false : f32[]
+  return loss=%0
+}
+");
+    assert_eq!(warned(&["print", &drops]).1, [""; 0]);
+    assert!(warned(&["plan", &drops]).0.starts_with("warning        dropout \"y\": values are dropped"));
 }
 
 const SCALAR: &str = "\

@@ -15,6 +15,7 @@
 //! * [`mod@qat`] rounds weights and activations, for quantisation-aware training.
 //! * [`moves`] traces a value back through ops that only move elements.
 //! * [`product_precision`] gives each product its precision.
+//! * [`lint`] finds what is valid and most likely a mistake.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
 pub mod ad;
@@ -35,6 +36,7 @@ pub mod keep;
 pub mod keep_half;
 mod keep_scan_states;
 pub mod known_branch;
+pub mod lint;
 pub mod moves;
 pub mod optimiser;
 pub mod patterns;
@@ -63,5 +65,6 @@ pub use extend::extend;
 pub use fuse::FusionPolicy;
 pub use fusion_notes::{Fusion, Outcome};
 pub use keep::keep;
+pub use lint::Warning;
 pub use pipeline::report_pipeline;
 pub use qat::{Qat, qat, quantized_weight_bits};

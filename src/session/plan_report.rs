@@ -8,6 +8,7 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::error::Location;
 use crate::kernels::gemm::{Precision, bf16_engine};
 use crate::nodes::Graph;
+use crate::passes::Warning;
 use crate::passes::keep_half::{Keep, KeptHalf};
 use crate::passes::product_precision::Counts;
 use crate::passes::remat::remat_facts;
@@ -87,6 +88,9 @@ pub struct PlanReport {
     pub products: Counts,
     /// How long each phase of compiling took, in order.
     pub phases: Vec<(&'static str, Duration)>,
+    /// What is most likely a mistake in the graph, as it runs: [`GraphBuf::warnings`](crate::graph::GraphBuf::warnings),
+    /// and what belongs to training where nothing is trained. The text of the plan begins with them.
+    pub warnings: Vec<Warning>,
     /// The buffers.
     pub buffers: Vec<BufferReport>,
 }
@@ -152,6 +156,7 @@ pub fn make_plan_report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
         kept: KeptHalf::default(),
         products: Counts::default(),
         phases: s.phases.clone(),
+        warnings: Vec::new(),
         buffers: (0..code.bytes.len()).map(buffer).collect(),
     }
 }
@@ -256,7 +261,10 @@ impl PlanReport {
 
     /// The same plan, with `file` as the name of the text that its locations refer to.
     pub fn in_file(mut self, file: &str) -> PlanReport {
-        self.buffers.iter_mut().for_each(|b| b.location = std::mem::take(&mut b.location).in_file(file));
+        let of_buffers = self.buffers.iter_mut().map(|b| &mut b.location);
+        of_buffers
+            .chain(self.warnings.iter_mut().map(|w| &mut w.location))
+            .for_each(|l| *l = std::mem::take(l).in_file(file));
         self
     }
 
@@ -319,6 +327,7 @@ impl PlanReport {
 impl fmt::Display for PlanReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = if f.alternate() { usize::MAX } else { SHOWN };
+        self.warnings.iter().try_for_each(|w| writeln!(f, "{:<15}{w}", "warning"))?;
         for (name, value) in self.facts() {
             writeln!(f, "{name:<15}{value}")?;
         }

@@ -96,7 +96,7 @@ impl Program {
             b.offset = moved.offset;
         }
         if let Some(method) = self.methods.first_mut() {
-            method.report = report;
+            method.report = PlanReport { warnings: std::mem::take(&mut method.report.warnings), ..report };
         }
     }
 

@@ -202,7 +202,7 @@ impl SizedProgram {
         let places = leaves.places(&divided.ready);
         let mut divided = divided.place(&placed.layout.frame(&places, own.start), &self.session)?;
         let Divided { ready, .. } = &mut divided;
-        let (exec, part) = self.session.part(METHOD, ready, false)?;
+        let (exec, part) = self.session.part((METHOD, graph.view()), ready, false)?;
         self.start_threads(exec.threads())?;
         let larger = self.larger_arena(&placed.layout)?;
         // Nothing fails from here on.

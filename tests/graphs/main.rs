@@ -19,6 +19,7 @@ mod joined_maps;
 mod joined_steps;
 mod kept_plans;
 mod known_branches;
+mod lints;
 mod mutants;
 mod oracle;
 mod overlaps;

@@ -12,9 +12,10 @@ pub mod run_command;
 
 use crate::args::SizeArgs;
 use crate::fail::{Fail, Run, fail_bad_input, fail_in_text};
+use crate::stdout_stderr::warn_stderr;
 use crate::sys;
 use arenagrad::error::Error;
-use arenagrad::graph::{GraphBuf, Sizes};
+use arenagrad::graph::{GraphBuf, Sizes, Warning};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ir::verify::{Stage, verify};
 use std::path::Path;
@@ -22,7 +23,7 @@ use std::path::Path;
 /// Largest text, in bytes. The parser refuses a longer one anyway.
 const LIMIT: u64 = 64 << 20;
 
-/// Reads and verifies a graph whose symbols have these sizes.
+/// Reads and verifies a graph whose symbols have these sizes. Its warnings go to standard error.
 pub fn load_ir(path: &Path, sizes: &SizeArgs) -> Run<GraphBuf> {
     let text = sys::sys_read_text(path, LIMIT)?;
     let bound: Vec<(&str, usize)> = sizes.bound.iter().map(|b| (b.symbol.as_str(), b.size)).collect();
@@ -30,7 +31,18 @@ pub fn load_ir(path: &Path, sizes: &SizeArgs) -> Run<GraphBuf> {
     let graph = text::parse_with_sizes(&text, &[], &sizes).map_err(|e| fail_in_text(path, &e))?;
     match verify(graph.view(), Stage::Block).first() {
         Some(e) => Err(fail_in_text(path, e)),
-        None => Ok(graph),
+        None => {
+            ir_warnings(path, &graph.warnings());
+            Ok(graph)
+        }
+    }
+}
+
+/// Writes the warnings of the graph in `path` to standard error.
+pub fn ir_warnings(path: &Path, warnings: &[Warning]) {
+    let file = path.display().to_string();
+    for w in warnings {
+        warn_stderr(Warning { location: w.location.clone().in_file(&file), ..w.clone() });
     }
 }
 

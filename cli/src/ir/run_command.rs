@@ -3,7 +3,7 @@
 //! Invariant: before the graph runs, every input without a default has a value from a file, of exactly its type and
 //! shape. Outputs are written after all of them are computed.
 
-use super::{ir_failure, load_ir};
+use super::{ir_failure, ir_warnings, load_ir};
 use crate::args::RunArgs;
 use crate::fail::{Run, fail_bad_input};
 use crate::run_dir::RunDir;
@@ -17,6 +17,9 @@ use std::path::Path;
 pub fn run_command(a: &RunArgs) -> Run {
     let graph = load_ir(&a.file, &a.sizes)?;
     let mut p = Session::new().threads(a.threads).compile(&graph).map_err(ir_failure(&a.file))?;
+    let (known, mut warnings) = (graph.warnings(), p.plan().warnings.clone());
+    warnings.retain(|w| !known.contains(w));
+    ir_warnings(&a.file, &warnings);
     p.init(a.seed).map_err(ir_failure(&a.file))?;
     if let Some(path) = &a.weights {
         safetensors_file::load_safetensors_params(&mut p, path)?;

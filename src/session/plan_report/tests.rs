@@ -43,6 +43,7 @@ pub fn hand_report() -> PlanReport {
         recomputed: Recomputed { what: "activations".to_string(), nodes: 4, flops: 100 },
         kept: KeptHalf { keep: Keep::Bf16, values: 3, bytes: 1536 },
         products: [2, 0, 0, 0],
+        warnings: Vec::new(),
         phases: vec![("lower", Duration::from_micros(1500)), ("pack", Duration::from_micros(250))],
         buffers,
     }

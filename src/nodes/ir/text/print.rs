@@ -7,7 +7,7 @@ use super::strings::{is_plain_string, quote_string};
 use crate::arena::{Node, Region, Sym, Value, ids::Id};
 use crate::error::Location;
 use crate::nodes::ir::attrs::{Kind, Owned};
-use crate::nodes::ir::graph::{Graph, GraphBuf};
+use crate::nodes::ir::graph::Graph;
 use crate::nodes::ir::leaf::NameAttrs;
 use crate::nodes::ir::opdef::Op;
 use std::fmt::Write;
@@ -41,28 +41,6 @@ pub fn print_with(g: Graph<'_>, options: PrintOptions<'_>) -> String {
 impl std::fmt::Debug for Graph<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&print(*self))
-    }
-}
-
-/// A graph prints as its text form.
-impl std::fmt::Display for Graph<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&print(*self))
-    }
-}
-
-/// A graph prints as its text form.
-///
-/// ```
-/// use arenagrad::prelude::*;
-/// let g = Builder::new("double");
-/// let x = g.input("x", [3], DType::F32);
-/// let graph = g.finish([(x * 2.0).named("y")]).unwrap();
-/// assert!(graph.to_string().contains("return y=%y"));
-/// ```
-impl std::fmt::Display for GraphBuf {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.view().fmt(f)
     }
 }
 
