@@ -44,6 +44,10 @@ pub static INDEX: Cause = Cause {
 pub static ZERO_DIVISOR: Cause =
     Cause { name: "zero divisor", text: |bad, f| write!(f, "element {} of the divisor is 0", bad.element) };
 
+/// An exponent of an integer that is below 0.
+pub static NEGATIVE_EXPONENT: Cause =
+    Cause { name: "negative exponent", text: |bad, f| write!(f, "element {} of the exponent is below 0", bad.element) };
+
 /// A number of iterations out of range: the value and its exclusive upper bound.
 pub static ITERATIONS: Cause = Cause {
     name: "iterations",

@@ -77,8 +77,8 @@ fn fold_pointwise<'g>(v: &RebuildVisit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Op
     let operands: Vec<Known> = v.args.iter().map(|&a| fold_operand(a)).collect::<Option<_>>()?;
     let fills = operands.iter().all(|o| o.is_fill);
     let len = if fills { 1 } else { dims.numel() };
-    // Integer division by 0 is an error at run time, which folding must not drop.
-    if len == 0 || len > MAX_ELEMENTS || (op.divides() && !dtype.is_float()) {
+    // What an integer is at fault for, a divisor of 0 for instance, is an error at run time, which folding must not drop.
+    if len == 0 || len > MAX_ELEMENTS || (op.cause().is_some() && !dtype.is_float()) {
         return None;
     }
     let from = lowering_dtype(v.args.last()?.dtype()).ok()?;

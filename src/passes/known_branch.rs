@@ -46,7 +46,7 @@ fn known_branch_cannot_fault(g: Graph<'_>, n: Node) -> bool {
             continue;
         }
         match g.def_of(n).lower {
-            Lower::Tile(op, _) if !op.divides() => todo.extend(g.args_of(n)),
+            Lower::Tile(op, _) if op.cause().is_none() => todo.extend(g.args_of(n)),
             _ => return false,
         }
     }

@@ -169,6 +169,15 @@ fn tests_and_counts_of_elements() {
     assert_eq!(value(&[1, 2], &[3.0, 1.0], |x| x.cast(DType::I32).all(1)).data, [1.0]);
     assert_eq!(value(&[0, 2], &[], |x| x.any(0)).data, [0.0, 0.0]);
     assert_eq!(value(&[0, 2], &[], |x| x.all(0)).data, [1.0, 1.0]);
+    let kept = |dims: &[usize], f: for<'g> fn(Var<'g>) -> Var<'g>| {
+        let y = value(&[2, 3], &x, f);
+        assert_eq!(y.dims, dims);
+        y.data
+    };
+    assert_eq!(kept(&[2, 1], |x| x.any_keep(-1)), [0.0, 1.0]);
+    assert_eq!(kept(&[1, 3], |x| x.all_keep(0)), [0.0; 3]);
+    assert_eq!(kept(&[1, 1], |x| x.count_nonzero_keep(..)), [2.0]);
+    assert_eq!(kept(&[1, 1], |x| x.count_nonzero_keep([1, 0])), [2.0]);
 }
 
 #[test]
@@ -189,6 +198,8 @@ fn norms_are_roots_of_sums_of_powers() {
         let want: Vec<f64> = (0..3).map(of).collect();
         let got = value(&[4, 3], &x.data, |x| x.norm(p, 0));
         assert!(conform_distance(&got.data, &want) < 1e-14, "{p}: {got:?} {want:?}");
+        let kept = value(&[4, 3], &x.data, |x| x.norm_keep(p, 0));
+        assert_eq!((&kept.dims[..], kept.data), (&[1, 3][..], got.data));
         if p != 0.0 {
             derivatives_agree(&graph(&[4, 3], |x| x.norm(p, 0)), std::slice::from_ref(&x));
         }
@@ -375,6 +386,7 @@ fn what_does_not_fit_is_named() {
         (refused(|g, _| g.full(0.0, [1, 0, 0], F64).pixel_unshuffle(0)), ["pixel_unshuffle", "r = 0", "0 and 0"]),
         (refused(|g, x| g.meshgrid(&[x])[0]), ["meshgrid", "operand 0", "[3,4]"]),
         (refused(|_, x| x.any(2)), ["any", "axis 2", "rank 2"]),
+        (refused(|_, x| x.norm_keep(2.0, [0, 0])), ["norm", "axis 0", "twice"]),
         (refused(|_, x| x.norm(2.0, [0, 0])), ["norm", "axis 0", "twice"]),
         (refused(|_, x| x.norm(f64::NAN, 0)), ["norm", "order NaN", "f64"]),
         (refused(|_, x| x.cast(I64).norm(2.0, 0)), ["norm", "order 2", "i64"]),

@@ -5,7 +5,7 @@ use crate::common::fixture::{Fixture, near};
 use crate::common::slopes::derivatives_agree;
 use crate::common::{How, PLAIN, Tensor, run};
 use arenagrad::graph::{
-    Builder, DType, GradOptions, GraphBuf, LogMel, LogMelOver, MelFilterbank, MelScale, PadMode, Stft, Var,
+    Builder, DType, FftNorm, GradOptions, GraphBuf, LogMel, LogMelOver, MelFilterbank, MelScale, PadMode, Stft, Var,
     WindowFunction, grad,
 };
 
@@ -91,6 +91,18 @@ fn mel_filters_are_those_of_transformers_and_librosa() {
             assert!((scale.hertz(scale.mel(f)) - f).abs() < 1e-9, "{scale:?} {f}");
         }
     }
+}
+
+/// A symmetric window weighs the samples of each frame by other numbers: one frame is their transform.
+#[test]
+fn a_frame_may_have_a_symmetric_window() {
+    let opt = Stft::new(9).window(WindowFunction::Hamming).window_length(7).periodic(false).center(false);
+    let x = tensor(&[9], &noise(9, 5));
+    let weights = [&[0.0][..], &WindowFunction::Hamming.symmetric_weights(7), &[0.0]].concat();
+    assert!((weights[1] - 0.08).abs() < 1e-15 && (weights[7] - 0.08).abs() < 1e-15, "{weights:?}");
+    let got = value(std::slice::from_ref(&x), |x| x[0].stft(opt).view_as_real());
+    let want = value(&[x, tensor(&[9], &weights)], |x| (x[0] * x[1]).rfft(None, -1, FftNorm::Backward).view_as_real());
+    near("symmetric", &got, &want, 1e-14);
 }
 
 /// Transforms there and back give the signal, whatever the window, the hop and the border are.

@@ -192,6 +192,44 @@ fn wrong_use_is_an_error_with_op_and_operands() {
     assert!(e.contains("nextafter") && e.contains("stop_gradient"), "{e}");
 }
 
+/// Powers of integers by squaring, which wrap; an exponent below 0 ends the step before anything changes.
+#[test]
+fn integers_are_raised_to_powers() {
+    let g = Builder::new("powers");
+    let (a, b) = (g.input("a", [5], DType::I64), g.input("b", [5], DType::I64));
+    let n = g.state("n", [], DType::I32, Init::Ones);
+    g.update(n, (n + 2.0).pow(3.0));
+    let small = a.cast(DType::U8);
+    let y = [a.pow(b).named("y"), a.pow(2.0).named("square"), small.pow(small).named("small"), b.pow(0.0).named("one")];
+    let graph = g.finish(y).unwrap();
+    for optimise in [true, false] {
+        let mut p = Session::new().optimise(optimise).compile(&graph).unwrap();
+        p.init(0).unwrap();
+        p.values_mut::<i64>("a").unwrap().copy_from_slice(&[-3, 0, 7, 2, i64::MAX]);
+        p.values_mut::<i64>("b").unwrap().copy_from_slice(&[39, 0, 22, 63, 2]);
+        p.step().unwrap();
+        let wide = [(-3i64).pow(39), 1, 7i64.wrapping_pow(22), i64::MIN, 1];
+        assert_eq!(p.values::<i64>("y").unwrap(), wide);
+        assert_eq!(p.values::<i64>("square").unwrap(), [9, 0, 49, 4, 1]);
+        // The casts saturate: 0, 0, 7, 2, 255.
+        assert_eq!(p.values::<u8>("small").unwrap(), [1, 1, 7u8.wrapping_pow(7), 4, 255]);
+        assert_eq!((p.values::<i64>("one").unwrap(), p.values::<i32>("n").unwrap()), (&[1i64; 5][..], &[27][..]));
+        p.values_mut::<i64>("b").unwrap()[3] = -1;
+        let e = p.step().unwrap_err();
+        assert!(e.message.contains("element 3 of the exponent is below 0") && e.message.contains("pow"), "{e}");
+        assert_eq!(p.values::<i32>("n").unwrap(), [27]);
+    }
+    // An exponent that is a number fails, too, and a fraction is none.
+    let g = Builder::new("below");
+    let x = g.input("x", [2], DType::I32);
+    let mut p = Session::new().compile(&g.finish([x.pow(-1.0)]).unwrap()).unwrap();
+    p.values_mut::<i32>("x").unwrap().fill(1);
+    assert!(p.step().unwrap_err().message.contains("element 0 of the exponent is below 0"));
+    let g = Builder::new("root");
+    let e = g.finish([g.input("x", [2], DType::I32).pow(0.5)]).unwrap_err().to_string();
+    assert!(e.contains("0.5 is no element of i32"), "{e}");
+}
+
 #[test]
 fn integers_divide_shift_and_mask() {
     let g = Builder::new("ints");

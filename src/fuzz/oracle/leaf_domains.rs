@@ -147,7 +147,9 @@ fn leaf_domain_of_index(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
         // Bytes below 64 make no scale of half precision infinite.
         (Op::GGUF_DEQUANT, 0) | (Op::GGUF_MATMUL, 1) => Domain::Index(64),
         (Op::MAX_POOL2D_GATHER, 1) => Domain::Index(g.dims(args[0]).iter().skip(2).product()),
-        (Op::DIV | Op::FMOD | Op::REMAINDER | Op::FLOOR_DIVIDE, 1) if !g.dtype[args[1].at()].is_real_float() => {
+        (Op::DIV | Op::FMOD | Op::REMAINDER | Op::FLOOR_DIVIDE | Op::POW, 1)
+            if !g.dtype[args[1].at()].is_real_float() =>
+        {
             Domain::Count(7)
         }
         _ => return None,

@@ -27,7 +27,7 @@ fn is_whole_op_division(op: Op) -> bool {
     matches!(op, Op::DIV | Op::FMOD | Op::REMAINDER | Op::FLOOR_DIVIDE)
 }
 
-/// The number of an op on two whole numbers; the divisor is not 0.
+/// The number of an op on two whole numbers; the divisor is not 0, the exponent not below 0.
 fn whole_op_result(op: Op, dtype: DType, a: i128, b: i128) -> Option<i128> {
     let bits = 8 * dtype.size() as i128;
     let shifts = (0..bits).contains(&b);
@@ -39,6 +39,7 @@ fn whole_op_result(op: Op, dtype: DType, a: i128, b: i128) -> Option<i128> {
         Op::FMOD => a % b,
         Op::REMAINDER => a - b * whole_floor_quotient(a, b),
         Op::FLOOR_DIVIDE => whole_floor_quotient(a, b),
+        Op::POW => whole_power(dtype, a, b),
         Op::MAX => a.max(b),
         Op::MIN => a.min(b),
         Op::AND | Op::BITWISE_AND => a & b,
@@ -61,6 +62,12 @@ fn whole_op_result(op: Op, dtype: DType, a: i128, b: i128) -> Option<i128> {
         }
         _ => return None,
     })
+}
+
+/// The power from the exponent's highest bit on; the engine's goes from the lowest.
+fn whole_power(dtype: DType, a: i128, b: i128) -> i128 {
+    let bits = (0..128 - b.leading_zeros()).rev();
+    bits.fold(1, |y, bit| wrap_whole(dtype, wrap_whole(dtype, y * y) * if b >> bit & 1 == 1 { a } else { 1 }))
 }
 
 fn whole_floor_quotient(a: i128, b: i128) -> i128 {
@@ -86,6 +93,12 @@ pub(super) fn map_whole(
             *may_fault |= b.each_whole().any(|x| x.is_none());
             if b.each_whole().any(|x| x == Some(0)) {
                 return Err(Stop::fault("division of an integer by 0"));
+            }
+        }
+        if op == Op::POW {
+            *may_fault |= b.each_whole().any(|x| x.is_none());
+            if b.each_whole().any(|x| x.is_some_and(|x| x < 0)) {
+                return Err(Stop::fault("an exponent of an integer below 0"));
             }
         }
         let one = |(a, b): (Option<i128>, Option<i128>)| match (op, a, b) {

@@ -1,7 +1,7 @@
 //! How a kernel reports a fault.
 
 use super::Args;
-use crate::fault::{Bad, Cause, INDEX, ZERO_DIVISOR};
+use crate::fault::{Bad, Cause, INDEX};
 
 impl Args<'_> {
     /// Reports a bad value at `element` of the index operand, for example an index out of range. The step then ends
@@ -11,10 +11,10 @@ impl Args<'_> {
         self.report(&INDEX, element, None);
     }
 
-    /// As [`Args::fault`], for an integer divisor of 0.
+    /// As [`Args::fault`], for an integer divisor or exponent.
     #[cold]
-    pub fn fault_divisor(&self, element: usize) {
-        self.report(&ZERO_DIVISOR, element, None);
+    pub fn fault_integer(&self, element: usize, cause: &'static Cause) {
+        self.report(cause, element, None);
     }
 
     /// As [`Args::fault`], for an index `value` outside `0..bound`.

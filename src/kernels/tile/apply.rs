@@ -163,6 +163,7 @@ fn apply_int<T: ElementInt>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8])
         Op::Fmod => return divide_elements(dst, a, b, T::rest),
         Op::Remainder => return divide_elements(dst, a, b, T::modulus),
         Op::FloorDivide => return divide_elements(dst, a, b, T::floor_quotient),
+        Op::Pow => return raise_elements(dst, a, b),
         Op::BitNot => map_elements(BitNot, dst, a),
         Op::BitAnd => zip_elements(BitAnd, dst, a, b),
         Op::BitOr => zip_elements(BitOr, dst, a, b),

@@ -73,15 +73,31 @@ pub(super) fn select_elements<T: Pod>(dst: &mut [T], cond: &[u8], b: &[T], c: &[
     }
 }
 
-/// `dst` = by(a, b), 0 if b is 0. Returns the first position with b = 0.
+/// `dst` = by(a, b), 0 where b is 0. Returns the first position with b = 0.
 pub(super) fn divide_elements<T: ElementInt>(dst: &mut [T], a: &[T], b: &[T], by: impl Fn(T, T) -> T) -> Option<usize> {
+    checked_element_loop(dst, a, b, |y| y == T::default(), by)
+}
+
+/// `dst` = aᵇ, 0 where b is below 0. Returns the first position with such a b.
+pub(super) fn raise_elements<T: ElementInt>(dst: &mut [T], a: &[T], b: &[T]) -> Option<usize> {
+    checked_element_loop(dst, a, b, |y| y < T::default(), T::power)
+}
+
+#[inline(always)]
+fn checked_element_loop<T: ElementInt>(
+    dst: &mut [T],
+    a: &[T],
+    b: &[T],
+    at_fault: impl Fn(T) -> bool,
+    by: impl Fn(T, T) -> T,
+) -> Option<usize> {
     let mut bad = false;
     for ((d, x), y) in dst.iter_mut().zip(a).zip(b) {
-        let zero = *y == T::default();
-        *d = if zero { T::default() } else { by(*x, *y) };
-        bad |= zero;
+        let fault = at_fault(*y);
+        *d = if fault { T::default() } else { by(*x, *y) };
+        bad |= fault;
     }
-    if bad { b.iter().position(|y| *y == T::default()) } else { None }
+    if bad { b.iter().position(|y| at_fault(*y)) } else { None }
 }
 
 macro_rules! maps {

@@ -26,6 +26,8 @@ pub(super) trait ElementInt: ElementNumber + Default + Eq {
     fn modulus(self, y: Self) -> Self;
     /// The quotient rounded down; wraps.
     fn floor_quotient(self, y: Self) -> Self;
+    /// The power, by squaring, of an exponent that is not below 0; wraps.
+    fn power(self, y: Self) -> Self;
     fn bit_not(self) -> Self;
     fn bit_and(self, y: Self) -> Self;
     fn bit_or(self, y: Self) -> Self;
@@ -112,6 +114,19 @@ macro_rules! number_int {
             fn floor_quotient(self, y: $t) -> $t {
                 let (q, r) = (self.wrapping_div(y), self.wrapping_rem(y));
                 if r != 0 && (r < 0) != (y < 0) { q.wrapping_sub(1) } else { q }
+            }
+            #[inline(always)]
+            #[allow(unused_comparisons)] // Of unsigned integers.
+            fn power(self, y: $t) -> $t {
+                let (mut square, mut left, mut product) = (self, y, 1);
+                while left > 0 {
+                    if left & 1 == 1 {
+                        product = <$t>::wrapping_mul(product, square);
+                    }
+                    square = square.wrapping_mul(square);
+                    left >>= 1;
+                }
+                product
             }
             #[inline(always)]
             fn bit_not(self) -> $t { !self }

@@ -73,7 +73,7 @@ fn run_in(
             outs: outs.iter_mut().enumerate().map(|(j, b)| &mut b.bytes_mut()[lo * size(j)..hi * size(j)]).collect(),
             slots: scratch.bytes_mut(),
         };
-        let fault = &mut |e: usize| first = Some(first.map_or(e, |f| f.min(e)));
+        let fault = &mut |e: usize, _| first = Some(first.map_or(e, |f| f.min(e)));
         execute_loose_tile_kernel(&code, &mut operands, (lo, hi), fault);
         unit += grain;
     }

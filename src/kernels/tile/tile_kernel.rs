@@ -12,6 +12,7 @@ use super::tile_code::{AccessCode, InputCode, StepCode, TileCode};
 use super::tile_table::{FIRST_INPUT, NONE, TileBytes, TileTable};
 use super::{TILE, UNIT, tile_plan_scratch_len};
 use crate::abi::Args;
+use crate::fault::Cause;
 use arenagrad_arena::tensor::{LINE, Line};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
@@ -81,7 +82,7 @@ fn tile_kernel_tiles<'a>(args: &mut Args<'a>, code: &'a TileCode) {
     let operands = &mut TileArgs { args, scratch: code.outputs.len() };
     let (lo, hi) = (units.start * UNIT, units.end * UNIT);
     if let Some(mut call) = TileKernelCall::new(code, &mut table, operands, lo, hi) {
-        call.run(&mut |element| args.fault_divisor(element));
+        call.run(&mut |element, cause| args.fault_integer(element, cause));
     }
 }
 
@@ -125,8 +126,8 @@ fn tile_kernel_step(args: &mut Args<'_>, code: &TileCode, step: &StepCode, lo: u
     // No operand of the loop is an output or a slot.
     table.extend((0..code.outputs.len() + code.slots).map(|_| NONE));
     table.extend(code.constants().map(TileBytes::Read));
-    if let Some(element) = (step.run)(step, dst, &table) {
-        args.fault_divisor(lo + element);
+    if let Some((element, cause)) = (step.run)(step, dst, &table).zip(step.op.cause()) {
+        args.fault_integer(lo + element, cause);
     }
 }
 
@@ -172,7 +173,7 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
     }
 
     /// Computes the range. `fault` gets the first bad element of each step and tile.
-    fn run(&mut self, fault: &mut dyn FnMut(usize)) {
+    fn run(&mut self, fault: &mut dyn FnMut(usize, &'static Cause)) {
         for step in &self.code.once {
             if let TileBytes::Written(slot) = &mut self.table[usize::from(step.to)] {
                 apply_fill(step.out, step.imm, &mut slot[..TILE.min(self.hi - self.lo) * step.out.size()]);
@@ -185,8 +186,8 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
             }
             self.load(tile);
             for step in &self.code.steps {
-                if let Some(element) = self.step(step, tile.n) {
-                    fault(at + element);
+                if let Some((element, cause)) = self.step(step, tile.n).zip(step.op.cause()) {
+                    fault(at + element, cause);
                 }
             }
         }
@@ -288,7 +289,7 @@ pub(super) fn execute_loose_tile_kernel<'a>(
     code: &'a TileCode,
     operands: &mut LooseOperands<'a>,
     (lo, hi): (usize, usize),
-    fault: &mut dyn FnMut(usize),
+    fault: &mut dyn FnMut(usize, &'static Cause),
 ) {
     let mut table = TileTable::new_const();
     if let Some(mut call) = TileKernelCall::new(code, &mut table, operands, lo, hi) {
@@ -297,7 +298,7 @@ pub(super) fn execute_loose_tile_kernel<'a>(
 }
 
 /// Runs a whole program on byte buffers of any alignment, for constant folding and tests. `Err` holds the first element
-/// that faulted (an integer division by zero).
+/// that faulted (an integer divisor of 0, or an exponent below 0).
 ///
 /// # Panics
 /// If [`TileProgram::check`] does not hold, or a buffer is too short.
@@ -317,7 +318,7 @@ pub fn tile_kernel_eval(program: &TileProgram, inputs: &[&[u8]], outputs: &mut [
         slots: cast_slice_mut(&mut scratch),
     };
     let mut first = None;
-    execute_loose_tile_kernel(&code, &mut operands, (0, program.len), &mut |e| {
+    execute_loose_tile_kernel(&code, &mut operands, (0, program.len), &mut |e, _| {
         first = Some(first.map_or(e, |f: usize| f.min(e)));
     });
     for (to, from) in outputs.iter_mut().zip(&outs) {

@@ -3,6 +3,7 @@
 //! Invariant: `TileOp::ALL[op as usize] == op`. [`tile_op_supports`] alone decides which element types an operation
 //! has; `apply` has an arm for each.
 
+use crate::fault::{Cause, NEGATIVE_EXPONENT, ZERO_DIVISOR};
 use arenagrad_arena::DType;
 
 macro_rules! ops {
@@ -132,7 +133,7 @@ ops! {
     Max,
     /// The smaller; NaN where either is NaN; −0 under +0.
     Min,
-    /// aᵇ.
+    /// aᵇ. Integers wrap, and an exponent below 0 gives 0 and a fault at the element.
     Pow,
     /// The angle of the point (b, a).
     Atan2,
@@ -213,11 +214,15 @@ impl TileOp {
         matches!(self, Eq | Ne | Lt | Le | Gt | Ge)
     }
 
-    /// Whether an integer divisor of 0 is a fault.
+    /// What the second of two integers can be at fault for.
     #[inline]
-    pub const fn divides(self) -> bool {
+    pub const fn cause(self) -> Option<&'static Cause> {
         use TileOp::*;
-        matches!(self, Div | Fmod | Remainder | FloorDivide)
+        match self {
+            Div | Fmod | Remainder | FloorDivide => Some(&ZERO_DIVISOR),
+            Pow => Some(&NEGATIVE_EXPONENT),
+            _ => None,
+        }
     }
 
     /// The element type of operand `k` of a step on `elem`.
@@ -235,7 +240,7 @@ pub fn tile_op_supports(op: TileOp, elem: DType) -> bool {
         Not | And | Or => elem == DType::Bool,
         Eq | Ne => elem.is_float() || elem.is_int() || elem == DType::Bool,
         BitNot | BitAnd | BitOr | BitXor | ShiftLeft | ShiftRight => elem.is_int(),
-        Neg | Abs | Sign | Add | Sub | Mul | Div | Max | Min | Lt | Le | Gt | Ge | Clamp | Fmod | Remainder
+        Neg | Abs | Sign | Add | Sub | Mul | Div | Max | Min | Pow | Lt | Le | Gt | Ge | Clamp | Fmod | Remainder
         | FloorDivide => elem.is_float() || elem.is_int(),
         _ => elem.is_float(),
     }

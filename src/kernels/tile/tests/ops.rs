@@ -309,6 +309,32 @@ macro_rules! integers {
 
 integers! { on_i8 i8 I8  on_u8 u8 U8  on_i32 i32 I32  on_i64 i64 I64  on_u32 u32 U32 }
 
+/// Powers are products that wrap; an exponent below 0 gives 0 and a fault, and the first of them is named.
+#[test]
+fn integers_are_raised() {
+    fn check<T: Pod + PartialEq + Debug + Copy>(elem: DType, a: &[T], b: &[T], want: &[T], bad: Option<usize>) {
+        let p = TileProgram {
+            len: a.len(),
+            inputs: vec![Input { elem, access: Access::Full }; 2],
+            steps: vec![TileStep::new(TileOp::Pow, elem, &[0, 1], [0.0; 2])],
+            outputs: vec![2],
+        };
+        let (outs, first) = run_in(&p, &[Buffer::of(a), Buffer::of(b)], &[], 1);
+        assert_eq!((outs[0].values::<T>(), first), (want, bad), "{elem}");
+    }
+    check(
+        DType::I32,
+        &[0, 0, -2, -1, 3, 7],
+        &[0, 5, 31, i32::MAX, 21, 1],
+        &[1, 0, i32::MIN, -1, 1_870_418_611, 7],
+        None,
+    );
+    check(DType::I64, &[3, 2, 10], &[40, 64, 18], &[12_157_665_459_056_928_801u64 as i64, 0, 10i64.pow(18)], None);
+    check(DType::U8, &[2u8, 3, 255], &[7, 5, 255], &[128, 243, 255], None);
+    check(DType::I8, &[2i8, 2, 1, 5], &[-1, 6, -128, 3], &[0, 64, 0, 125], Some(0));
+    check(DType::U32, &[2u32, 3], &[31, u32::MAX], &[1 << 31, 2_863_311_531], None);
+}
+
 #[test]
 fn truths() {
     use TileOp::*;

@@ -21,6 +21,8 @@ pub struct Stft {
     pub window: WindowFunction,
     /// Samples of the window, at most `n_fft`; zeros stand on both sides of a shorter one. Torch's `win_length`.
     pub window_length: usize,
+    /// Whether the window is periodic, torch's default, or symmetric: torch's `periodic=False`.
+    pub periodic: bool,
     /// Whether frame t is centred at sample t·hop: the signal is continued by n_fft/2 samples on both sides. Else frame
     /// t begins there.
     pub center: bool,
@@ -33,6 +35,7 @@ setters! {
         hop: usize,
         window: WindowFunction,
         window_length: usize,
+        periodic: bool,
         center: bool,
         pad_mode: Option<PadMode>,
     }
@@ -47,6 +50,7 @@ impl Stft {
             hop: (n_fft / 4).max(1),
             window: WindowFunction::Hann,
             window_length: n_fft,
+            periodic: true,
             center: true,
             pad_mode: Some(PadMode::Reflect),
         }
@@ -71,7 +75,10 @@ impl Stft {
     /// The weights of all samples of a frame.
     pub(super) fn frame_weights(&self) -> Vec<f64> {
         let mut weights = vec![0.0; (self.n_fft - self.window_length) / 2];
-        weights.extend(self.window.weights(self.window_length));
+        weights.extend(match self.periodic {
+            true => self.window.weights(self.window_length),
+            false => self.window.symmetric_weights(self.window_length),
+        });
         weights.resize(self.n_fft, 0.0);
         weights
     }

@@ -62,7 +62,8 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm: size_attrs_to_i64(perm) }.list())
     }
 
-    /// The last two axes exchanged. A rank below 2 is an error.
+    /// The last two axes exchanged: each matrix of a batch is transposed, as torch's `mT`. A rank below 2 is an error.
+    #[doc(alias = "mT")]
     #[track_caller]
     pub fn t(self) -> Var<'g> {
         let r = self.rank();

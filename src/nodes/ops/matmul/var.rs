@@ -1,5 +1,6 @@
 //! Matrix products as methods of [`Var`].
 
+use crate::error::Kind;
 use crate::nodes::build::axes::axis_from_front;
 use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
@@ -10,11 +11,40 @@ use crate::nodes::ops::matmul::matmul_dims::matmul_dims;
 
 impl<'g> Var<'g> {
     /// The matrix product of the last two axes: `[.., m, k]` by `[.., k, n]` gives `[.., m, n]`; leading axes
-    /// broadcast. Both operands have rank 2 or more and one type: `f32`, `f64`, `c64`, `c128`, `i32`, `i64`, or `i8` or
-    /// `u8`, whose product is `i32`. Sums of integers wrap.
+    /// broadcast. A vector `[k]` is a row on the left and a column on the right, and that axis is left out of the
+    /// result, as in NumPy: `[.., m, k]` by `[k]` gives `[.., m]`, and two vectors give their inner product, a scalar.
+    /// Both operands have one type: `f32`, `f64`, `c64`, `c128`, `i32`, `i64`, or `i8` or `u8`, whose product is `i32`.
+    /// Sums of integers wrap.
     #[track_caller]
     pub fn matmul(self, b: Var<'g>) -> Var<'g> {
-        self.matmul_t(b, false, false)
+        let owned = self.is_some() && b.is_some() && self.g.owns("matmul", &[b]);
+        let ranks = if owned { [self.rank(), b.rank()] } else { [2; 2] };
+        // A scalar goes to the op, whose check says why it does not fit.
+        if !ranks.contains(&1) || ranks.contains(&0) {
+            return self.matmul_t(b, false, false);
+        }
+        let (da, db) = (self.dims(), b.dims());
+        let [k, l] = [da[ranks[0] - 1], db[ranks[1].saturating_sub(2)]];
+        if k != l {
+            let text = format!("matmul({}{da}, {}{db}): inner dimensions {k} and {l} differ", self.dtype(), b.dtype());
+            return self.g.fail(Kind::Shape, text);
+        }
+        self.g.with_caller(|| {
+            let row = if ranks[0] == 1 { self.reshape([1, k]) } else { self };
+            let column = if ranks[1] == 1 { b.reshape([l, 1]) } else { b };
+            let y = row.matmul_t(column, false, false);
+            if !y.is_some() {
+                return y;
+            }
+            let mut dims = y.dims().to_vec();
+            if ranks[1] == 1 {
+                dims.pop();
+            }
+            if ranks[0] == 1 {
+                dims.remove(dims.len() - 1 - usize::from(ranks[1] != 1));
+            }
+            y.reshape(dims)
+        })
     }
 
     /// As [`Var::matmul`], with the last two axes of this exchanged first if `ta`, and those of `b` if `tb`. No copy is

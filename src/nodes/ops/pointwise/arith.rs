@@ -61,6 +61,7 @@ const BINARY: &[Case] = &[
 const POSITIVE2: &[Case] = &[
     Case { args: "f[3,5] f[3,5]", attrs: "", domains: &[Positive, Real] },
     Case { args: "f[1100] f[1100]", attrs: "", domains: &[Positive] },
+    Case { args: "i32[7] i32[7]", attrs: "", domains: &[Domain::Index(9), Domain::Index(5)] },
 ];
 
 /// The sum of two tensors.
@@ -163,9 +164,14 @@ fn arith_pow_partial<'g>(s: &Site<'_, 'g>, i: usize) -> Option<Var<'g>> {
 /// A power with a tensor as exponent.
 pub const POW: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::EXPENSIVE),
-    infer: infer_arith_float,
     cases: POSITIVE2,
-    ..arith_op("pow", "y = aᵇ, as C's pow", 2, TileOp::Pow, Deriv::Pointwise(arith_pow_partial))
+    ..arith_op(
+        "pow",
+        "y = aᵇ, as C's pow; integers wrap, and an exponent of an integer below 0 is an error of the step",
+        2,
+        TileOp::Pow,
+        Deriv::Pointwise(arith_pow_partial),
+    )
 };
 
 /// The negative.

@@ -149,7 +149,8 @@ binary! {
     maximum => MAX;
     /// The smaller of a and b; NaN if either is. A tie shares the gradient evenly. The operands broadcast.
     minimum => MIN;
-    /// aᵇ, as C's `pow`, of `f32` or `f64`. The derivative with respect to a is 0 where b = 0. The derivative with
+    /// aᵇ, as C's `pow`, of `f32` or `f64`; of integers, by squaring, which wraps. An exponent of an integer below 0
+    /// fails the step, as in torch. The derivative with respect to a is 0 where b = 0. The derivative with
     /// respect to b is 0 where a = 0 and b ≥ 0, and NaN for a < 0.
     pow => POW;
     /// The angle of the point (b, a) in radians, in (−π, π], with C's signs: (±0, b) gives ±0 for b ≥ +0 and ±π for

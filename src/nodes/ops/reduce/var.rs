@@ -1,7 +1,7 @@
 //! Reductions, norms, counts and running totals as methods of [`Var`], with torch's names. Negative axes count from
 //! the end.
 
-use crate::nodes::build::axes::Axes;
+use crate::nodes::build::axes::{Axes, dims_without_axes};
 use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
@@ -134,6 +134,41 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn count_nonzero(self, axes: impl Axes) -> Var<'g> {
         self.g.with_caller(|| self.count_reduced_hits("count_nonzero", axes, true).unwrap_or(self.none()))
+    }
+
+    /// [`Var::any`] whose `axes` stay with size 1, torch's `keepdim`.
+    #[track_caller]
+    pub fn any_keep(self, axes: impl Axes) -> Var<'g> {
+        self.keep_reduced("any", axes, |axes| self.any(axes))
+    }
+
+    /// [`Var::all`] whose `axes` stay with size 1, torch's `keepdim`.
+    #[track_caller]
+    pub fn all_keep(self, axes: impl Axes) -> Var<'g> {
+        self.keep_reduced("all", axes, |axes| self.all(axes))
+    }
+
+    /// [`Var::count_nonzero`] whose `axes` stay with size 1, torch's `keepdim`.
+    #[track_caller]
+    pub fn count_nonzero_keep(self, axes: impl Axes) -> Var<'g> {
+        self.keep_reduced("count_nonzero", axes, |axes| self.count_nonzero(axes))
+    }
+
+    /// [`Var::norm`] whose `axes` stay with size 1, torch's `keepdim`: `x / x.norm_keep(2.0, -1)` scales each row to
+    /// length 1.
+    #[track_caller]
+    pub fn norm_keep(self, p: f64, axes: impl Axes) -> Var<'g> {
+        self.keep_reduced("norm", axes, |axes| self.norm(p, axes))
+    }
+
+    /// What `f` reduces over `axes`, with these axes of size 1. An axis out of range is an error of `what`.
+    #[track_caller]
+    fn keep_reduced(self, what: &str, axes: impl Axes, f: impl FnOnce(&[i64]) -> Var<'g>) -> Var<'g> {
+        let Some(axes) = self.axes_at(what, axes) else { return self.none() };
+        self.g.with_caller(|| {
+            let y = f(&size_attrs_to_i64(&axes));
+            if y.is_some() { y.reshape(dims_without_axes(&self.dims(), &axes, true)) } else { y }
+        })
     }
 
     /// How many elements along `axes` are not 0, or are 0.

@@ -85,15 +85,20 @@ pub fn push_lowering_program(cx: &mut LowerCx<'_>, p: &TileProgram, reads: &[Buf
     let call = outs.iter().fold(call.reads(reads), |call, &o| call.writes(o, tile::UNIT));
     let lines = tile_plan_scratch_len(p) / LINE;
     let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
-    let call = if lowering_divides_by_any_integer(p) { call.faults() } else { call };
+    let call = if lowering_can_fault(p) { call.faults() } else { call };
     cx.call(call.inplace(&pairs));
 }
 
-/// True if a step of `p` divides integers by numbers that may be 0.
-fn lowering_divides_by_any_integer(p: &TileProgram) -> bool {
+/// True if a step of `p` has integers for divisors or exponents that may be at fault.
+fn lowering_can_fault(p: &TileProgram) -> bool {
     let fill = |v: u16| p.steps.get(usize::from(v).checked_sub(p.inputs.len())?).filter(|s| s.op == TileOp::Fill);
-    let known = |s: &TileStep| fill(s.args[1]).is_some_and(|f| lowering_bits(f.imm[0], f.elem) != 0);
-    p.steps.iter().any(|s| s.op.divides() && !s.elem.is_float() && !known(s))
+    let known = |s: &TileStep, fits: fn(&TileStep) -> bool| fill(s.args[1]).is_some_and(fits);
+    let bad = |s: &TileStep| match s.op {
+        TileOp::Pow => s.elem.holds(-1.0) && !known(s, |f| f.imm[0] >= 0.0),
+        op if op.cause().is_some() => !known(s, |f| lowering_bits(f.imm[0], f.elem) != 0),
+        _ => false,
+    };
+    p.steps.iter().any(|s| !s.elem.is_float() && bad(s))
 }
 
 /// Lowers a pointwise node to a tile program of one step.
