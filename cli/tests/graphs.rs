@@ -44,10 +44,13 @@ fn passes_and_gradients_print_graphs() {
 #[test]
 fn mistakes_are_named_on_standard_error() {
     let s = Scratch::new();
-    let twice = s.file("twice.ir", GRAPH.replace("tanh %0", "softmax %0 axis=1").replace(
-        "%2 = reduce_sum %1 axes=[0,1] keep=false : f32[]",
-        "%3 = log_softmax %1 axis=1 : f32[4,2]\n  %2 = reduce_sum %3 axes=[0,1] keep=false : f32[]",
-    ));
+    let twice = s.file(
+        "twice.ir",
+        GRAPH.replace("tanh %0", "softmax %0 axis=1").replace(
+            "%2 = reduce_sum %1 axes=[0,1] keep=false : f32[]",
+            "%3 = log_softmax %1 axis=1 : f32[4,2]\n  %2 = reduce_sum %3 axes=[0,1] keep=false : f32[]",
+        ),
+    );
     let warned = |args: &[&str]| {
         let out = run(args);
         assert!(out.status.success(), "{args:?}");
@@ -56,9 +59,12 @@ fn mistakes_are_named_on_standard_error() {
     };
     let (text, errors) = warned(&["print", &twice]);
     assert!(text.ends_with("}\n") && !text.contains("warning"), "{text}");
-    let want = "arenagrad: warning: log_softmax: log_softmax has the softmax inside and takes logits; it gets the softmax";
+    let want =
+        "arenagrad: warning: log_softmax: log_softmax has the softmax inside and takes logits; it gets the softmax";
     assert!(errors.len() == 1 && errors[0].starts_with(want) && errors[0].ends_with("twice.ir:6"), "{errors:?}");
-    let drops = s.file("drops.ir", "\
+    let drops = s.file(
+        "drops.ir",
+        "\
 graph @drops {
   %k = input : u32[4]
   %w = param init=uniform scale=0.5 frozen=false : f32[2,3]
@@ -66,7 +72,8 @@ graph @drops {
   %0 = reduce_sum %y axes=[0,1] keep=false : f32[]
   return loss=%0
 }
-");
+",
+    );
     assert_eq!(warned(&["print", &drops]).1, [""; 0]);
     assert!(warned(&["plan", &drops]).0.starts_with("warning        dropout \"y\": values are dropped"));
 }

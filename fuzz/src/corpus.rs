@@ -64,6 +64,9 @@ mod tests {
 
     #[test]
     fn words_are_lines_of_a_dictionary() {
-        assert_eq!(dictionary(&["axis=", "a\"\\b", "}\n", "é"]), "\"axis=\"\n\"a\\\"\\\\b\"\n\"}\\x0a\"\n\"\\xc3\\xa9\"\n");
+        assert_eq!(
+            dictionary(&["axis=", "a\"\\b", "}\n", "é"]),
+            "\"axis=\"\n\"a\\\"\\\\b\"\n\"}\\x0a\"\n\"\\xc3\\xa9\"\n"
+        );
     }
 }

@@ -1,6 +1,5 @@
 //! Attention layers, with torch's and nanoGPT's names.
 
-use super::dropout::dropout_now;
 use super::init;
 use super::linear_layers::{Linear, linear_project, linear_width, linear_with};
 use crate::error::Kind;
@@ -36,7 +35,7 @@ setters! {
 #[track_caller]
 pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: CausalSelfAttention) -> Var<'g> {
     let dropout = options.dropout;
-    projected_self_attention(g, name, x, options, |qkv| attend_causally(qkv, options.heads, dropout_now(g, dropout)))
+    projected_self_attention(g, name, x, options, |qkv| attend_causally(qkv, options.heads, dropout))
 }
 
 /// Attention of `[batch, sequence, width]` queries to the keys before them.
@@ -178,11 +177,11 @@ pub fn multi_head_attention<'g>(
             window: options.window,
             padding: options.padding,
             bias: options.mask,
-            dropout: dropout_now(g, options.dropout),
+            dropout: options.dropout,
             ..Attention::default()
         };
-        let out =
-            Linear { bias: options.bias, weight_init: Some(init::init_by_fan_in(width)), bias_init: Some(Init::Zeros) };
+        let out = Linear { bias: options.bias, weight_init: Some(init::init_by_fan_in(width)), ..Linear::default() };
+        let out = out.bias_init(Init::Zeros);
         linear_with(g, &format!("{name}.out_proj"), q.attention(k, v, attend), width, out)
     })
 }

@@ -5,55 +5,14 @@
 //! `.bias_init(…)` turn them into options of the layer, which `nn::conv2d_with` takes and the op does not.
 
 use super::init::init_by_fan_in;
+use super::inputs::refuse_inputs;
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::per_axis::both_sides_per_axis;
 use crate::nodes::build::setters::setters;
-use crate::nodes::{Builder, Conv, Conv2d, Conv3d, ConvTranspose, Init, PerAxis, Var};
-
-/// Options of [`conv1d`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conv1d {
-    /// Distance between windows.
-    pub stride: usize,
-    /// Number of zeros before and after the axis.
-    pub pad: [usize; 2],
-    /// Distance between the elements of a window.
-    pub dilation: usize,
-    /// Number of groups of channels that are convolved independently.
-    pub groups: usize,
-}
-
-impl Default for Conv1d {
-    fn default() -> Conv1d {
-        Conv1d { stride: 1, pad: [0, 0], dilation: 1, groups: 1 }
-    }
-}
-
-setters! {
-    [] Conv1d {
-        stride: impl PerAxis<1> => stride.per_axis()[0],
-        pad: [usize; 2],
-        dilation: impl PerAxis<1> => dilation.per_axis()[0],
-        groups: usize,
-    }
-}
-
-impl Conv1d {
-    /// These options with the same `pad` on both sides: torch's `padding`.
-    pub fn padding(self, padding: impl PerAxis<1>) -> Conv1d {
-        Conv1d { pad: both_sides_per_axis(padding), ..self }
-    }
-}
-
-/// Options of [`conv_transpose1d`].
-pub type ConvTranspose1d = ConvTranspose<1>;
-
-/// Options of [`conv_transpose2d`].
-pub type ConvTranspose2d = ConvTranspose<2>;
-
-/// Options of [`conv_transpose3d`].
-pub type ConvTranspose3d = ConvTranspose<3>;
+use crate::nodes::{
+    Builder, Conv, Conv1d, Conv2d, Conv3d, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Init,
+    PerAxis, Var,
+};
 
 /// Options of a convolution as a layer over `N` axes, with `P` = 2·`N` sides to pad. Options of the op become options
 /// of the layer by `.bias(…)`, `.weight_init(…)` and `.bias_init(…)`.
@@ -70,6 +29,8 @@ pub type ConvTranspose3d = ConvTranspose<3>;
 pub struct ConvLayer<const N: usize, const P: usize> {
     /// The windows.
     pub conv: Conv<N, P>,
+    /// Channels that x must have; `None` takes those of x.
+    pub inputs: Option<usize>,
     /// Adds a param `name.bias`.
     pub bias: bool,
     /// Start values of the weight; `None` is torch's default, uniform in ±1/√fan_in.
@@ -84,6 +45,8 @@ pub struct ConvTransposeLayer<const N: usize> {
     /// The windows.
     pub conv: ConvTranspose<N>,
     /// As in [`ConvLayer`].
+    pub inputs: Option<usize>,
+    /// As in [`ConvLayer`].
     pub bias: bool,
     /// As in [`ConvLayer`].
     pub weight_init: Option<Init>,
@@ -96,7 +59,7 @@ macro_rules! layer_options {
     ([$($generics:tt)*] $layer:ident<$($n:ident),*> of $op:ty { $($(#[$doc:meta])* $name:ident: $ty:ty),* $(,)? }) => {
         impl<$($generics)*> From<$op> for $layer<$($n),*> {
             fn from(conv: $op) -> Self {
-                $layer { conv, bias: true, weight_init: None, bias_init: None }
+                $layer { conv, inputs: None, bias: true, weight_init: None, bias_init: None }
             }
         }
 
@@ -108,6 +71,7 @@ macro_rules! layer_options {
 
         setters! {
             [$($generics)*] $layer<$($n),*> {
+                inputs: usize => Some(inputs),
                 bias: bool,
                 weight_init: Init => Some(weight_init),
                 bias_init: Init => Some(bias_init),
@@ -131,6 +95,12 @@ macro_rules! layer_options {
 macro_rules! to_layer {
     ([$($generics:tt)*] $op:ty => $layer:ty) => {
         impl<$($generics)*> $op {
+            /// Options of a layer whose x must have this number of channels, so that images with the channels last are
+            /// an error.
+            pub fn inputs(self, inputs: usize) -> $layer {
+                <$layer>::from(self).inputs(inputs)
+            }
+
             /// Options of a layer with this `bias`: whether it has a param `name.bias`.
             pub fn bias(self, bias: bool) -> $layer {
                 <$layer>::from(self).bias(bias)
@@ -171,16 +141,9 @@ layer_options! {
     }
 }
 
-to_layer! { [] Conv1d => ConvLayer<1, 2> }
-
-impl From<Conv1d> for ConvLayer<1, 2> {
-    fn from(o: Conv1d) -> Self {
-        Conv { stride: [o.stride], pad: o.pad, dilation: [o.dilation], groups: o.groups }.into()
-    }
-}
-
 /// The param of a layer of windows.
 struct ConvParams<'a, const N: usize> {
+    inputs: Option<usize>,
     outputs: usize,
     dims: &'a [usize],
     bias: bool,
@@ -199,6 +162,9 @@ fn conv_layer<'g, const N: usize>(
     f: impl FnOnce(Var<'g>) -> Var<'g>,
 ) -> Var<'g> {
     g.layer_scope(name, || {
+        if let Some(error) = refuse_inputs(name, x, 1, p.inputs) {
+            return error;
+        }
         let init = conv_weight_init(p.dims);
         let w = g.param(&format!("{name}.weight"), p.dims, x.dtype(), p.weight_init.unwrap_or(init));
         let bias_init = p.bias_init.unwrap_or(init);
@@ -232,8 +198,8 @@ fn conv_layer_of<'g, const N: usize, const P: usize>(
 ) -> Var<'g> {
     let channels = x.dims().get(1).copied().unwrap_or(0) / o.conv.groups.max(1);
     let dims = [&[outputs, channels], &kernel[..]].concat();
-    let ConvLayer { bias, weight_init, bias_init, .. } = *o;
-    conv_layer::<N>(g, name, x, ConvParams { outputs, dims: &dims, bias, weight_init, bias_init }, f)
+    let ConvLayer { inputs, bias, weight_init, bias_init, .. } = *o;
+    conv_layer::<N>(g, name, x, ConvParams { inputs, outputs, dims: &dims, bias, weight_init, bias_init }, f)
 }
 
 /// 1-D convolution of `x` `[N, C, L]`: params `name.weight` `[outputs, C/groups, kernel…]` and `name.bias`.
@@ -434,7 +400,7 @@ fn conv_transpose_layer_of<'g, const N: usize>(
             return g.fail(Kind::Shape, text);
         }
         let dims = [&[inputs, outputs.checked_div(groups).unwrap_or(0)], &kernel[..]].concat();
-        let ConvTransposeLayer { bias, weight_init, bias_init, .. } = *o;
-        conv_layer::<N>(g, name, x, ConvParams { outputs, dims: &dims, bias, weight_init, bias_init }, f)
+        let ConvTransposeLayer { inputs, bias, weight_init, bias_init, .. } = *o;
+        conv_layer::<N>(g, name, x, ConvParams { inputs, outputs, dims: &dims, bias, weight_init, bias_init }, f)
     })
 }

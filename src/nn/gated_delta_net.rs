@@ -1,11 +1,11 @@
 //! The layer of gated DeltaNets.
 
-use super::conv_layers::Conv1d;
 use super::conv_layers::conv1d_with;
 use super::linear_layers::{linear_no_bias, linear_width};
 use super::mamba::mamba_step_bias;
 use super::norms::rms_norm;
 use crate::error::Kind;
+use crate::nodes::Conv1d;
 use crate::nodes::build::setters::setters;
 use crate::nodes::{Builder, Init, Var};
 

@@ -1,12 +1,15 @@
 //! Dense layers.
 
 use super::init::init_by_fan_in;
+use super::inputs::refuse_inputs;
 use crate::nodes::build::setters::setters;
 use crate::nodes::{Builder, Init, Var};
 
 /// Options of [`linear_with`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Linear {
+    /// Length that the last axis of x must have; `None` takes that of x.
+    pub inputs: Option<usize>,
     /// Adds a param `name.bias`.
     pub bias: bool,
     /// Start values of the weight; `None` is torch's default, uniform in ±1/√inputs.
@@ -18,18 +21,18 @@ pub struct Linear {
 impl Default for Linear {
     /// torch's defaults: with a bias, both uniform in ±1/√inputs.
     fn default() -> Linear {
-        Linear { bias: true, weight_init: None, bias_init: None }
+        Linear { inputs: None, bias: true, weight_init: None, bias_init: None }
     }
 }
 
 setters! {
-    [] Linear { bias: bool, weight_init: Init => Some(weight_init), bias_init: Init => Some(bias_init) }
+    [] Linear { inputs: usize => Some(inputs), bias: bool, weight_init: Init => Some(weight_init), bias_init: Init => Some(bias_init) }
 }
 
 impl Linear {
     /// A layer of GPT-2: weights normal with standard deviation `sigma`, the bias zero.
     pub fn normal(sigma: f64, bias: bool) -> Linear {
-        Linear { bias, weight_init: Some(Init::Normal(sigma)), bias_init: Some(Init::Zeros) }
+        Linear { bias, weight_init: Some(Init::Normal(sigma)), bias_init: Some(Init::Zeros), ..Linear::default() }
     }
 }
 
@@ -50,6 +53,9 @@ pub fn linear_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize
 #[track_caller]
 pub fn linear_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Linear) -> Var<'g> {
     g.layer_scope(name, || {
+        if let Some(error) = refuse_inputs(name, x, -1, options.inputs) {
+            return error;
+        }
         let inputs = linear_width(x);
         let weight = options.weight_init.unwrap_or(init_by_fan_in(inputs));
         let w = g.param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), weight);

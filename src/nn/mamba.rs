@@ -96,9 +96,9 @@ fn mamba_scan<'g>(g: &'g Builder, name: &str, x: Var<'g>, states: usize, rank: u
     let of_x = linear_no_bias(g, &format!("{name}.x_proj"), x, states.saturating_mul(2).saturating_add(rank));
     let [b, c] = [rank, rank + states].map(|at| of_x.narrow(-1, at, states));
     let dt = Linear {
-        bias: true,
         weight_init: Some(Init::Uniform(1.0 / (rank as f64).sqrt())),
         bias_init: Some(mamba_step_bias()),
+        ..Linear::default()
     };
     let delta = linear_with(g, &format!("{name}.dt_proj"), of_x.narrow(-1, 0, rank), inner, dt).softplus();
     let logs: Vec<f64> = (1..=states).map(|n| (n as f64).ln()).collect();

@@ -12,6 +12,7 @@ mod fold_unfold;
 mod gated_delta_net;
 mod generate;
 pub mod init;
+mod inputs;
 mod interpolate;
 mod lengths;
 mod linear_layers;
@@ -26,12 +27,12 @@ mod sequential;
 mod swiglu;
 mod transformer;
 
-pub use crate::nodes::{Conv2d, Conv3d};
+pub use crate::nodes::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use attention::{CausalSelfAttention, MultiHead, causal_self_attention, multi_head_attention};
 pub use conv_layers::{
-    Conv1d, ConvLayer, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, ConvTransposeLayer, causal_depthwise_conv1d,
-    conv_transpose1d, conv_transpose1d_with, conv_transpose2d, conv_transpose2d_with, conv_transpose3d,
-    conv_transpose3d_with, conv1d, conv1d_with, conv2d, conv2d_no_bias, conv2d_with, conv3d, conv3d_with,
+    ConvLayer, ConvTransposeLayer, causal_depthwise_conv1d, conv_transpose1d, conv_transpose1d_with, conv_transpose2d,
+    conv_transpose2d_with, conv_transpose3d, conv_transpose3d_with, conv1d, conv1d_with, conv2d, conv2d_no_bias,
+    conv2d_with, conv3d, conv3d_with,
 };
 pub use ctc::{Ctc, ctc_loss};
 pub use dropout::dropout;
@@ -47,8 +48,8 @@ pub use lengths::sequence_mask;
 pub use linear_layers::{Linear, linear, linear_no_bias, linear_with};
 pub use lora::{Lora, lora_linear};
 pub use losses::{
-    PoissonNll, Triplet, cosine_embedding_loss, cosine_similarity, gaussian_nll_loss, hinge_embedding_loss, huber_loss,
-    kl_div, l1_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, triplet_margin_loss,
+    NllLoss, PoissonNll, Triplet, cosine_embedding_loss, cosine_similarity, gaussian_nll_loss, hinge_embedding_loss,
+    huber_loss, kl_div, l1_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, triplet_margin_loss,
 };
 pub use mamba::{Mamba, mamba};
 pub use moe::{Moe, moe};

@@ -1,5 +1,6 @@
 //! Normalising layers. Params are called as torch calls them: `weight` starts at one, `bias` at zero.
 
+use super::inputs::refuse_inputs;
 use crate::error::Kind;
 use crate::nodes::build::setters::setters;
 use crate::nodes::{Builder, DType, Init, Var};
@@ -78,6 +79,8 @@ pub fn layer_norm2d<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var
 /// Options of [`batch_norm`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchNorm {
+    /// Channels that x must have; `None` takes those of x.
+    pub inputs: Option<usize>,
     /// Term added to the variance.
     pub eps: f64,
     /// The weight of a batch in the running statistics, as torch counts it.
@@ -90,12 +93,12 @@ pub struct BatchNorm {
 impl Default for BatchNorm {
     /// torch's defaults: ε = 1e-5, momentum 0.1, training.
     fn default() -> BatchNorm {
-        BatchNorm { eps: 1e-5, momentum: 0.1, training: true }
+        BatchNorm { inputs: None, eps: 1e-5, momentum: 0.1, training: true }
     }
 }
 
 setters! {
-    [] BatchNorm { eps: f64, momentum: f64, training: bool }
+    [] BatchNorm { inputs: usize => Some(inputs), eps: f64, momentum: f64, training: bool }
 }
 
 /// Batch normalisation of `x` `[N, C, …]` as in `torch.nn.BatchNorm1d` to `3d`: params `name.weight`, `name.bias`,
@@ -105,6 +108,9 @@ setters! {
 #[track_caller]
 pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm) -> Var<'g> {
     g.layer_scope(name, || {
+        if let Some(error) = refuse_inputs(name, x, 1, options.inputs) {
+            return error;
+        }
         let (c, m) = (norm_layer_channels(x), options.momentum);
         let [w, b] = norm_layer_affine(g, name, x, c);
         let state = |what: &str, init| g.buffer(&format!("{name}.{what}"), [c], x.dtype(), init);

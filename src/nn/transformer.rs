@@ -3,7 +3,7 @@
 use super::attention::{
     CausalSelfAttention, MultiHead, attend_causally, multi_head_attention, projected_self_attention,
 };
-use super::dropout::{dropout, dropout_now};
+use super::dropout::dropout;
 use super::linear_layers::{Linear, linear, linear_width, linear_with};
 use super::norms::{layer_norm, layer_norm_no_bias, rms_norm};
 use super::swiglu::swiglu;
@@ -164,7 +164,7 @@ pub fn gpt<'g>(g: &'g Builder, tokens: Var<'g>, dtype: DType, o: Gpt) -> Var<'g>
         }
         let (wte, places) = gpt_transformer_tables(g, dtype, &o);
         let x = g.layer("transformer.wte", || wte.gather(tokens, 0)) + places.narrow(0, 0, length);
-        let attend = |qkv| attend_causally(qkv, o.heads, dropout_now(g, o.dropout));
+        let attend = |qkv| attend_causally(qkv, o.heads, o.dropout);
         let x = gpt_transformer_blocks(g, dropout(x, o.dropout), &o, &attend).reshape([batch * length, o.width]);
         x.matmul_t(wte, false, true).reshape([batch, length, o.vocabulary])
     })

@@ -38,7 +38,9 @@ pub use ops::audio::window_function::WindowFunction;
 pub use ops::control::cond::SwitchBranch;
 pub use ops::control::custom_fn::CustomFn;
 pub use ops::control::scan::Loop;
-pub use ops::conv::conv_options::{Conv, Conv2d, Conv3d, ConvTranspose};
+pub use ops::conv::conv_options::{
+    Conv, Conv1d, Conv2d, Conv3d, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
+};
 pub use ops::fft::norm::FftNorm;
 pub use ops::fft::var::ConvPart;
 pub use ops::index::attrs::Scatter;

@@ -105,7 +105,12 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
             LeafKind::State => {
                 let state = StateAttrs::of(&attrs);
                 let averages = state.averages.map(|param| g.str(param).to_string());
-                Binding { init: Some(state.leaf_init()), averages, buffer: state.owner.is_some(), ..bind(name, Role::State, v, at) }
+                Binding {
+                    init: Some(state.leaf_init()),
+                    averages,
+                    buffer: state.owner.is_some(),
+                    ..bind(name, Role::State, v, at)
+                }
             }
         }
     });

@@ -4,8 +4,8 @@ use super::{noise, path};
 use arenagrad::graph::{BlockType, Builder, DType, GradOptions, GraphBuf, Init, Var, Vmap, grad};
 use arenagrad::nn::{self, Moe};
 use arenagrad::session::{Program, Session};
-use arenagrad::train::{Load, Unmatched};
 use arenagrad::train::gguf::{Gguf, GgufEntry, TensorType, decode, encode, save};
+use arenagrad::train::{Load, Unmatched};
 
 const F32: DType = DType::F32;
 
@@ -203,7 +203,8 @@ fn experts_in_blocks_come_from_a_file_and_are_the_experts_of_their_numbers() {
     let run = |o: Moe, how: Load<'_>| {
         let mut p = Session::new().compile(&layer(o)).unwrap();
         p.init(1).unwrap();
-        let report = p.load_gguf(&opened, Load { missing: Unmatched::Allow, unexpected: Unmatched::Allow, ..how }).unwrap();
+        let report =
+            p.load_gguf(&opened, Load { missing: Unmatched::Allow, unexpected: Unmatched::Allow, ..how }).unwrap();
         assert_eq!(report.loaded.len(), 3, "{report:?}");
         p.values_mut::<f32>("x").unwrap().copy_from_slice(&noise(10 * WIDTH, 3));
         p.values_mut::<f32>("m.router.weight").unwrap().copy_from_slice(&noise(4 * WIDTH, 4));

@@ -3,8 +3,8 @@
 use super::{blocks_of, noise, path};
 use arenagrad::graph::{BlockType, Builder, DType, Init};
 use arenagrad::session::{Program, Session};
-use arenagrad::train::{Load, Unmatched};
 use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file, save};
+use arenagrad::train::{Load, Unmatched};
 
 const F32: TensorType = TensorType::Plain(DType::F32);
 

@@ -17,7 +17,7 @@ fn methods_set_the_fields_of_their_names() {
         Conv3d::default().stride(2).padding(1).dilation(3),
         Conv3d { stride: [2; 3], pad: [1; 6], dilation: [3; 3], groups: 1 }
     );
-    let conv = Conv1d { stride: 2, pad: [3, 3], dilation: 4, groups: 5 };
+    let conv = Conv1d { stride: [2], pad: [3, 3], dilation: [4], groups: 5 };
     assert_eq!(Conv1d::default().stride(2).padding([3]).dilation(4).groups(5), conv);
     let up = ConvTranspose { stride: [2, 2], pad: [1, 0], output_pad: [1, 1], dilation: [1, 3], groups: 2 };
     let same = ConvTranspose::default().stride(2).padding([1, 0]).output_padding(1).dilation([1, 3]).groups(2);
@@ -41,7 +41,7 @@ fn methods_set_the_fields_of_their_names() {
 fn windows_begin_without_gaps_and_padding() {
     let columns = Unfold { kernel: [2, 3], stride: [1, 1], pad: [0; 4], dilation: [1, 1] };
     assert_eq!(Unfold::new([2, 3]), columns);
-    assert_eq!(Conv1d::default(), Conv1d { stride: 1, pad: [0, 0], dilation: 1, groups: 1 });
+    assert_eq!(Conv1d::default(), Conv1d { stride: [1], pad: [0, 0], dilation: [1], groups: 1 });
     let pool = Pool {
         kernel: [2, 3],
         stride: [2, 3],
@@ -81,7 +81,10 @@ fn means_are_sums_only_where_windows_differ() {
 fn other_options_have_methods_too() {
     let linear = Linear { bias: false, weight_init: Some(Init::Ones), bias_init: None };
     assert_eq!(Linear::default().bias(false).weight_init(Init::Ones), linear);
-    assert_eq!(BatchNorm::default().eps(1e-3).training(false), BatchNorm { eps: 1e-3, momentum: 0.1, training: false });
+    assert_eq!(
+        BatchNorm::default().eps(1e-3).training(false),
+        BatchNorm { inputs: None, eps: 1e-3, momentum: 0.1, training: false }
+    );
     assert_eq!(Lora::new(2, 3.0), Lora { rank: 2, alpha: 3.0, dropout: 0.0, bias: true, rslora: false });
     let lora = Lora { rank: 2, alpha: 3.0, dropout: 0.1, bias: false, rslora: true };
     assert_eq!(Lora::new(2, 3.0).dropout(0.1).bias(false).rslora(true), lora);
@@ -212,4 +215,34 @@ fn choices_between_numbers_that_have_no_sense_are_refused() {
     refuses(&["select", "0.5"], &|c| _ = c.select(c.cast(DType::I32), 0.5));
     refuses(&["the condition is f32; bool is needed"], &|c| _ = c.cast(DType::F32).select_as(1.0, 0.0, DType::F32));
     refuses(&["the condition is i32; bool is needed"], &|c| _ = c.where_(c.cast(DType::I32), c));
+}
+
+/// With a number of inputs stated, images with the channels last are an error that names the layer.
+#[test]
+fn layers_may_state_their_inputs() {
+    let error = |f: &dyn for<'g> Fn(&'g Builder, Var<'g>) -> Var<'g>, dims: &[usize]| {
+        let g = Builder::new("net");
+        let y = f(&g, g.input("x", dims, DType::F32));
+        g.finish([y.named("y")]).err().map(|e| e.to_string())
+    };
+    type Layer = &'static dyn for<'g> Fn(&'g Builder, Var<'g>) -> Var<'g>;
+    let layers: [(Layer, &[usize], &[usize]); 4] = [
+        (
+            &|g, x| nn::conv2d_with(g, "conv", x, 4, 3, Conv2d::default().inputs(3).bias(false)),
+            &[2, 3, 8, 8],
+            &[2, 8, 8, 3],
+        ),
+        (
+            &|g, x| nn::conv_transpose1d_with(g, "up", x, 4, 3, nn::ConvTranspose1d::default().inputs(3)),
+            &[2, 3, 8],
+            &[2, 8, 3],
+        ),
+        (&|g, x| nn::linear_with(g, "fc", x, 4, Linear::default().inputs(3)), &[8, 3], &[3, 8]),
+        (&|g, x| nn::batch_norm(g, "bn", x, BatchNorm::default().inputs(3)), &[2, 3, 8, 8], &[2, 8, 8, 3]),
+    ];
+    for (layer, right, wrong) in layers {
+        assert_eq!(error(layer, right), None);
+        let e = error(layer, wrong).unwrap();
+        assert!(e.contains("layer \"") && e.contains("is to have 3 inputs and has 8"), "{e}");
+    }
 }

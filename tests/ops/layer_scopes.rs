@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{Builder, Conv2d, DType, GradOptions, GraphBuf, Init, Var, grad};
+use arenagrad::graph::{Attention, Builder, Conv2d, DType, GradOptions, GraphBuf, Init, Layout, Var, grad};
 use arenagrad::nn::{self, BatchNorm, MultiHead, TransformerBlock};
 use arenagrad::session::{Program, Session, check_gradients};
 
@@ -336,4 +336,55 @@ fn what_training_refuses_evaluation_refuses_too() {
     assert!(g.is_training());
     g.training(false);
     assert!(!g.is_training());
+}
+
+/// Every dropout there is, by hand and in layers, is the identity under `training(false)`: no graph has a random key.
+#[test]
+fn nothing_is_dropped_in_evaluation() {
+    type Net = &'static dyn for<'g> Fn(&'g Builder, Var<'g>) -> Var<'g>;
+    let nets: [(&str, Net); 9] = [
+        ("Var::dropout", &|_, x| x.dropout(0.5)),
+        ("nn::dropout", &|_, x| nn::dropout(x, 0.5)),
+        ("Attention", &|_, x| {
+            x.attention(x, x, Attention { layout: Layout::Bsd, dropout: 0.5, ..Attention::default() })
+        }),
+        ("MultiHead", &|g, x| nn::multi_head_attention(g, "a", [x; 3], MultiHead::new(2).dropout(0.5))),
+        ("CausalSelfAttention", &|g, x| {
+            nn::causal_self_attention(g, "a", x, nn::CausalSelfAttention::new(2).dropout(0.5))
+        }),
+        ("TransformerBlock", &|g, x| {
+            nn::transformer_block(g, "t", x, TransformerBlock { dropout: 0.5, ..TransformerBlock::new(2, 8) })
+        }),
+        ("Lora", &|g, x| nn::lora_linear(g, "l", x, 3, nn::Lora::new(2, 4.0).dropout(0.5))),
+        ("Recurrent", &|g, x| {
+            nn::lstm_with(g, "r", x, 3, nn::Recurrent { layers: 2, dropout: 0.5, ..nn::Recurrent::default() }).output
+        }),
+        ("Gpt", &|g, x| {
+            let tokens = x.narrow(-1, 0, 1).reshape([2, 3]).cast(DType::I32);
+            nn::gpt(
+                g,
+                tokens,
+                DType::F32,
+                nn::Gpt {
+                    vocabulary: 5,
+                    context: 4,
+                    layers: 1,
+                    heads: 2,
+                    width: 8,
+                    bias: true,
+                    dropout: 0.5,
+                    gelu_tanh: true,
+                },
+            )
+        }),
+    ];
+    for (name, net) in nets {
+        let random = |training| {
+            let g = Builder::new("net");
+            g.training(training);
+            let y = net(&g, g.input("x", [2, 3, 8], DType::F32));
+            g.finish([y.named("y")]).unwrap_or_else(|e| panic!("{name}: {e}")).to_string().contains("rng")
+        };
+        assert_eq!([true, false].map(random), [true, false], "{name}");
+    }
 }

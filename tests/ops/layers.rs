@@ -69,7 +69,7 @@ fn input<'g>(g: &'g Builder, name: &str, dims: &[usize]) -> Var<'g> {
 
 #[test]
 fn convolutions_in_one_dimension() {
-    let options = Conv1d { stride: 2, pad: [1, 1], dilation: 2, groups: 2 };
+    let options = Conv1d { stride: [2], pad: [1, 1], dilation: [2], groups: 2 };
     agrees("conv1d", |g| nn::conv1d(g, "n", input(g, "x", &[2, 4, 9]), 6, 3, options));
     agrees("causal", |g| nn::causal_depthwise_conv1d(g, "n", input(g, "x", &[2, 3, 7]), 4));
 }

@@ -36,6 +36,7 @@ mod layers;
 mod linalg;
 mod loop_derivatives;
 mod loop_exits;
+mod loss_shapes;
 mod losses;
 mod mamba;
 mod method_edges;

@@ -301,3 +301,24 @@ fn bounds_of_a_normal_distribution_may_not_be_too_far_out() {
         assert!(e.contains(&format!("truncated_normal: lo {lo} is not below hi {hi}")), "{e}");
     }
 }
+
+/// A row without a category to draw ends the step, as one of `sample` does; any axis may hold the categories.
+#[test]
+fn a_row_without_a_category_is_named() {
+    let run = |axis: i64, logits: [f64; 4]| {
+        let g = Builder::new("draw");
+        let drawn = g.input("x", [2, 2], F64).categorical(axis, DType::I64).named("drawn");
+        let mut p = Session::new().compile(&g.finish([drawn]).unwrap()).unwrap();
+        p.init(1).unwrap();
+        p.values_mut::<f64>("x").unwrap().copy_from_slice(&logits);
+        p.step().map(|_| p.values::<i64>("drawn").unwrap().to_vec()).map_err(|e| e.to_string())
+    };
+    let never = f64::NEG_INFINITY;
+    assert_eq!(run(1, [never, 0.0, 1.0, never]), Ok(vec![1, 0]));
+    assert_eq!(run(0, [never, 1.0, 0.0, never]), Ok(vec![1, 0]));
+    assert!(run(1, [0.0, 1.0, f64::NAN, 0.0]).unwrap_err().contains("logit 0 of row 1 is NaN or +∞"));
+    assert!(run(0, [0.0, never, 1.0, never]).unwrap_err().contains("no logit of row 1 is above −∞"));
+    let g = Builder::new("draw");
+    _ = g.input("x", [2, 2], F64).categorical(1, DType::F32);
+    assert!(g.finish([]).unwrap_err().to_string().contains("positions are i32 or i64, not f32"));
+}

@@ -141,7 +141,9 @@ fn statistics_that_are_missing_are_an_error_and_the_count_is_none() {
     let mut to = evaluating();
     let _some = to.load_weights(&file, Load { rename: Some(&var), ..some }).unwrap();
     to.values_mut::<f32>("x").unwrap().fill(0.0);
-    assert!(message(to.step()).contains("\"bn.running_var\" (f32[5]) was neither initialised nor loaded: call init_rest"));
+    assert!(
+        message(to.step()).contains("\"bn.running_var\" (f32[5]) was neither initialised nor loaded: call init_rest")
+    );
 }
 
 /// A state of one's own stays where it is; a buffer goes along, through files, text and merging.

@@ -6,9 +6,7 @@ use arenagrad::optim::{self, train};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::checkpoint::{encode, save};
 use arenagrad::train::data::Idx;
-use arenagrad::train::{
-    Batches, Digest, Entry, Load, LoadReport, Schedule, Tensor, Trainer, Unmatched, Weights,
-};
+use arenagrad::train::{Batches, Digest, Entry, Load, LoadReport, Schedule, Tensor, Trainer, Unmatched, Weights};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -250,7 +248,8 @@ fn floats_are_converted_when_asked() {
         ],
     );
     let mut p = linear(DType::F32, 1000, 70);
-    let _all = p.load_weights(&Weights::open(folder.at("long")).unwrap(), Load { cast: true, ..Load::default() }).unwrap();
+    let _all =
+        p.load_weights(&Weights::open(folder.at("long")).unwrap(), Load { cast: true, ..Load::default() }).unwrap();
     assert!(p.values::<f32>("fc.weight").unwrap().iter().zip(&x).all(|(a, b)| *a == *b as f32));
     let ints = Tensor::new("fc.bias", DType::I32, &[70], &[1i32; 70]).unwrap();
     write(&folder.at("ints"), &[ints]);

@@ -401,8 +401,7 @@ fn a_param_that_is_not_finite_replaces_no_checkpoint() {
     let fit = || Fit::new().callback(spoil).checkpoint(&path, Every::Steps(1));
     let e = feed(fit(), &mut descending(), &[1.0; 3]).unwrap_err();
     let shown = path.display();
-    let want =
-        format!("\"w\" is not finite after step 3, though the loss before was; the checkpoint {shown} is kept");
+    let want = format!("\"w\" is not finite after step 3, though the loss before was; the checkpoint {shown} is kept");
     assert!(e.kind == Kind::Diverged && e.to_string().starts_with(&want), "{e}");
     let mut t = descending();
     t.restore(&path).unwrap();

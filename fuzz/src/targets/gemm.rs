@@ -24,9 +24,8 @@ pub const TARGET: Target = Target {
 };
 
 /// Sizes: small ones beside those of vectors and tiles, and some that no memory has.
-const SIZES: &[usize] = &[
-    3, 1, 2, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 70, 128, 300, 1024, 0, 1 << 20, 1 << 32, 1 << 40, 1 << 62,
-];
+const SIZES: &[usize] =
+    &[3, 1, 2, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 70, 128, 300, 1024, 0, 1 << 20, 1 << 32, 1 << 40, 1 << 62];
 /// Strides whose products with sizes wrap.
 const FAR: &[usize] =
     &[0x2492_4924_9249_2493, 1 << 32, 1 << 61, 1 << 62, 1 << 63, usize::MAX, usize::MAX - 1, usize::MAX / 3 + 1];

@@ -58,7 +58,8 @@ pub fn load(file: &Weights, how: u8) {
     let before = kept(&p);
     let choice = |bit: u8| if how & bit == bit { Unmatched::Refuse } else { Unmatched::Allow };
     let (missing, unexpected) = (choice(2), choice(8));
-    let done = p.load_weights(file, Load { missing, unexpected, reshape: how & 16 == 16, cast: how & 4 == 4, rename: None });
+    let done =
+        p.load_weights(file, Load { missing, unexpected, reshape: how & 16 == 16, cast: how & 4 == 4, rename: None });
     if let Err(e) = done {
         assert!(kept(&p) == before && !e.message.is_empty(), "{e}");
     }

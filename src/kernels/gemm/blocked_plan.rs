@@ -58,8 +58,11 @@ impl BlockedPlan {
         let by_matrix = g.act.is_act_grad() && bytes_b <= BLOCK_B && mc.saturating_mul(c_row) > 4 * BLOCK_C_ACT_GRAD;
         let mc = if by_matrix { (BLOCK_C_ACT_GRAD / c_row).max(PACK_B_ROWS).min(mc) } else { mc };
         let block = if mc < g.m { BLOCK_B_SHARED } else { BLOCK_B };
-        let nc =
-            if g.n.saturating_mul(kc) <= block / size { g.n } else { (block / kc / MICRO_PANELS).max(1) * (MICRO_PANELS / size) };
+        let nc = if g.n.saturating_mul(kc) <= block / size {
+            g.n
+        } else {
+            (block / kc / MICRO_PANELS).max(1) * (MICRO_PANELS / size)
+        };
         // Lines along k are read to their end for each micro-panel. Lines along n are left after a few cache lines,
         // which hardware prefetchers handle badly.
         let prefetch_b = g.all_b().saturating_mul(size) > PREFETCH_B && g.m >= PACK_B_ROWS && g.b.row.min(g.b.col) == 1;

@@ -92,7 +92,10 @@ impl<
             from += 2;
         }
         // A lone row reads the matrix once. A matrix that comes from L2 is prefetched.
-        if from < count && count == 1 && d.out.cols().saturating_mul(d.step).saturating_mul(size_of::<T>()) > PREFETCH_DOTS {
+        if from < count
+            && count == 1
+            && d.out.cols().saturating_mul(d.step).saturating_mul(size_of::<T>()) > PREFETCH_DOTS
+        {
             dots_block::<S, T, NV, J, BY, ALONE, 1, true, WHOLE>(s, d, from, at);
         } else if from < count {
             dots_block::<S, T, NV, J, BY, ALONE, 1, false, WHOLE>(s, d, from, at);

@@ -35,7 +35,10 @@ pub fn pack_block<T: GemmFloat>(token: Token, b: Block<'_, T>, dst: &mut [T], ds
     } else {
         for (o, line) in dst.chunks_mut(dst_step).take(b.outer).enumerate() {
             let from = &b.src[o * b.outer_step..];
-            assert!(b.inner.saturating_sub(1).saturating_mul(b.inner_step) < from.len(), "a line ends outside its slice");
+            assert!(
+                b.inner.saturating_sub(1).saturating_mul(b.inner_step) < from.len(),
+                "a line ends outside its slice"
+            );
             let from = from.iter().step_by(b.inner_step.max(1));
             if b.inner_step == 0 {
                 line[..b.inner].fill(b.src[o * b.outer_step]);

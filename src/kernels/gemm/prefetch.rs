@@ -44,7 +44,8 @@ impl PrefetchQueue {
             *to = block.as_ptr().addr();
             self.blocks += 1;
         }
-        (self.rows, self.step, self.width, self.done) = (rows, step.wrapping_mul(size_of::<T>()), cols * size_of::<T>(), 0);
+        (self.rows, self.step, self.width, self.done) =
+            (rows, step.wrapping_mul(size_of::<T>()), cols * size_of::<T>(), 0);
         // A row that begins inside a line may end in one more line.
         if !self.step.is_multiple_of(LINE) || self.at[..self.blocks].iter().any(|at| !at.is_multiple_of(LINE)) {
             self.width += LINE - 1;

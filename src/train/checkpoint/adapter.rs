@@ -4,11 +4,11 @@
 //! a failed load changes nothing.
 
 use super::adapter_config::{AdapterConfig, CONFIG_LIMIT};
+use super::bad_checkpoint_header;
 use super::floats::{read_checkpoint_float, write_checkpoint_float};
 use super::lora::{PARTS, is_unbuilt_lora_part, peft_name};
 use super::program_load::{Load, LoadReport, Unmatched, checkpoint_load_plan};
 use super::weights::{Stored, Weights};
-use super::bad_checkpoint_header;
 use crate::error::{Error, Kind, Result};
 use crate::names::list_names;
 use crate::nn::Lora;
@@ -158,7 +158,8 @@ fn adapter_layers(config: &AdapterConfig, weights: &Weights) -> Result<BTreeMap<
     }
     let mut layers = BTreeMap::new();
     for (name, t) in &names {
-        let Some((layer, axis)) = PARTS.iter().zip([0, 1]).find_map(|(end, axis)| Some((name.strip_suffix(end)?, axis)))
+        let Some((layer, axis)) =
+            PARTS.iter().zip([0, 1]).find_map(|(end, axis)| Some((name.strip_suffix(end)?, axis)))
         else {
             continue;
         };

@@ -57,7 +57,8 @@ impl AdapterConfig {
         }
         let init = map.get("init_lora_weights").and_then(Value::as_str).unwrap_or_default();
         if CHANGES_BASE.iter().any(|name| init.starts_with(name)) {
-            let text = format!("init_lora_weights is {init:?}: it changes the weights of the base; convert the adapter");
+            let text =
+                format!("init_lora_weights is {init:?}: it changes the weights of the base; convert the adapter");
             return Err(bad_checkpoint_header(text));
         }
         let rslora = adapter_flag(map, "use_rslora")?;

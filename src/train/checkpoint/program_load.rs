@@ -5,8 +5,8 @@
 //! of them.
 
 use super::floats::{read_checkpoint_float, write_checkpoint_float};
-use super::weights::{Stored, Weights};
 use super::lora::is_unbuilt_lora_part;
+use super::weights::{Stored, Weights};
 use super::{Digest, bad_checkpoint_header};
 use crate::error::{Error, Kind, Result};
 use crate::names;
@@ -175,7 +175,9 @@ impl Program {
         for t in file.tensors() {
             let Some(name) = how.rename.map_or_else(|| Some(t.name.clone()), |f| f(&t.name)) else { continue };
             let Some(&i) = by_name.get(name.as_str()) else {
-                report.unmatched(&t.name, |name| file.find(name).is_some()).map_err(|e| e.context(file.path(t).display()))?;
+                report
+                    .unmatched(&t.name, |name| file.find(name).is_some())
+                    .map_err(|e| e.context(file.path(t).display()))?;
                 continue;
             };
             if let Some(first) = found[i].replace(t) {
@@ -187,7 +189,9 @@ impl Program {
             let Some(name) = how.rename.map_or_else(|| Some(t.name.clone()), |f| f(&t.name)) else { continue };
             match by_name.get(name.as_str()) {
                 None => {
-                    report.unmatched(&t.name, |name| file.find(name).is_some()).map_err(|e| e.context(t.path.display()))?;
+                    report
+                        .unmatched(&t.name, |name| file.find(name).is_some())
+                        .map_err(|e| e.context(t.path.display()))?;
                 }
                 Some(&i) if found[i].is_none() => return Err(t.error().context(t.path.display())),
                 // The list names another tensor for this leaf.

@@ -153,7 +153,8 @@ impl Weights {
         values.try_reserve_exact(n).map_err(|e| at(bad_checkpoint_header(format!("{name:?}: {e}"))))?;
         values.resize(n, T::zeroed());
         self.read(t, 0, bytemuck::cast_slice_mut(&mut values))?;
-        checked_entry(Entry { name, dtype: t.dtype, dims: &t.dims, bytes: bytemuck::cast_slice(&values) }).map_err(at)?;
+        checked_entry(Entry { name, dtype: t.dtype, dims: &t.dims, bytes: bytemuck::cast_slice(&values) })
+            .map_err(at)?;
         Ok(values)
     }
 

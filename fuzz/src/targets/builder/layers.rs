@@ -73,7 +73,7 @@ pub const CALLS: &[Call] = &[
     |c| {
         let (name, x) = (c.name(), c.var());
         let (eps, momentum, training) = (c.number(), c.number(), c.script.flag());
-        c.put(nn::batch_norm(c.g, &name, x, nn::BatchNorm { eps, momentum, training }));
+        c.put(nn::batch_norm(c.g, &name, x, nn::BatchNorm { eps, momentum, training, ..Default::default() }));
     },
     |c| {
         let (name, at, rows, width) = (c.name(), tokens(c), c.any_size(), c.size());

@@ -30,7 +30,9 @@ fn strides_whose_products_wrap_are_refused() {
     let wrapped = Gemm { b: Strides { row: 1, col: WRAPS }, ..dots };
     assert!(WRAPS.wrapping_mul(7) == 5 && matches!(Algorithm::of::<f32>(&wrapped), Algorithm::Dots));
     assert!(wrapped.b_len().is_none() && dots.b_len() == Some(16 * 1024));
-    assert!(computed::<f32>(&wrapped, (4096, 16 * 1024)).is_none() && computed::<f64>(&wrapped, (4096, 2048)).is_none());
+    assert!(
+        computed::<f32>(&wrapped, (4096, 16 * 1024)).is_none() && computed::<f64>(&wrapped, (4096, 2048)).is_none()
+    );
     // The same strides in each place, under each algorithm.
     for (m, n, k) in [(1, 16, 64), (16, 1, 64), (16, 16, 1), (4, 16, 1024), (32, 128, 64), (40, 40, 40), (8, 9, 3)] {
         let g = Gemm::new(m, n, k);
@@ -83,7 +85,10 @@ fn numbers_of_elements_saturate() {
     assert_eq!(Gemm::new(2, 2, 2).with_batch(&[Batch { size: 3, a: WRAPS, b: 1 }]).unwrap().offsets(2).0, 2 * WRAPS);
     // Two dimensions whose sizes or strides together exceed `usize` stay apart.
     let [o, i] = [Batch { size: half, a: 0, b: 0 }, Batch { size: half, a: 0, b: 0 }];
-    assert_eq!(Gemm { a: Strides { row: 0, col: 1 }, ..Gemm::new(3, 3, 3) }.with_batch(&[o, i]).unwrap().len(), usize::MAX);
+    assert_eq!(
+        Gemm { a: Strides { row: 0, col: 1 }, ..Gemm::new(3, 3, 3) }.with_batch(&[o, i]).unwrap().len(),
+        usize::MAX
+    );
     let wraps = [Batch { size: 2, a: 5, b: 5 }, Batch { size: 7, a: WRAPS, b: WRAPS }];
     assert_eq!(Gemm::new(3, 3, 3).with_batch(&wraps).unwrap().batch(), wraps);
     let rows = Gemm { a: Strides { row: WRAPS, col: 1 }, ..Gemm::new(7, 3, 3) };

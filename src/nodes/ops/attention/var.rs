@@ -38,6 +38,7 @@ pub struct Attention<'g> {
     pub bias: Option<Var<'g>>,
     /// The probability p that a weight is dropped, as torch's `dropout_p`; the others are divided by 1 − p. The seed,
     /// the step, this call and the weight's position decide which weights are dropped; f32 and f64 drop the same ones.
+    /// None is dropped while the builder builds for evaluation ([`Builder::training`](crate::graph::Builder::training)).
     pub dropout: f64,
 }
 
@@ -109,7 +110,8 @@ impl<'g> Var<'g> {
             None if opt.causal => Mask::Causal,
             None => Mask::None,
         };
-        let key = (opt.dropout != 0.0).then(|| self.g.rng());
+        let dropout = self.g.dropout_now(opt.dropout);
+        let key = (dropout != 0.0).then(|| self.g.rng());
         let stream = if key.is_some() { self.g.fresh_stream() } else { 0 };
         let attrs = AttentionAttrs {
             layout: opt.layout,
@@ -123,7 +125,7 @@ impl<'g> Var<'g> {
             softcap: opt.softcap,
             padding: opt.padding.is_some(),
             bias: opt.bias.is_some(),
-            dropout: opt.dropout,
+            dropout,
             stream,
         };
         let args = [Some(self), Some(k), Some(v), opt.padding, opt.bias, key];

@@ -16,6 +16,8 @@ pub struct Conv<const N: usize, const P: usize> {
     pub groups: usize,
 }
 
+/// Options of [`Var::conv1d`](crate::nodes::Var::conv1d).
+pub type Conv1d = Conv<1, 2>;
 /// Options of [`Var::conv2d`](crate::nodes::Var::conv2d).
 pub type Conv2d = Conv<2, 4>;
 /// Options of [`Var::conv3d`](crate::nodes::Var::conv3d).
@@ -57,6 +59,13 @@ pub struct ConvTranspose<const N: usize> {
     /// Independent groups of channels.
     pub groups: usize,
 }
+
+/// Options of [`Var::conv_transpose1d`](crate::nodes::Var::conv_transpose1d).
+pub type ConvTranspose1d = ConvTranspose<1>;
+/// Options of [`Var::conv_transpose2d`](crate::nodes::Var::conv_transpose2d).
+pub type ConvTranspose2d = ConvTranspose<2>;
+/// Options of [`Var::conv_transpose3d`](crate::nodes::Var::conv_transpose3d).
+pub type ConvTranspose3d = ConvTranspose<3>;
 
 impl<const N: usize> Default for ConvTranspose<N> {
     fn default() -> Self {

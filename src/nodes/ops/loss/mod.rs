@@ -8,6 +8,7 @@ pub mod lower;
 pub mod var;
 
 use crate::ensure;
+use crate::error::Kind;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
@@ -67,6 +68,22 @@ pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
         Deriv::ViaDecompose,
     )
 };
+
+/// The error of the loss `name` for operands of different shapes, if they are: `what` and `with` say what they are. A
+/// loss never broadcasts, because `[n, 1]` against `[n]` would be the loss of n² pairs.
+#[track_caller]
+pub(crate) fn refuse_loss_shapes<'g>(
+    name: &str,
+    (what, a): (&str, Var<'g>),
+    (with, b): (&str, Var<'g>),
+) -> Option<Var<'g>> {
+    if !a.g.owns(name, &[b]) || !a.is_some() || !b.is_some() || a.dims() == b.dims() {
+        return None;
+    }
+    let text =
+        format!("{name}: {what} of shape {} do not fit {with} of shape {}; they need one shape", a.dims(), b.dims());
+    Some(a.g.fail(Kind::Shape, text))
+}
 
 /// Two operands of one float type; one result of their shape, or a scalar.
 fn infer_loss_pair(cx: &mut Infer<'_>) -> Result<(), String> {

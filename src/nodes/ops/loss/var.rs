@@ -6,7 +6,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::loss::attrs::{Reduction, ReductionAttrs};
 use crate::nodes::ops::loss::cross_entropy_options::CrossEntropy;
-use crate::nodes::ops::loss::{cross_entropy, loss_bounded_log};
+use crate::nodes::ops::loss::{cross_entropy, loss_bounded_log, refuse_loss_shapes};
 
 impl<'g> Var<'g> {
     /// The mean of −ln softmax(x)\[label\] over the rows whose label is not −100: [`Var::cross_entropy_with`] with
@@ -78,10 +78,12 @@ impl<'g> Var<'g> {
         if !self.g.owns("bce", &[targets]) || !self.is_some() || !targets.is_some() {
             return self.g.var(Value::NONE);
         }
-        if self.ty() != targets.ty() || !self.dtype().is_float() {
-            let (a, b) = (self.dtype(), targets.dtype());
-            let text = format!("bce: targets of {b}{} do not fit probabilities of {a}{}", targets.dims(), self.dims());
-            return self.g.fail(Kind::Shape, text);
+        if let Some(error) = refuse_loss_shapes("bce", ("targets", targets), ("probabilities", self)) {
+            return error;
+        }
+        let (a, b) = (self.dtype(), targets.dtype());
+        if a != b || !a.is_float() {
+            return self.g.fail(Kind::Shape, format!("bce: targets of {b} do not fit probabilities of {a}"));
         }
         self.g.with_caller(|| {
             reduction.of(-(targets * loss_bounded_log(self) + (1.0 - targets) * loss_bounded_log(1.0 - self)))

@@ -3,6 +3,7 @@
 //!
 //! Values and derivatives at kinks are torch's. All take `f32` and `f64`. Fusion computes each in one sweep.
 
+use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
@@ -121,10 +122,26 @@ impl<'g> Var<'g> {
         self / (self.abs() + 1.0)
     }
 
-    /// x where x > 0, slope·x elsewhere; `slope` is a tensor that broadcasts, such as a param of the shape `[1]` or
-    /// `[channels, 1, 1]`. The derivative at 0 is the slope.
+    /// x where x > 0, slope·x elsewhere, as in `torch.nn.PReLU`: a `slope` of shape `[1]` or a scalar is one for all, a
+    /// `slope` `[channels]` is one for each channel of x `[N, channels, ..]`. One of the rank of x broadcasts. Another
+    /// shape is an error. The derivative at 0 is the slope.
     #[track_caller]
     pub fn prelu(self, slope: Var<'g>) -> Var<'g> {
+        if !self.g.owns("prelu", &[slope]) || !self.is_some() || !slope.is_some() {
+            return self.g.var(Value::NONE);
+        }
+        let (d, s) = (self.dims(), slope.dims());
+        let slope = match (s.as_ref(), d.as_ref()) {
+            ([] | [1], _) => slope,
+            ([n], [_, channels, rest @ ..]) if n == channels => {
+                slope.reshape([&[*n], vec![1; rest.len()].as_slice()].concat())
+            }
+            _ if s.len() == d.len() => slope,
+            _ => {
+                let why = format!("a slope of shape {s} is neither one number, nor one for each channel on axis 1");
+                return self.refuse("prelu", format!("x has shape {d}; {why}"));
+            }
+        };
         let low = slope * self;
         self.greater(0.0).select(self, low)
     }

@@ -20,9 +20,14 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
 impl<'g> Var<'g> {
     /// Zeroes each element with probability `p` and scales the others by 1/(1 − p), of `f32` or `f64`. The mask follows
-    /// from the seed, the step and this call alone. `p` outside of [0, 1] is an error.
+    /// from the seed, the step and this call alone. The identity for `p = 0`, and while the builder builds for evaluation
+    /// ([`Builder::training`]). `p` outside of [0, 1] is an error either way.
     #[track_caller]
     pub fn dropout(self, p: f64) -> Var<'g> {
+        let p = self.g.dropout_now(p);
+        if p == 0.0 {
+            return self;
+        }
         let (key, stream) = (self.g.rng(), self.g.fresh_stream());
         self.g.emit1(Op::DROPOUT, &[self, key], &DropoutAttrs { p, stream }.list())
     }
@@ -35,15 +40,18 @@ impl<'g> Var<'g> {
     }
 
     /// One position along `axis` at random, where this tensor holds the logarithms of the probabilities, up to a
-    /// constant for each row, as `dtype`: `i32` or `i64`. The axis disappears. It is the position of the largest sum of
-    /// logit and Gumbel noise. A position of probability 0 (−∞) is drawn only if all others have probability 0, too.
+    /// constant for each row, as `dtype`: `i32` or `i64`. The axis disappears. It is [`Var::sample`] of any axis: a
+    /// position of probability 0 (−∞) is never drawn, and a row with a NaN or +∞, or with −∞ alone, ends the step with
+    /// an error that names it.
     #[track_caller]
     pub fn categorical(self, axis: i64, dtype: DType) -> Var<'g> {
-        if !self.is_some() {
-            return self;
+        let Some(axis) = self.axis_at("categorical", axis) else { return self.none() };
+        if !matches!(dtype, DType::I32 | DType::I64) {
+            return self.refuse("categorical", format!("positions are i32 or i64, not {dtype}"));
         }
-        let noise = self.g.gumbel(self.dims(), self.dtype(), 0.0, 1.0);
-        (self + noise).arg_max(axis, dtype)
+        let others = (0..self.rank()).filter(|&a| a != axis);
+        let rows_last: Vec<usize> = others.chain([axis]).collect();
+        self.g.with_caller(|| self.permute(&rows_last).sample(Sampling::default()).cast(dtype))
     }
 
     /// One token (`i32`) at random for each row of these logits `[.., tokens]`, of shape `[..]`: the draw of
@@ -95,7 +103,8 @@ impl Emit {
         let Ok(shape) = self.shapes.intern(&[4]) else { return Value::NONE };
         let init = InitKind::Zeros;
         let name = self.strings.intern(RNG_STATE);
-        let attrs = StateAttrs { name, dtype: DType::U32, shape, init, scale: 0.0, averages: None, owner: None, start: None };
+        let attrs =
+            StateAttrs { name, dtype: DType::U32, shape, init, scale: 0.0, averages: None, owner: None, start: None };
         let key = self.leaf(Op::STATE, RNG_STATE, &attrs.list()[1..]);
         let next = self.emit(Op::RNG_NEXT, &[key], &[]).at(0);
         self.update(key, next);

@@ -33,12 +33,8 @@ fn what_is_left_out_or_unknown_or_missing_ends_no_load() {
     write(&path, &["0", "1", "b", "c"]);
     let mut p = program(&["a", "b"], &["c"]);
     let rename = |name: &str| (name != "0").then(|| name.to_string());
-    let how = Load {
-        missing: Unmatched::Allow,
-        unexpected: Unmatched::Allow,
-        rename: Some(&rename),
-        ..Load::default()
-    };
+    let how =
+        Load { missing: Unmatched::Allow, unexpected: Unmatched::Allow, rename: Some(&rename), ..Load::default() };
     let report = p.load_weights(&Weights::open(&path).unwrap(), how).unwrap();
     let names = |list: &[&str]| list.iter().map(|n| n.to_string()).collect::<Vec<_>>();
     let want = LoadReport {
