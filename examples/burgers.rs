@@ -44,7 +44,7 @@ fn learn() -> Result<GraphBuf> {
     train(&graph, "loss", optim::Adam::new(5e-3))
 }
 
-fn program() -> Result<Program> {
+pub fn program() -> Result<Program> {
     let g = Builder::new("show");
     let [_, _, u] = solution(&g, GRID[0] * GRID[1]);
     Session::new().compile_all(&[("learn", &learn()?), ("show", &g.finish([u.named("u")])?)])

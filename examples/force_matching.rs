@@ -42,7 +42,7 @@ fn energies() -> Result<GraphBuf> {
     graph.grad("sum", &GradOptions::wrt(&["positions"]))
 }
 
-fn program() -> Result<Program> {
+pub fn program() -> Result<Program> {
     let show = energies()?;
     let graph = show.extend(|g, value| {
         let energy = g.input("true_energy", [BATCH], DType::F64);

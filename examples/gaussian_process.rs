@@ -38,7 +38,7 @@ fn likelihood() -> Result<GraphBuf> {
     g.finish([(fit + volume + 0.5 * POINTS as f64 * TAU.ln()).named("loss")])
 }
 
-fn program() -> Result<Program> {
+pub fn program() -> Result<Program> {
     let loss = likelihood()?;
     let learn = train(&loss, "loss", optim::Adam::new(0.05))?;
     let slope = loss.grad("loss", &GradOptions::wrt(&["log"]))?;

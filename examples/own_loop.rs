@@ -29,7 +29,7 @@ fn logits<'g>(g: &'g Builder, x: Var<'g>) -> Var<'g> {
 }
 
 /// Two methods with one set of params: `learn` trains on a batch, `judge` classifies the held-out points.
-fn program() -> Result<Program> {
+pub fn program() -> Result<Program> {
     let g = Builder::new("learn");
     let (x, y) = (g.input("x", [BATCH, 2], DType::F32), g.input("y", [BATCH], DType::I32));
     let mask = g.input("mask", [BATCH], DType::F32); // the trainer writes it: 0 for what only fills up a batch

@@ -75,7 +75,10 @@ graph @drops {
 ",
     );
     assert_eq!(warned(&["print", &drops]).1, [""; 0]);
-    assert!(warned(&["plan", &drops]).0.starts_with("warning        dropout \"y\": values are dropped"));
+    let text = "dropout \"y\": values are dropped, but the graph trains nothing";
+    assert!(warned(&["plan", &drops]).0.starts_with(&format!("warning        {text}")));
+    let plan: serde_json::Value = serde_json::from_str(&warned(&["plan", &drops, "--json"]).0).unwrap();
+    assert!(plan["warnings"][0].as_str().unwrap().starts_with(text), "{plan}");
 }
 
 const SCALAR: &str = "\

@@ -315,7 +315,8 @@ fn products_of_codes_refuse_scales_of_zero() {
         // Bare sums read no scale.
         ("0.0", "i32", "1.0", (15, 27)),
     ] {
-        let numbers = format!("x_zp=0 w_zp=0 out_zp=0 s_x=0.01 s_w=1.0 s_out={s_out} to={to} scales=true ste=codes");
+        let numbers =
+            format!("x_zp=0 w_zp=0 out_zp=0 s_x=0.01 s_w=1.0 s_out={s_out} to={to} zeros=false scales=true ste=codes");
         let matmul = format!("%y = q_matmul %rows, %columns, %bias, %scales {numbers} : {to}[5,3]");
         let windows = "stride=[1,1] pad=[0,0,0,0] dilation=[1,1] groups=1";
         let conv = format!("%y = q_conv2d %x, %w, %bias, %scales {windows} {numbers} : {to}[1,3,3,3]");

@@ -226,6 +226,61 @@ fn a_window_of_one_place_is_a_matrix_product() {
     assert!(p.values::<i8>("a").unwrap().iter().any(|y| y.unsigned_abs() < 100 && *y != 1));
 }
 
+/// Zero points of columns: exact sums in every type of result, in products whose units divide rows and columns, and in
+/// convolutions; and the gradient of x has them.
+#[test]
+fn each_column_may_have_a_zero_point() {
+    for (m, k, n) in [(2, 3, 2), (7, 33, 70), (1, 301, 300), (40, 2, 1)] {
+        let code = |i: usize, seed: usize| (((i + seed) * 7919 + seed) % 256) as i64 - 128;
+        let zero = |j: usize| [-128, 127, 0, 5][j % 4];
+        let g = Builder::new("columns");
+        let (x, w) = (g.input("x", [m, k], DType::I8), g.input("w", [k, n], DType::I8));
+        let (zeros, bias) = (g.input("zeros", [n], DType::I8), g.input("bias", [n], DType::I32));
+        let scales = g.input("scales", [n], DType::F32);
+        let of = |options: CodeProduct<'static>| CodeProduct { w_zps: Some(zeros), ..options.x_zp(3) };
+        g.output("sums", x.q_matmul(w, bias, None, of(CodeProduct::to_i32())));
+        g.output("real", x.q_matmul(w, bias, scales, of(CodeProduct::to_f32().s_x(0.5))));
+        g.output("codes", x.q_matmul(w, None, None, of(CodeProduct::to_i8().out_zp(-3).s_out(1000.0))));
+        // One image whose pixels are the rows of x.
+        let image = x.t().reshape([1, k, m, 1]);
+        let y = image.q_conv2d(w.t().reshape([n, k, 1, 1]), bias, None, Conv2d::default(), of(CodeProduct::to_i32()));
+        g.output("image", y.reshape([n, m]).t());
+        let mut p = program(&g.finish([]).unwrap());
+        set(&mut p, "x", &(0..m * k).map(|i| code(i, 1) as i8).collect::<Vec<_>>());
+        set(&mut p, "w", &(0..k * n).map(|i| code(i, 2) as i8).collect::<Vec<_>>());
+        set(&mut p, "zeros", &(0..n).map(|j| zero(j) as i8).collect::<Vec<_>>());
+        set(&mut p, "bias", &(0..n).map(|j| j as i32 - 9).collect::<Vec<_>>());
+        set(&mut p, "scales", &(0..n).map(|j| 0.25 * (1 + j % 3) as f32).collect::<Vec<_>>());
+        p.step().unwrap();
+        let plain = |i: usize, j: usize| -> i64 {
+            (0..k).map(|t| (code(i * k + t, 1) - 3) * (code(t * n + j, 2) - zero(j))).sum()
+        };
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let (sum, at) = (plain(i, j), i * n + j);
+            let biased = sum + j as i64 - 9;
+            assert_eq!(i64::from(p.values::<i32>("sums").unwrap()[at]), biased, "{m} {k} {n}: {i} {j}");
+            assert_eq!(i64::from(p.values::<i32>("image").unwrap()[at]), biased, "{m} {k} {n}: {i} {j}");
+            let real = (biased as f64 * (0.5 * 0.25 * (1 + j % 3) as f64)) as f32;
+            assert_eq!(p.values::<f32>("real").unwrap()[at], real);
+            let rounded = (sum as f64 / 1000.0).round_ties_even() - 3.0;
+            assert_eq!(f64::from(p.values::<i8>("codes").unwrap()[at]), rounded.clamp(-128.0, 127.0));
+        }
+    }
+    let g = Builder::new("gradient");
+    let x = g.input("x", [1, 2], DType::F32);
+    let codes = x.quantize(g.constant(&[1.0f32], []), None, Quantize::i8());
+    let (w, zeros) = (g.input("w", [2, 2], DType::I8), g.input("zeros", [2], DType::I8));
+    let y = codes.q_matmul(w, None, None, CodeProduct::to_f32().w_zps(Some(zeros)));
+    let graph = g.finish([(y * g.constant(&[1.0f32, 100.0], [1, 2])).sum(..).named("loss")]).unwrap();
+    let mut p = program(&grad(&graph, "loss", &GradOptions::wrt(&["x"])).unwrap());
+    set(&mut p, "x", &[3.0f32, 4.0]);
+    set(&mut p, "w", &[10i8, 20, 30, 40]);
+    set(&mut p, "zeros", &[1i8, -2]);
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("loss").unwrap(), [3.0 * 9.0 + 4.0 * 29.0 + 100.0 * (3.0 * 22.0 + 4.0 * 42.0)]);
+    assert_eq!(p.values::<f32>("grad.x").unwrap(), [9.0 + 2200.0, 29.0 + 4200.0]);
+}
+
 #[test]
 fn wrong_use_is_refused() {
     let refused = |f: &dyn Fn(&Builder), part: &str| {
@@ -234,7 +289,7 @@ fn wrong_use_is_refused() {
         let e = g.finish([]).unwrap_err().to_string();
         assert!(e.contains(part), "{e}");
     };
-    let product = |k: usize, options: CodeProduct| {
+    let product = |k: usize, options: CodeProduct<'static>| {
         move |g: &Builder| {
             let (x, w) = (g.input("x", [1, k], DType::I8), g.input("w", [k, 1], DType::I8));
             g.output("y", x.q_matmul(w, None, None, options));
@@ -256,7 +311,7 @@ fn wrong_use_is_refused() {
 
 #[test]
 fn a_scale_that_is_not_above_zero_ends_the_step() {
-    let run = |conv: bool, options: CodeProduct, bad: f32| {
+    let run = |conv: bool, options: CodeProduct<'static>, bad: f32| {
         let g = Builder::new("scales");
         let (bias, scales) = (g.input("bias", [2], DType::I32), g.input("scales", [2], DType::F32));
         let y = if conv {
@@ -285,7 +340,7 @@ fn a_scale_that_is_not_above_zero_ends_the_step() {
 /// A bias is added exactly, though its sum with the products needs more than 32 bits.
 #[test]
 fn a_large_bias_does_not_wrap_but_in_i32() {
-    let of = |k: usize, conv: bool, options: CodeProduct| {
+    let of = |k: usize, conv: bool, options: CodeProduct<'static>| {
         let g = Builder::new("large");
         let bias = g.input("bias", [1], DType::I32);
         let y = if conv {

@@ -25,6 +25,28 @@ mod qat;
 #[path = "../../examples/sizes.rs"]
 mod sizes;
 
+use arenagrad::session::Session;
+
+/// What the examples compile has no warning: not the training steps, nor what acts, judges or draws beside them.
+#[test]
+fn examples_have_no_warnings() {
+    let programs = [
+        act_and_learn::program(),
+        burgers::program(),
+        force_matching::program(),
+        gaussian_process::program(),
+        keyword::program(),
+        neural_ode::program(),
+        own_loop::program(),
+        Session::new().compile(&qat::network(8).unwrap()),
+    ];
+    for p in programs.map(|p| p.unwrap()) {
+        for name in p.methods() {
+            assert_eq!(p.plan_of(p.method(name).unwrap()).unwrap().warnings, [], "{name}");
+        }
+    }
+}
+
 /// A run that ends at a step of a checkpoint, or behind it, resumes to the losses of one that never stopped.
 #[test]
 fn a_loop_of_ones_own_resumes_to_the_same_bits() {

@@ -94,6 +94,7 @@ fn plan_json(plan: &PlanReport) -> Value {
         "products": Precision::ALL.iter().map(|&(p, name)| (name.to_string(), json!(plan.products[p as usize]))).collect::<serde_json::Map<_, _>>(),
         "peak": { "instruction": peak, "bytes": live },
         "phases_us": phases,
+        "warnings": plan.warnings.iter().map(|w| w.to_string()).collect::<Vec<_>>(),
         "buffers": plan.buffers.iter().map(buffer).collect::<Vec<_>>(),
     })
 }

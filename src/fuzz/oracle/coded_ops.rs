@@ -71,7 +71,7 @@ pub(super) fn oracle_coded_op(
             let p = OracleCodedSums::new(QMatmulAttrs::of(attrs), args, may_fault)?;
             let (k, n) = (args[1].dims[0], args[1].dims[1]);
             let terms = |i: usize| (0..k).map(move |t| Some((i / n * k + t, t * n + i % n)));
-            p.results(dtype, to, |i| (p.sum(terms(i)), i % n))
+            p.results(dtype, to, |i| (p.sum(i % n, terms(i)), i % n))
         }
         _ => {
             let a = QConvAttrs::of(attrs);
@@ -181,18 +181,22 @@ impl<'a> OracleCodedSums<'a> {
     }
 
     /// Σ (x − x_zp)·(w − w_zp) over these positions; `None` stands for a place beyond the edge, which adds nothing.
-    fn sum(&self, terms: impl Iterator<Item = Option<(usize, usize)>>) -> Option<i128> {
+    fn sum(&self, column: usize, terms: impl Iterator<Item = Option<(usize, usize)>>) -> Option<i128> {
+        let w_zp = match self.a.zeros_place(self.args.len()) {
+            Some(zeros) => self.args[zeros].whole(column)?,
+            None => i128::from(self.a.w_zp),
+        };
         let mut sum = 0;
         for (p, q) in terms.flatten() {
             let (x, w) = (self.args[0].whole(p)?, self.args[1].whole(q)?);
-            sum += (x - i128::from(self.a.x_zp)) * (w - i128::from(self.a.w_zp));
+            sum += (x - i128::from(self.a.x_zp)) * (w - w_zp);
         }
         Some(sum)
     }
 
     /// All results of type `dtype`, of the sum and the column or channel of each.
     fn results(&self, dtype: DType, to: &[usize], of: impl Fn(usize) -> (Option<i128>, usize)) -> Array {
-        let has_bias = self.args.len() == if self.a.scales { 4 } else { 3 };
+        let has_bias = self.a.places(self.args.len()).0.is_some();
         let scales = self.scales();
         let biased = |i: usize| {
             let (sum, column) = of(i);
@@ -256,7 +260,7 @@ fn oracle_coded_convolution(a: &QConvAttrs, p: &OracleCodedSums<'_>, dtype: DTyp
             let from = (image * c_in + group * own + c) as i64 * h * width + row * width + column;
             inside.then(|| (from as usize, channel * own * kh * kw + t))
         });
-        (p.sum(terms), channel)
+        (p.sum(channel, terms), channel)
     })
 }
 

@@ -44,6 +44,16 @@ pub fn int_codes_pair(first: i16, second: i16) -> i32 {
     i32::from(first as u16) | i32::from(second) << 16
 }
 
+/// Subtracts zero points, one for each, from the pairs of adjacent columns. `half` is set where the pairs have no second
+/// term.
+#[inline(always)]
+pub fn int_codes_take_zeros(pairs: &mut [i32], zeros: &[i8], half: bool) {
+    for (pair, &zero) in pairs.iter_mut().zip(zeros) {
+        let second = (*pair >> 16) as i16 - if half { 0 } else { i16::from(zero) };
+        *pair = int_codes_pair(*pair as i16 - i16::from(zero), second);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

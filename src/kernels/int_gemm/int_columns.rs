@@ -3,7 +3,7 @@
 //! Invariant: pair `p` of column `j` of a panel goes to `to[p * width + j]`; columns beyond the last one, and a term
 //! beyond the last one, are 0.
 
-use super::int_codes::IntCodes;
+use super::int_codes::{IntCodes, int_codes_take_zeros};
 use crate::simd;
 use std::ops::Range;
 
@@ -26,6 +26,8 @@ pub struct IntColumns<'a> {
     pub col: usize,
     /// Terms of a sum: the rows of B.
     pub k: usize,
+    /// A zero point for each column beside that of `codes`; empty if there are none.
+    pub zeros: &'a [i8],
 }
 
 /// Columns that are packed together.
@@ -83,8 +85,20 @@ simd! {
 
 impl IntColumnPanels for IntColumns<'_> {
     fn pack(&self, pairs: Range<usize>, cols: Range<usize>, width: usize, to: &mut [i32]) {
-        let terms = 2 * pairs.start..self.k.min(2 * pairs.end);
         let to = &mut to[..pairs.len() * width];
+        self.pack_codes(pairs.clone(), cols.clone(), width, to);
+        if self.zeros.is_empty() {
+            return;
+        }
+        for (pair, line) in pairs.zip(to.chunks_exact_mut(width)) {
+            int_codes_take_zeros(line, &self.zeros[cols.clone()], 2 * pair + 1 == self.k);
+        }
+    }
+}
+
+impl IntColumns<'_> {
+    fn pack_codes(&self, pairs: Range<usize>, cols: Range<usize>, width: usize, to: &mut [i32]) {
+        let terms = 2 * pairs.start..self.k.min(2 * pairs.end);
         if self.col == 1 {
             let data = &self.data[terms.start * self.row + cols.start..];
             return pack_int_columns_of_rows(self.codes, data, self.row, terms.len(), cols.len(), width, to);

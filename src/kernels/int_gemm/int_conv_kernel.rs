@@ -3,6 +3,7 @@
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`int_conv_kernel`] | x: `[images, groups · channels, h, w]`, weights: `[groups · m, channels, kh, kw]`, of one byte | `i32[images, groups · m, oh, ow]`, scratch | [`IntConv`] |
+//! | [`int_conv_zeros_kernel`] | the same, zeros: `i8[groups · m]` | the same | [`IntConv`] |
 //!
 //! Padding counts as the zero point of x.
 
@@ -104,6 +105,18 @@ impl IntConv {
 /// Reads x and the weights; writes `i32[images, groups · m, oh, ow]`, [`IntConv::per_unit`], and scratch
 /// (`Split::PerThread`, [`IntConv::scratch`]); params [`IntConv`].
 pub fn int_conv_kernel(args: &mut Args<'_>) {
+    int_conv_units(args, &[]);
+}
+
+/// As [`int_conv_kernel`], with a zero point for each channel of the result beside [`IntConv::w_zero`].
+///
+/// Reads x, the weights and `i8[groups · m]`; writes as [`int_conv_kernel`]; params [`IntConv`].
+pub fn int_conv_zeros_kernel(args: &mut Args<'_>) {
+    let zeros = args.read::<i8>(2);
+    int_conv_units(args, zeros);
+}
+
+fn int_conv_units<'a>(args: &mut Args<'a>, zeros: &'a [i8]) {
     let p = IntConv::from_words(args.params());
     let (x, w, engine) = (args.read::<u8>(0), args.read::<u8>(1), IntEngine::current());
     let (n, k, row) = (p.n(), p.k(), args.units().start * int_gemm_unit_rows(p.n(), p.k()));
@@ -115,7 +128,9 @@ pub fn int_conv_kernel(args: &mut Args<'_>) {
     while done < all {
         let (at, from) = ((row + done) / p.m, (row + done) % p.m);
         let rows = (p.m - from).min(all - done);
-        let a = IntRows { data: &w[at % p.groups * p.m * k..], codes, row: k, col: 1, k };
+        let group = at % p.groups * p.m;
+        let zeros = zeros.get(group..).unwrap_or_default();
+        let a = IntRows { data: &w[group * k..], codes, row: k, col: 1, k, zeros };
         let part = IntBlock { row: from, col: 0, c: y.part(done..done + rows, 0..n) };
         int_product_block(engine, &blocks, &a, &p.windows(x, at), part, scratch);
         done += rows;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: pair `p` of row `i` goes to `to[i * step + p]`. If the number of terms is odd, the last pair ends with 0.
 
-use super::int_codes::IntCodes;
+use super::int_codes::{IntCodes, int_codes_take_zeros};
 use crate::simd;
 use std::ops::Range;
 
@@ -19,6 +19,8 @@ pub struct IntRows<'a> {
     pub col: usize,
     /// Terms of a sum: the columns of A.
     pub k: usize,
+    /// A zero point for each row beside that of `codes`; empty if there are none.
+    pub zeros: &'a [i8],
 }
 
 simd! {
@@ -49,6 +51,15 @@ simd! {
 impl IntRows<'_> {
     /// Packs pairs `pairs` of rows `rows`.
     pub fn pack(&self, rows: Range<usize>, pairs: Range<usize>, to: &mut [i32], step: usize) {
+        self.pack_codes(rows.clone(), pairs.clone(), to, step);
+        for (line, &zero) in to.chunks_mut(step).zip(self.zeros.get(rows).unwrap_or_default()) {
+            for (pair, packed) in pairs.clone().zip(line) {
+                int_codes_take_zeros(std::slice::from_mut(packed), &[zero], 2 * pair + 1 == self.k);
+            }
+        }
+    }
+
+    fn pack_codes(&self, rows: Range<usize>, pairs: Range<usize>, to: &mut [i32], step: usize) {
         let terms = 2 * pairs.start..self.k.min(2 * pairs.end);
         if self.col == 1 {
             for (i, row) in rows.enumerate() {

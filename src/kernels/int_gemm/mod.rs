@@ -26,7 +26,7 @@ mod requantise;
 #[cfg(test)]
 mod tests;
 
-pub use int_conv_kernel::{IntConv, int_conv_kernel};
+pub use int_conv_kernel::{IntConv, int_conv_kernel, int_conv_zeros_kernel};
 pub use int_gemm_desc::IntGemm;
-pub use int_gemm_kernel::int_gemm_kernel;
+pub use int_gemm_kernel::{int_gemm_kernel, int_gemm_zeros_kernel};
 pub use requantise::{Requantise, requantise_for};

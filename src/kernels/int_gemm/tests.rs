@@ -1,8 +1,8 @@
 //! Tests of products and convolutions of 8-bit integers against sums in `i64`.
 
-use super::int_conv_kernel::{IntConv, int_conv_kernel};
+use super::int_conv_kernel::{IntConv, int_conv_kernel, int_conv_zeros_kernel};
 use super::int_gemm_desc::{IntGemm, IntGemmBlocks};
-use super::int_gemm_kernel::{int_gemm_block, int_gemm_kernel};
+use super::int_gemm_kernel::{int_gemm_block, int_gemm_kernel, int_gemm_zeros_kernel};
 use super::int_product::IntBlock;
 use super::int_tile::IntEngine;
 use super::requantise::{Requantise, requantise};
@@ -92,7 +92,7 @@ fn engines_agree() {
         let mut c = vec![0; p.m * p.n];
         let mut scratch = vec![0; IntGemmBlocks::new(p.m, p.n, p.k).scratch()];
         let block = IntBlock { row: 0, col: 0, c: MatrixMut::new(&mut c, p.m, p.n) };
-        int_gemm_block(engine, &p, (&a, &b), block, &mut scratch);
+        int_gemm_block(engine, &p, (&a, &b, &[]), block, &mut scratch);
         c
     };
     let want = naive(&p, &a, &b);
@@ -158,6 +158,60 @@ fn conv(p: &IntConv, x: &[u8], w: &[u8]) -> Vec<i32> {
     let (len, per) = (p.images * p.groups * p.m * p.oh * p.ow, p.scratch());
     let out = [Out::of::<i32>(len, p.per_unit()), Out(per, 4, Split::PerThread(per))];
     harness_result(&run_harness(int_conv_kernel, &p.to_words(), &[In::of(x), In::of(w)], &out, p.units()), 0)
+}
+
+/// Columns of a product and channels of a convolution, each with a zero point of its own: in units of rows and of columns,
+/// and for odd numbers of terms.
+#[test]
+fn columns_and_channels_have_zeros_of_their_own() {
+    for (m, n, k, tb) in [(1, 1, 1, false), (5, 7, 3, true), (70, 33, 12, false), (1, 300, 601, false)] {
+        let p = IntGemm { batch: 1, m, n, k, ta: false, tb, a_signed: false, b_signed: true, a_zero: 200, b_zero: 0 };
+        let (a, b) = (bytes(m * k, 1), bytes(k * n, 2));
+        let zeros: Vec<i8> = bytes(n, 3).iter().map(|&z| z as i8).collect();
+        let ((split, units), per) = (p.division(), p.scratch());
+        let out = [Out(m * n, 4, split), Out(per, 4, Split::PerThread(per))];
+        let operands = [In::of(&a), In::of(&b), In::of(&zeros)];
+        let got: Vec<i32> =
+            harness_result(&run_harness(int_gemm_zeros_kernel, &p.to_words(), &operands, &out, units), 0);
+        let column = |j: usize| IntGemm { b_zero: zeros[j].into(), ..p };
+        let want: Vec<i32> = (0..m * n).map(|e| element(&column(e % n), &a, &b, 0, e / n, e % n)).collect();
+        assert_eq!(got, want, "{p:?}");
+    }
+    let p = IntConv {
+        images: 2,
+        groups: 2,
+        channels: 3,
+        m: 5,
+        h: 4,
+        w: 6,
+        kh: 3,
+        kw: 3,
+        sh: 1,
+        sw: 1,
+        ph: 1,
+        pw: 1,
+        dh: 1,
+        dw: 1,
+        oh: 4,
+        ow: 6,
+        x_signed: true,
+        x_zero: -3,
+        w_zero: 0,
+    };
+    let (channels, size) = (p.groups * p.m, p.oh * p.ow);
+    let (x, w) = (bytes(p.images * p.groups * p.channels * p.h * p.w, 4), bytes(channels * p.k(), 5));
+    let zeros: Vec<i8> = bytes(channels, 6).iter().map(|&z| z as i8).collect();
+    let out =
+        [Out::of::<i32>(p.images * channels * size, p.per_unit()), Out(p.scratch(), 4, Split::PerThread(p.scratch()))];
+    let operands = [In::of(&x), In::of(&w), In::of(&zeros)];
+    let got: Vec<i32> =
+        harness_result(&run_harness(int_conv_zeros_kernel, &p.to_words(), &operands, &out, p.units()), 0);
+    for (channel, &zero) in zeros.iter().enumerate() {
+        let want = naive_conv(&IntConv { w_zero: zero.into(), ..p }, &x, &w);
+        for e in (0..got.len()).filter(|e| e / size % channels == channel) {
+            assert_eq!(got[e], want[e], "channel {channel}, element {e}");
+        }
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(super) fn export_product<'g>(
 fn export_product_attrs(x_zp: i32, w_zp: i32) -> QMatmulAttrs {
     let (s_x, s_w, s_out) = (1.0, 1.0, 1.0);
     let (x_zp, w_zp, ste) = (i64::from(x_zp), i64::from(w_zp), ProductSte::Masked);
-    QMatmulAttrs { x_zp, w_zp, out_zp: 0, s_x, s_w, s_out, to: DType::I32, scales: false, ste }
+    QMatmulAttrs { x_zp, w_zp, out_zp: 0, s_x, s_w, s_out, to: DType::I32, zeros: false, scales: false, ste }
 }
 
 /// Sums of products of codes as real numbers: each position of `sums` along `axis` has the scale of a times that of b.
@@ -67,9 +67,10 @@ fn export_conv2d_product<'g>(v: &RebuildVisit<'_, 'g>, a: Int8ExportCodes, b: In
         return None;
     }
     let ConvAttrs { stride, pad, dilation, groups } = ConvAttrs::of(&v.src.attrs(v.node));
-    let QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste } =
+    let QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, zeros, scales, ste } =
         export_product_attrs(a.product_zero_point()?, b.product_zero_point()?);
-    let attrs = QConvAttrs { stride, pad, dilation, groups, x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste };
+    let attrs =
+        QConvAttrs { stride, pad, dilation, groups, x_zp, w_zp, out_zp, s_x, s_w, s_out, to, zeros, scales, ste };
     let sums = v.g.emit1(Op::Q_CONV2D, &[x, w], &attrs.list());
     Some(export_product_in_reals(sums, a, b, 1))
 }

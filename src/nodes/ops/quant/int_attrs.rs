@@ -25,7 +25,7 @@ attrs! {
     pub struct QMatmulAttrs {
         /// The zero point of x.
         x_zp: i64,
-        /// The zero point of w.
+        /// The zero point of w; 0 if each column has one.
         w_zp: i64,
         /// The zero point of the result's codes; 0 if it has none.
         out_zp: i64,
@@ -37,6 +37,8 @@ attrs! {
         s_out: f64,
         /// The type of the result: `i8` codes, `i32` sums, or `f32` numbers.
         to: DType,
+        /// Whether an operand behind the bias is a zero point for each column of w.
+        zeros: bool,
         /// Whether the last operand is a scale for each column of w.
         scales: bool,
         /// The derivative.
@@ -69,6 +71,8 @@ attrs! {
         s_out: f64,
         /// As in [`QMatmulAttrs`].
         to: DType,
+        /// Whether an operand behind the bias is a zero point for each channel of the result.
+        zeros: bool,
         /// Whether the last operand is a scale for each channel of the result.
         scales: bool,
         /// As in [`QMatmulAttrs`].
@@ -89,8 +93,8 @@ impl QConvAttrs {
 
     /// What it shares with a matrix product.
     pub fn product(&self) -> QMatmulAttrs {
-        let QConvAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste, .. } = *self;
-        QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste }
+        let QConvAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, zeros, scales, ste, .. } = *self;
+        QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, zeros, scales, ste }
     }
 
     /// The same convolution with the result in another type.
@@ -117,10 +121,19 @@ impl QMatmulAttrs {
         QMatmulAttrs { out_zp: 0, s_out: 1.0, to: DType::I32, scales: false, s_w: 1.0, ..self.clone() }
     }
 
+    /// The number of operands of a product without a bias.
+    fn least(&self) -> usize {
+        2 + usize::from(self.zeros) + usize::from(self.scales)
+    }
+
     /// The bias among the operands, and the scales.
     pub fn places(&self, operands: usize) -> (Option<usize>, Option<usize>) {
-        let bias = operands == if self.scales { 4 } else { 3 };
-        (bias.then_some(2), self.scales.then(|| operands - 1))
+        ((operands > self.least()).then_some(2), self.scales.then(|| operands - 1))
+    }
+
+    /// The zero points of the columns among the operands.
+    pub fn zeros_place(&self, operands: usize) -> Option<usize> {
+        self.zeros.then(|| operands - 1 - usize::from(self.scales))
     }
 
     /// Checks the attributes for codes of x of type `x` and sums of `terms` terms.
@@ -154,8 +167,17 @@ impl QMatmulAttrs {
             );
         }
         ensure!(!self.scales || self.s_w == 1.0, "s_w is {} beside scales of columns; it must be 1 then", self.s_w);
-        ensure!(!self.scales || operands >= 3, "{operands} operands; scales are the last of 3 or 4");
-        ensure!(self.scales || operands <= 3, "{operands} operands; without scales there are at most 3");
+        ensure!(!self.zeros || self.w_zp == 0, "w_zp is {} beside zeros of columns; it must be 0 then", self.w_zp);
+        let least = self.least();
+        let given = if self.zeros { ", with zeros" } else { "" };
+        ensure!(
+            !self.scales || operands >= least,
+            "{operands} operands{given}; scales are the last of {least} or {}",
+            least + 1
+        );
+        ensure!(operands >= least, "{operands} operands; zeros are the last of {least} or {}", least + 1);
+        let without = if self.scales { "" } else { ", without scales" };
+        ensure!(operands <= least + 1, "{operands} operands{given}{without}; there are at most {}", least + 1);
         ensure!(terms <= MOST_TERMS, "a sum has {terms} terms; more than {MOST_TERMS} may overflow 32 bits");
         Ok(())
     }
@@ -173,6 +195,7 @@ mod tests {
         s_w: 0.25,
         s_out: 4.0,
         to: DType::I8,
+        zeros: false,
         scales: false,
         ste: ProductSte::Plain,
     };
@@ -196,6 +219,10 @@ mod tests {
         let with = QMatmulAttrs { scales: true, ..CODES };
         assert_eq!([2, 3].map(|n| CODES.places(n)), [(None, None), (Some(2), None)]);
         assert_eq!([3, 4].map(|n| with.places(n)), [(None, Some(2)), (Some(2), Some(3))]);
+        let zeros = QMatmulAttrs { zeros: true, ..with };
+        assert_eq!([4, 5].map(|n| zeros.places(n)), [(None, Some(3)), (Some(2), Some(4))]);
+        assert_eq!([4, 5].map(|n| zeros.zeros_place(n)), [Some(2), Some(3)]);
+        assert_eq!(QMatmulAttrs { scales: false, ..zeros }.zeros_place(3), Some(2));
     }
 
     #[test]
@@ -229,7 +256,11 @@ mod tests {
         let scaled = QMatmulAttrs { scales: true, s_w: 1.0, ..CODES };
         assert!(refused(QMatmulAttrs { scales: true, ..CODES }, 3).contains("s_w is 0.25 beside scales of columns"));
         assert!(refused(scaled, 2).contains("2 operands; scales are the last of 3 or 4"));
-        assert!(refused(CODES, 4).contains("4 operands; without scales there are at most 3"));
+        assert!(refused(CODES, 4).contains("4 operands, without scales; there are at most 3"));
+        let zeros = QMatmulAttrs { zeros: true, w_zp: 0, ..CODES };
+        assert!(refused(QMatmulAttrs { w_zp: 2, ..zeros.clone() }, 3).contains("w_zp is 2 beside zeros of columns"));
+        assert!(refused(zeros.clone(), 2).contains("2 operands; zeros are the last of 3 or 4"));
+        assert!(refused(zeros, 5).contains("5 operands, with zeros, without scales; there are at most 4"));
         let many = CODES.check(DType::I8, 2, MOST_TERMS + 1).unwrap_err();
         assert_eq!(many, "a sum has 33001 terms; more than 33000 may overflow 32 bits");
     }

@@ -23,6 +23,10 @@ pub(super) fn check_int_product(cx: &Infer<'_>, a: &QMatmulAttrs, n: usize, term
         ensure!(cx.dtype(bias) == DType::I32, "the bias is {}; i32 is needed", cx.dtype(bias));
         cx.expect_dims(bias, "the bias", &[n])?;
     }
+    if let Some(zeros) = a.zeros_place(operands) {
+        ensure!(cx.dtype(zeros) == DType::I8, "the zeros are {}; i8 is needed", cx.dtype(zeros));
+        cx.expect_dims(zeros, "the zeros", &[n])?;
+    }
     if let Some(scales) = scales {
         ensure!(cx.dtype(scales) == DType::F32, "the scales are {}; f32 is needed", cx.dtype(scales));
         cx.expect_dims(scales, "the scales", &[n])?;
@@ -54,9 +58,24 @@ impl<'g> IntProductSite<'_, 'g> {
         self.args[0].cast(dtype) - self.a.x_zp as f64
     }
 
-    /// w without its zero point, as numbers of `dtype`.
+    /// w without its zero point, or those of its columns, as numbers of `dtype`.
     pub(super) fn centred_w(&self, dtype: DType) -> Var<'g> {
-        self.args[1].cast(dtype) - self.a.w_zp as f64
+        let w = self.args[1].cast(dtype);
+        match self.zeros() {
+            Some(zeros) if w.rank() == 2 => w - zeros.cast(dtype),
+            // The channels of the result are the first axis of the weights of a convolution.
+            Some(zeros) => w - zeros.cast(dtype).reshape([zeros.numel(), 1, 1, 1]),
+            None => w - self.a.w_zp as f64,
+        }
+    }
+
+    fn zeros(&self) -> Option<Var<'g>> {
+        self.a.zeros_place(self.args.len()).map(|i| self.args[i])
+    }
+
+    /// The operands of the product's sums, [`QMatmulAttrs::sums`].
+    pub(super) fn operands_of_sums(&self) -> Vec<Var<'g>> {
+        self.args[..2].iter().copied().chain(self.zeros()).collect()
     }
 
     /// `x` times the scales of w.
@@ -135,6 +154,11 @@ pub(super) fn lower_requantise(
     let ops = (outer * channels * inner) as u64;
     cx.call(call.ops(ops).writes(Buf::Out(0), p.per_unit()).cost_class(CostClass::DEQUANT));
     Ok(())
+}
+
+/// The operands that the kernel of the sums reads: x, w, and zero points of columns if there are some.
+pub(super) fn int_product_reads(cx: &LowerCx<'_>, a: &QMatmulAttrs) -> Vec<Buf> {
+    [Some(0), Some(1), a.zeros_place(cx.args())].into_iter().flatten().map(Buf::Arg).collect()
 }
 
 /// Where the sums go: straight to the result if they are the result, else to a temporary of `len` elements.

@@ -1,9 +1,11 @@
 //! 2-D convolutions of codes.
 
 use super::int_attrs::{ProductSte, QConvAttrs};
-use super::int_product::{IntProductSite, check_int_product, int_product_sums_place, lower_requantise};
+use super::int_product::{
+    IntProductSite, check_int_product, int_product_reads, int_product_sums_place, lower_requantise,
+};
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::int_gemm::{IntConv, int_conv_kernel};
+use crate::kernels::int_gemm::{IntConv, int_conv_kernel, int_conv_zeros_kernel};
 use crate::nodes::ir::batch::BatchSite;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};
@@ -57,8 +59,9 @@ fn lower_q_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
         w_zero: a.w_zp,
     };
     let scratch = cx.scratch(4, p.scratch());
-    let call = Call::new(int_conv_kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::PRODUCT_I8);
-    cx.call(call.reads_args(2).whole(2).writes(sums, p.per_unit()).scratch(scratch));
+    let kernel = if a.zeros { int_conv_zeros_kernel } else { int_conv_kernel };
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::PRODUCT_I8);
+    cx.call(call.reads(&int_product_reads(cx, &a)).whole(2).writes(sums, p.per_unit()).scratch(scratch));
     if sums == Buf::Out(0) { Ok(()) } else { lower_requantise(cx, &a, sums, (images, channels, oh * ow)) }
 }
 
@@ -87,7 +90,7 @@ fn q_conv2d_masked<'g>(s: &Site<'_, 'g>, p: &IntProductSite<'_, 'g>, t: Var<'g>)
     if p.a.ste != ProductSte::Masked || p.a.to != DType::I8 {
         return t;
     }
-    p.where_kept(s.g.emit1(Op::Q_CONV2D, &s.args[..2], &QConvAttrs::of(&s.attrs).sums().list()), t)
+    p.where_kept(s.g.emit1(Op::Q_CONV2D, &p.operands_of_sums(), &QConvAttrs::of(&s.attrs).sums().list()), t)
 }
 
 /// As the tangent of `q_matmul`.
@@ -143,8 +146,8 @@ fn batch_q_conv2d<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
 /// A 2-D convolution of codes.
 pub const Q_CONV2D: OpDef = OpDef {
     name: "q_conv2d",
-    doc: "as q_matmul, with the sums of conv2d over x − x_zp and w − w_zp (x NCHW, w [O, C/groups, kh, kw], bias and scales [O]); places beyond the edge count as x_zp, so they contribute 0",
-    arity: Arity::Between(2, 4),
+    doc: "as q_matmul, with the sums of conv2d over x − x_zp and w − w_zp (x NCHW, w [O, C/groups, kh, kw], bias, zeros and scales [O]); places beyond the edge count as x_zp, so they contribute 0",
+    arity: Arity::Between(2, 5),
     attrs: QConvAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT).and(Flags::HEAVY),
     infer: infer_q_conv2d,
@@ -163,22 +166,27 @@ pub const Q_CONV2D: OpDef = OpDef {
 const CONV_CASES: &[Case] = &[
     Case {
         args: "i8[2,3,5,6] i8[4,3,3,2] i32[4]",
-        attrs: "stride=[1,1] pad=[1,1,1,1] dilation=[1,1] groups=1 x_zp=3 w_zp=-1 out_zp=5 s_x=0.5 s_w=0.2 s_out=600 to=i8 scales=false ste=masked",
+        attrs: "stride=[1,1] pad=[1,1,1,1] dilation=[1,1] groups=1 x_zp=3 w_zp=-1 out_zp=5 s_x=0.5 s_w=0.2 s_out=600 to=i8 zeros=false scales=false ste=masked",
         domains: &[Code, Code, Index(100)],
     },
     Case {
         args: "u8[2,4,7,6] i8[6,2,3,3] f32[6]",
-        attrs: "stride=[2,1] pad=[1,0,2,1] dilation=[1,2] groups=2 x_zp=128 w_zp=0 out_zp=0 s_x=0.01 s_w=1 s_out=1 to=f32 scales=true ste=plain",
+        attrs: "stride=[2,1] pad=[1,0,2,1] dilation=[1,2] groups=2 x_zp=128 w_zp=0 out_zp=0 s_x=0.01 s_w=1 s_out=1 to=f32 zeros=false scales=true ste=plain",
         domains: &[Code, Code, Positive],
     },
     Case {
         args: "i8[1,3,5,5] i8[3,1,3,3] i32[3] f32[3]",
-        attrs: "stride=[2,2] pad=[1,1,1,1] dilation=[1,1] groups=3 x_zp=-5 w_zp=2 out_zp=-9 s_x=0.01 s_w=1 s_out=4 to=i8 scales=true ste=codes",
+        attrs: "stride=[2,2] pad=[1,1,1,1] dilation=[1,1] groups=3 x_zp=-5 w_zp=2 out_zp=-9 s_x=0.01 s_w=1 s_out=4 to=i8 zeros=false scales=true ste=codes",
         domains: &[Code, Code, Index(100), Positive],
     },
     Case {
+        args: "u8[2,4,5,5] i8[6,2,3,3] i8[6] f32[6]",
+        attrs: "stride=[1,2] pad=[1,0,1,1] dilation=[1,1] groups=2 x_zp=9 w_zp=0 out_zp=1 s_x=0.05 s_w=1 s_out=2 to=i8 zeros=true scales=true ste=masked",
+        domains: &[Code, Code, Code, Positive],
+    },
+    Case {
         args: "i8[3,2,4,4] i8[5,2,1,1]",
-        attrs: "stride=[1,1] pad=[0,0,0,0] dilation=[1,1] groups=1 x_zp=0 w_zp=0 out_zp=0 s_x=1 s_w=1 s_out=1 to=i32 scales=false ste=masked",
+        attrs: "stride=[1,1] pad=[0,0,0,0] dilation=[1,1] groups=1 x_zp=0 w_zp=0 out_zp=0 s_x=1 s_w=1 s_out=1 to=i32 zeros=false scales=false ste=masked",
         domains: &[Code],
     },
 ];

@@ -1,10 +1,12 @@
 //! Matrix products of codes.
 
 use super::int_attrs::{ProductSte, QMatmulAttrs};
-use super::int_product::{IntProductSite, check_int_product, int_product_sums_place, lower_requantise};
+use super::int_product::{
+    IntProductSite, check_int_product, int_product_reads, int_product_sums_place, lower_requantise,
+};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::int_gemm::{IntGemm, int_gemm_kernel};
+use crate::kernels::int_gemm::{IntGemm, int_gemm_kernel, int_gemm_zeros_kernel};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
@@ -43,9 +45,10 @@ fn lower_q_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
         b_zero: a.w_zp,
     };
     let ((split, units), scratch) = (p.division(), cx.scratch(4, p.scratch()));
-    let call = Call::new(int_gemm_kernel, p.to_words(), units).flops(cx.flops()).cost_class(CostClass::PRODUCT_I8);
+    let kernel = if a.zeros { int_gemm_zeros_kernel } else { int_gemm_kernel };
+    let call = Call::new(kernel, p.to_words(), units).flops(cx.flops()).cost_class(CostClass::PRODUCT_I8);
     let whole = if p.unit_columns().is_some() { 1 } else { 2 };
-    cx.call(call.reads_args(2).whole(whole).divided(sums, split).scratch(scratch));
+    cx.call(call.reads(&int_product_reads(cx, &a)).whole(whole).divided(sums, split).scratch(scratch));
     if sums == Buf::Out(0) { Ok(()) } else { lower_requantise(cx, &a, sums, (m, n, 1)) }
 }
 
@@ -73,7 +76,7 @@ fn q_matmul_masked<'g>(s: &Site<'_, 'g>, p: &IntProductSite<'_, 'g>, t: Var<'g>)
     if p.a.ste != ProductSte::Masked || p.a.to != DType::I8 {
         return t;
     }
-    p.where_kept(s.g.emit1(Op::Q_MATMUL, &s.args[..2], &p.a.sums().list()), t)
+    p.where_kept(s.g.emit1(Op::Q_MATMUL, &p.operands_of_sums(), &p.a.sums().list()), t)
 }
 
 /// Of real numbers: ẋ·w + x·ẇ + ḃ. Of codes as numbers, that times the multiplier, with codes for numbers.
@@ -128,8 +131,8 @@ fn q_matmul_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[b
 /// A matrix product of codes.
 pub const Q_MATMUL: OpDef = OpDef {
     name: "q_matmul",
-    doc: "s = bias + Σₖ (x[.., k] − x_zp)·(w[k, j] − w_zp), exactly, from (x, w[, bias][, scales]); y = clamp(round(s·s_x·s_w/s_out) + out_zp, −128, 127), halves to even, or s as i32, which wraps, or s·s_x·s_w as f32; a scale that is not above 0 and finite ends the step; with scales s_w[j] is that of column j; the derivative is that of the real numbers s_x·(x − x_zp), s_w·(w − w_zp), s_x·s_w·bias, s_out·(y − out_zp), 0 where y is cut off with ste=masked, and that of the codes with ste=codes; scales have none",
-    arity: Arity::Between(2, 4),
+    doc: "s = bias + Σₖ (x[.., k] − x_zp)·(w[k, j] − w_zp), exactly, from (x, w[, bias][, zeros][, scales]); y = clamp(round(s·s_x·s_w/s_out) + out_zp, −128, 127), halves to even, or s as i32, which wraps, or s·s_x·s_w as f32; a scale that is not above 0 and finite ends the step; with zeros w_zp[j] is that of column j, with scales s_w[j]; the derivative is that of the real numbers s_x·(x − x_zp), s_w·(w − w_zp), s_x·s_w·bias, s_out·(y − out_zp), 0 where y is cut off with ste=masked, and that of the codes with ste=codes; zeros and scales have none",
+    arity: Arity::Between(2, 5),
     attrs: QMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT).and(Flags::HEAVY),
     infer: infer_q_matmul,
@@ -145,37 +148,47 @@ pub const Q_MATMUL: OpDef = OpDef {
     cases: &[
         Case {
             args: "i8[2,3] i8[3,2] i32[2]",
-            attrs: "x_zp=3 w_zp=-1 out_zp=5 s_x=0.5 s_w=0.2 s_out=600 to=i8 scales=false ste=masked",
+            attrs: "x_zp=3 w_zp=-1 out_zp=5 s_x=0.5 s_w=0.2 s_out=600 to=i8 zeros=false scales=false ste=masked",
             domains: &[Code, Code, Index(100)],
         },
         Case {
             args: "u8[2,3,40] i8[40,70]",
-            attrs: "x_zp=128 w_zp=0 out_zp=0 s_x=0.5 s_w=0.25 s_out=1 to=f32 scales=false ste=plain",
+            attrs: "x_zp=128 w_zp=0 out_zp=0 s_x=0.5 s_w=0.25 s_out=1 to=f32 zeros=false scales=false ste=plain",
             domains: &[Code],
         },
         Case {
             args: "i8[70,33] i8[33,19] f32[19]",
-            attrs: "x_zp=-8 w_zp=0 out_zp=-7 s_x=0.01 s_w=1 s_out=3 to=i8 scales=true ste=plain",
+            attrs: "x_zp=-8 w_zp=0 out_zp=-7 s_x=0.01 s_w=1 s_out=3 to=i8 zeros=false scales=true ste=plain",
             domains: &[Code, Code, Positive],
         },
         Case {
             args: "i8[1,300] i8[300,260] i32[260] f32[260]",
-            attrs: "x_zp=0 w_zp=1 out_zp=0 s_x=0.002 s_w=1 s_out=1 to=f32 scales=true ste=codes",
+            attrs: "x_zp=0 w_zp=1 out_zp=0 s_x=0.002 s_w=1 s_out=1 to=f32 zeros=false scales=true ste=codes",
             domains: &[Code, Code, Index(9999), Positive],
         },
         Case {
             args: "u8[5] i8[5,3] i32[3]",
-            attrs: "x_zp=7 w_zp=0 out_zp=0 s_x=0.1 s_w=2 s_out=1 to=i32 scales=false ste=masked",
+            attrs: "x_zp=7 w_zp=0 out_zp=0 s_x=0.1 s_w=2 s_out=1 to=i32 zeros=false scales=false ste=masked",
             domains: &[Code, Code, Index(99)],
         },
         Case {
             args: "i8[3,4] i8[4,5]",
-            attrs: "x_zp=0 w_zp=0 out_zp=0 s_x=1 s_w=1 s_out=1 to=i32 scales=false ste=codes",
+            attrs: "x_zp=0 w_zp=0 out_zp=0 s_x=1 s_w=1 s_out=1 to=i32 zeros=false scales=false ste=codes",
+            domains: &[Code],
+        },
+        Case {
+            args: "u8[7,5] i8[5,70] i32[70] i8[70] f32[70]",
+            attrs: "x_zp=9 w_zp=0 out_zp=3 s_x=0.05 s_w=1 s_out=2 to=i8 zeros=true scales=true ste=masked",
+            domains: &[Code, Code, Index(99), Code, Positive],
+        },
+        Case {
+            args: "i8[2,300] i8[300,260] i8[260]",
+            attrs: "x_zp=-1 w_zp=0 out_zp=0 s_x=0.01 s_w=0.02 s_out=1 to=f32 zeros=true scales=false ste=plain",
             domains: &[Code],
         },
         Case {
             args: "i8[3,0] i8[0,5]",
-            attrs: "x_zp=0 w_zp=0 out_zp=9 s_x=1 s_w=1 s_out=4 to=i8 scales=false ste=masked",
+            attrs: "x_zp=0 w_zp=0 out_zp=9 s_x=1 s_w=1 s_out=4 to=i8 zeros=false scales=false ste=masked",
             domains: &[Code],
         },
     ],

@@ -166,7 +166,8 @@ impl<'g> Var<'g> {
     /// The product of codes x `[.., k]` (`i8` or `u8`) with codes w `[k, n]` (`i8`): sums of (x − x_zp)·(w − w_zp) plus
     /// `bias`, computed exactly, as codes, sums or numbers ([`CodeProduct`]). Sums as `i32` wrap around if the bias
     /// makes them too large. `bias` is `i32[n]` and counts in steps of s_x·s_w; `scales` is `f32[n]`, the scale of each
-    /// column of w in the place of s_w. An element of `scales` that is not above 0 and finite ends the step.
+    /// column of w in the place of s_w. An element of `scales` that is not above 0 and finite ends the step. Zero points
+    /// of columns are [`CodeProduct::w_zps`]; they have no derivative.
     ///
     /// Derivatives pass through codes as through the real numbers that they stand for, as in [`Var::quantize`]: those
     /// by x, w and `bias` are `f32`. They are 0 where a code of the result is cut off, unless
@@ -201,10 +202,10 @@ impl<'g> Var<'g> {
         w: Var<'g>,
         bias: impl Into<Option<Var<'g>>>,
         scales: impl Into<Option<Var<'g>>>,
-        options: CodeProduct,
+        options: CodeProduct<'g>,
     ) -> Var<'g> {
         let scales = scales.into();
-        let args: Vec<Var<'g>> = [self, w].into_iter().chain(bias.into()).chain(scales).collect();
+        let args: Vec<Var<'g>> = [self, w].into_iter().chain(bias.into()).chain(options.w_zps).chain(scales).collect();
         self.g.emit1(Op::Q_MATMUL, &args, &options.attrs(scales.is_some()).list())
     }
 
@@ -218,11 +219,12 @@ impl<'g> Var<'g> {
         bias: impl Into<Option<Var<'g>>>,
         scales: impl Into<Option<Var<'g>>>,
         windows: Conv2d,
-        options: CodeProduct,
+        options: CodeProduct<'g>,
     ) -> Var<'g> {
         let scales = scales.into();
-        let args: Vec<Var<'g>> = [self, w].into_iter().chain(bias.into()).chain(scales).collect();
-        let QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste } = options.attrs(scales.is_some());
+        let args: Vec<Var<'g>> = [self, w].into_iter().chain(bias.into()).chain(options.w_zps).chain(scales).collect();
+        let QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, zeros, scales, ste } =
+            options.attrs(scales.is_some());
         let attrs = QConvAttrs {
             stride: size_attrs_to_i64(&windows.stride),
             pad: size_attrs_to_i64(&windows.pad),
@@ -235,6 +237,7 @@ impl<'g> Var<'g> {
             s_w,
             s_out,
             to,
+            zeros,
             scales,
             ste,
         };

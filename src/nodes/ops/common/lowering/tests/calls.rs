@@ -197,7 +197,7 @@ fn products_with_coded_weights_have_the_class_and_scratch_of_their_floats() {
 
 #[test]
 fn products_of_codes_keep_their_sums_and_read_weights_whole() {
-    let attrs = "x_zp=-8 w_zp=0 out_zp=-7 s_x=0.01 s_w=1 s_out=3 to=i8 scales=true ste=plain";
+    let attrs = "x_zp=-8 w_zp=0 out_zp=-7 s_x=0.01 s_w=1 s_out=3 to=i8 zeros=false scales=true ste=plain";
     let l = lowered("q_matmul", ["i8[70,33] i8[33,19] f32[19]", attrs], DType::F32, (1, &[true]));
     let p = IntGemm::from_words(&l.calls[0].params);
     let want = IntGemm {
@@ -219,7 +219,7 @@ fn products_of_codes_keep_their_sums_and_read_weights_whole() {
     assert_eq!((l.calls[1].looks.is_some(), l.calls[1].writes[0].0), (true, Buf::Temp(2)));
     assert_eq!((last.ops, last.work, &last.reads[..]), (1330, CostClass::DEQUANT, &[Buf::Temp(0), Buf::Temp(2)][..]));
     // One row with many columns: each unit has columns of its own, and reads x as a whole.
-    let attrs = "x_zp=0 w_zp=0 out_zp=0 s_x=1 s_w=1 s_out=1 to=i32 scales=false ste=masked";
+    let attrs = "x_zp=0 w_zp=0 out_zp=0 s_x=1 s_w=1 s_out=1 to=i32 zeros=false scales=false ste=masked";
     let l = lowered("q_matmul", ["i8[1,300] i8[300,260]", attrs], DType::F32, (1, &[true]));
     let p = IntGemm::from_words(&l.calls[0].params);
     assert!(p.unit_columns().is_some());
@@ -230,7 +230,7 @@ fn products_of_codes_keep_their_sums_and_read_weights_whole() {
 #[test]
 fn a_convolution_of_codes_has_a_sum_for_each_element() {
     let attrs = "stride=[1,1] pad=[1,1,1,1] dilation=[1,1] groups=1 x_zp=3 w_zp=-1 out_zp=5 s_x=0.5 s_w=0.2 \
-                 s_out=600 to=i8 scales=false ste=masked";
+                 s_out=600 to=i8 zeros=false scales=false ste=masked";
     let l = lowered("q_conv2d", ["i8[2,3,5,6] i8[4,3,3,2] i32[4]", attrs], DType::F32, (1, &[true]));
     let p = IntConv::from_words(&l.calls[0].params);
     assert_eq!((p.images, p.groups, p.channels, p.m, [p.h, p.w], [p.oh, p.ow]), (2, 1, 3, 4, [5, 6], [5, 7]));
