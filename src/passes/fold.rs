@@ -77,7 +77,7 @@ fn fold_pointwise<'g>(v: &RebuildVisit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Op
     let operands: Vec<Known> = v.args.iter().map(|&a| fold_operand(a)).collect::<Option<_>>()?;
     let fills = operands.iter().all(|o| o.is_fill);
     let len = if fills { 1 } else { dims.numel() };
-    // What an integer is at fault for, a divisor of 0 for instance, is an error at run time, which folding must not drop.
+    // What an integer is at fault for, such as a divisor of 0, is an error at run time, which folding must not drop.
     if len == 0 || len > MAX_ELEMENTS || (op.cause().is_some() && !dtype.is_float()) {
         return None;
     }

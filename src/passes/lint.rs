@@ -1,5 +1,5 @@
-//! Lints: what is valid in a graph and is most likely a mistake. They are read off the columns, so a graph keeps no list
-//! of them, and a graph from a text has them too.
+//! Lints: what is valid in a graph and is most likely a mistake. They are read off the columns, so a graph keeps no
+//! list of them, and a graph from a text has them too.
 //!
 //! Invariant: a lint names a mistake, not a style. What one kind of honest graph does as well is no lint, such as
 //! states that carry a cache, or `log_softmax` before a cross entropy, which changes nothing.

@@ -88,8 +88,9 @@ pub struct PlanReport {
     pub products: Counts,
     /// How long each phase of compiling took, in order.
     pub phases: Vec<(&'static str, Duration)>,
-    /// What is most likely a mistake in the graph, as it runs: [`GraphBuf::warnings`](crate::graph::GraphBuf::warnings),
-    /// and what belongs to training where nothing is trained. The text of the plan begins with them.
+    /// What is most likely a mistake in the graph, as it runs:
+    /// [`GraphBuf::warnings`](crate::graph::GraphBuf::warnings), and what belongs to training where nothing is trained.
+    /// The text of the plan begins with them.
     pub warnings: Vec<Warning>,
     /// The buffers.
     pub buffers: Vec<BufferReport>,

@@ -44,7 +44,7 @@ pub fn int_codes_pair(first: i16, second: i16) -> i32 {
     i32::from(first as u16) | i32::from(second) << 16
 }
 
-/// Subtracts zero points, one for each, from the pairs of adjacent columns. `half` is set where the pairs have no second
+/// Subtracts zero points, one for each, from the pairs of adjacent columns. `half` is set where pairs have no second
 /// term.
 #[inline(always)]
 pub fn int_codes_take_zeros(pairs: &mut [i32], zeros: &[i8], half: bool) {

@@ -160,8 +160,8 @@ fn conv(p: &IntConv, x: &[u8], w: &[u8]) -> Vec<i32> {
     harness_result(&run_harness(int_conv_kernel, &p.to_words(), &[In::of(x), In::of(w)], &out, p.units()), 0)
 }
 
-/// Columns of a product and channels of a convolution, each with a zero point of its own: in units of rows and of columns,
-/// and for odd numbers of terms.
+/// Columns of a product and channels of a convolution, each with a zero point of its own: in units of rows and of
+/// columns, and for odd numbers of terms.
 #[test]
 fn columns_and_channels_have_zeros_of_their_own() {
     for (m, n, k, tb) in [(1, 1, 1, false), (5, 7, 3, true), (70, 33, 12, false), (1, 300, 601, false)] {

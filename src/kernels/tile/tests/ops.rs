@@ -312,7 +312,7 @@ integers! { on_i8 i8 I8  on_u8 u8 U8  on_i32 i32 I32  on_i64 i64 I64  on_u32 u32
 /// Powers are products that wrap; an exponent below 0 gives 0 and a fault, and the first of them is named.
 #[test]
 fn integers_are_raised() {
-    fn check<T: Pod + PartialEq + Debug + Copy>(elem: DType, a: &[T], b: &[T], want: &[T], bad: Option<usize>) {
+    fn check<T: Pod + PartialEq + std::fmt::Debug>(elem: DType, a: &[T], b: &[T], want: &[T], bad: Option<usize>) {
         let p = TileProgram {
             len: a.len(),
             inputs: vec![Input { elem, access: Access::Full }; 2],

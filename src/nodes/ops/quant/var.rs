@@ -166,8 +166,8 @@ impl<'g> Var<'g> {
     /// The product of codes x `[.., k]` (`i8` or `u8`) with codes w `[k, n]` (`i8`): sums of (x − x_zp)·(w − w_zp) plus
     /// `bias`, computed exactly, as codes, sums or numbers ([`CodeProduct`]). Sums as `i32` wrap around if the bias
     /// makes them too large. `bias` is `i32[n]` and counts in steps of s_x·s_w; `scales` is `f32[n]`, the scale of each
-    /// column of w in the place of s_w. An element of `scales` that is not above 0 and finite ends the step. Zero points
-    /// of columns are [`CodeProduct::w_zps`]; they have no derivative.
+    /// column of w in the place of s_w. An element of `scales` that is not above 0 and finite ends the step. Zero
+    /// points of columns are [`CodeProduct::w_zps`]; they have no derivative.
     ///
     /// Derivatives pass through codes as through the real numbers that they stand for, as in [`Var::quantize`]: those
     /// by x, w and `bias` are `f32`. They are 0 where a code of the result is cut off, unless
