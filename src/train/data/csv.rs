@@ -125,7 +125,7 @@ impl<R: Read> CsvRows<R> {
         let mut rows = CsvRows { name: name.to_string(), reader, record: ByteRecord::new(), names: vec![], columns: 0 };
         if !delimiter.is_ascii() || delimiter.is_ascii_alphanumeric() || b"\"\r\n+-.".contains(&delimiter) {
             let text = format!("the delimiter {:?} is no ASCII character between numbers", char::from(delimiter));
-            return Err(bad_data(format!("{}: {text}", rows.name)));
+            return Err(rows.error(text));
         }
         if header {
             rows.read_names()?;
@@ -297,7 +297,7 @@ mod tests {
         }
         for delimiter in [b'"', b'\n', b'\r', b'.', b'-', b'+', b'e', b'0', 200] {
             let e = CsvRows::new("t", &b"1\n"[..], CsvFormat { header: false, delimiter }).err().unwrap();
-            assert!(e.message.starts_with("t: the delimiter "), "{e}");
+            assert!(e.message.starts_with("t:1: the delimiter "), "{e}");
         }
     }
 

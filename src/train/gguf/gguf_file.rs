@@ -65,8 +65,8 @@ impl Gguf {
     /// shape does not fit the file; a key or a name occurs twice; a type of metadata is not known; the alignment is no
     /// power of two; a tensor is not aligned or not in the file, or overlaps another.
     ///
-    /// Tensors of types that have no reader here, and texts that are not UTF-8, are listed. Names and keys have escapes,
-    /// such as `\xff`, for bytes that are not UTF-8.
+    /// Tensors of types that have no reader here, and texts that are not UTF-8, are listed. Names and keys have
+    /// escapes, such as `\xff`, for bytes that are not UTF-8.
     pub fn open(path: impl AsRef<Path>) -> Result<Gguf> {
         let path = path.as_ref();
         Gguf::open_file(path).map_err(|e| e.context(path.display()))

@@ -6,9 +6,10 @@
 //! file, [`encode`] writes numbers as blocks.
 //!
 //! Invariants: a file is hostile until proven good. Each length is compared with the rest of the file before memory is
-//! taken for it, sizes are multiplied with checks, names and keys occur once, and each tensor lies in the file as a whole,
-//! in bytes of its own. A tensor or a text that cannot be used does not keep the others from being read. Nothing is mapped: a file may be cut or written anew while it is open. A written file
-//! is replaced as a whole or not at all, and equal contents give equal bytes.
+//! taken for it, sizes are multiplied with checks, names and keys occur once, and each tensor lies in the file as a
+//! whole, in bytes of its own. A tensor or a text that cannot be used does not keep the others from being read. Nothing
+//! is mapped: a file may be cut or written anew while it is open. A written file is replaced as a whole or not at all,
+//! and equal contents give equal bytes.
 
 mod cursor;
 mod gguf_file;
