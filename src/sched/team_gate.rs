@@ -172,7 +172,7 @@ impl TeamGate {
         self.all_done(others, &self.waits[0].at_barrier);
     }
 
-    /// As [`TeamGate::finish`] when the guard is dropped, so that a step ends on all threads even if the caller's unwinds.
+    /// As [`TeamGate::finish`] when the guard is dropped: a step ends on all threads even if the caller's unwinds.
     pub fn finish_at_end(&self, others: usize) -> FinishAtEnd<'_> {
         FinishAtEnd { gate: self, others }
     }

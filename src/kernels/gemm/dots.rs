@@ -3,8 +3,8 @@
 //! Invariant: the order of a sum is the same on every instruction set. A sum has as many lanes as a cache line
 //! ([`LINE`]) has elements: sixteen of `f32`, eight of `f64`, in one vector or several. Lane `l` sums the products
 //! whose index along k is `l` modulo the number of lanes, ascending. Then the upper half of the lanes is added to the
-//! lower half until one is left. Bounds are checked for the whole call, so that no offset wraps, and once for each block
-//! of rows, on which the loads rest.
+//! lower half until one is left. Bounds are checked for the whole call, so that no offset wraps, and for each block of
+//! rows, on which the loads rest.
 
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]

@@ -34,8 +34,8 @@ fn outer_product_rows<T: GemmFloat>((a, a_row): (&[T], usize), b: &[T], c: &mut 
     if let ([x], 1) = (b, a_row) {
         return outer_product_row(c, *x, &a[..c.len()], each);
     }
-    // A loop, not `for_each`: its closure would be a call that is not compiled for the instruction set. Its indices pass
-    // the end of `a` before they could wrap.
+    // A loop, not `for_each`: its closure would be a call that is not compiled for the instruction set. Its indices
+    // pass the end of `a` before they could wrap.
     for (i, c) in c.chunks_exact_mut(b.len()).enumerate() {
         outer_product_row(c, a[i * a_row], b, &each);
     }
