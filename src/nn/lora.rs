@@ -62,8 +62,9 @@ pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, o
         let down = g.param(&format!("{name}.lora_A"), [r, inputs], x.dtype(), init);
         let up = g.param(&format!("{name}.lora_B"), [outputs, r], x.dtype(), Init::Zeros);
         let scale = g.buffer(&format!("{name}.lora_scale"), [], x.dtype(), Init::Constant(options.scale()));
+        // The factor is scaled, not the result, and before the products: they stay those of the fused op.
+        let up = up * scale;
         let low = linear_project(dropout(x, options.dropout), down, None);
-        // The factor is scaled, not the result: the product stays one that the fused op computes.
-        linear_project(x, w, b) + linear_project(low, up * scale, None)
+        linear_project(x, w, b) + linear_project(low, up, None)
     })
 }

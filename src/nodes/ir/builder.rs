@@ -11,7 +11,7 @@ use super::attrs::Attr;
 use super::dtype::DType;
 use super::emit::Emit;
 use super::graph::GraphBuf;
-use super::leaf::{Init, InputAttrs, LeafInit, ParamAttrs, StateAttrs, StateOwner};
+use super::leaf::{Init, InputAttrs, LeafInit, ParamAttrs};
 use super::opdef::{Op, OpDef};
 use super::results::Results;
 use super::sizes::Sizes;
@@ -303,7 +303,7 @@ impl Builder {
 
     /// Adds a leaf with these attributes, of which the first is `name`.
     #[track_caller]
-    fn leaf(&self, op: Op, name: &str, attrs: &[Attr<'_>]) -> Var<'_> {
+    pub(super) fn leaf(&self, op: Op, name: &str, attrs: &[Attr<'_>]) -> Var<'_> {
         // Leaves are nodes of the entry, whichever region is open.
         let v = self.with(|e| {
             let scope = e.in_entry_region(|e| e.region_scope());
@@ -326,22 +326,6 @@ impl Builder {
         let (name_id, start, LeafInit { kind, scale, .. }) = (self.sym(name), init.start_attr(), init);
         let attrs = ParamAttrs { name: name_id, dtype, shape, init: kind, scale, frozen, start };
         self.leaf(Op::PARAM, name, &attrs.list())
-    }
-
-    #[track_caller]
-    fn any_state(
-        &self,
-        name: &str,
-        dims: &[usize],
-        dtype: DType,
-        init: Init,
-        (averages, owner): (Option<Sym>, Option<StateOwner>),
-    ) -> Var<'_> {
-        let Some(shape) = self.shape(dims) else { return self.var(Value::NONE) };
-        let Some(init) = self.leaf_init(name, init) else { return self.var(Value::NONE) };
-        let (name_id, start, LeafInit { kind, scale, .. }) = (self.sym(name), init.start_attr(), init);
-        let attrs = StateAttrs { name: name_id, dtype, shape, init: kind, scale, averages, owner, start };
-        self.leaf(Op::STATE, name, &attrs.list())
     }
 
     /// An input: a value that the caller writes before a step. A second leaf of this name is an error, except in
@@ -376,20 +360,6 @@ impl Builder {
     #[track_caller]
     pub fn state(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
         self.any_state(name, dims.as_ref(), dtype, init, (None, None))
-    }
-
-    /// A state that belongs to a layer, as torch's buffers do: files of weights hold it, and copies of params take it
-    /// along.
-    #[track_caller]
-    pub fn buffer(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
-        self.any_state(name, dims.as_ref(), dtype, init, (None, Some(StateOwner::Layer)))
-    }
-
-    /// A state that is the moving average of `param`, zeros at first. Files of averaged weights store it under the
-    /// param's name. The caller adds its update.
-    #[track_caller]
-    pub fn average(&self, name: &str, param: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
-        self.any_state(name, dims.as_ref(), dtype, Init::Zeros, (Some(self.sym(param)), None))
     }
 
     /// Adds an output called `name`.

@@ -14,6 +14,7 @@ mod builder_layers;
 mod builder_locations;
 mod builder_regions;
 mod builder_start_values;
+mod builder_states;
 pub mod call;
 pub mod case;
 pub mod check_opdefs;
