@@ -27,8 +27,8 @@ pub fn warn_of_safetensors_without_digest(path: &Path, digest: Digest) {
     }
 }
 
-/// Gives all params and buffers of `p` the values that the file holds. Its other tensors are left out: a checkpoint holds
-/// the states of the optimiser too.
+/// Gives all params and buffers of `p` the values that the file holds. Its other tensors are left out: a checkpoint
+/// holds the states of the optimiser too.
 pub fn load_safetensors_params(p: &mut Program, path: &Path) -> Run {
     let file = Weights::open(path)?;
     if file.find(CURSOR).is_some() {

@@ -103,8 +103,8 @@ setters! {
 
 /// Batch normalisation of `x` `[N, C, …]` as in `torch.nn.BatchNorm1d` to `3d`: params `name.weight`, `name.bias`,
 /// buffers `name.running_mean`, `name.running_var` (unbiased) and `name.num_batches_tracked`. Training and inference
-/// programs share them by name, and files of weights hold them. Of two calls of one layer in a graph ([`Builder::reuse`]), the second continues the
-/// running statistics of the first, as in torch.
+/// programs share them by name, and files of weights hold them. Of two calls of one layer in a graph
+/// ([`Builder::reuse`]), the second continues the running statistics of the first, as in torch.
 #[track_caller]
 pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm) -> Var<'g> {
     g.layer_scope(name, || {

@@ -95,8 +95,8 @@ impl Program {
         save(path, &entries(self, |_| true))
     }
 
-    /// As [`Program::save`], but only the params and the buffers of layers, such as batch norm's running statistics: what
-    /// other programs and libraries read, torch's strict `load_state_dict` among them.
+    /// As [`Program::save`], but only the params and the buffers of layers, such as batch norm's running statistics:
+    /// what other programs and libraries read, torch's strict `load_state_dict` among them.
     pub fn save_weights(&self, path: impl AsRef<Path>) -> Result<()> {
         save(path, &entries(self, Binding::is_weight))
     }

@@ -1,7 +1,8 @@
 """A net with batch norm in torch: its state_dict, and its outputs in training and evaluation.
 
     python tests/torch/buffers.py         writes tests/torch/buffers.safetensors and buffers_io.safetensors
-    python tests/torch/buffers.py FILE    loads FILE, which the engine wrote, strictly into torch's net
+    python tests/torch/buffers.py FILE    loads FILE strictly into torch's net; the test writes it to the path
+                                          in ARENAGRAD_KEEP_WEIGHTS
 
 The fixture of `tests/programs/buffers.rs`: torch, safetensors.
 """

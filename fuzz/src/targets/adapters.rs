@@ -1,5 +1,5 @@
-//! Any two files opened as an adapter of PEFT: its configuration and its tensors. What opens has ranks that are those of
-//! its factors; a load changes all or nothing; what is loaded can be merged.
+//! Any two files opened as an adapter of PEFT: its configuration and its tensors. What opens has ranks that are those
+//! of its factors; a load changes all or nothing; what is loaded can be merged.
 
 use super::{READERS, Target};
 use crate::files::file_path;

@@ -146,8 +146,8 @@ enum Atom {
 /// the start. It matches from the start of a name or behind one of its dots, to its end.
 struct LayerPattern {
     text: String,
-    /// Of each alternative: whether it begins at the start of the name, and its atoms, each with whether it may be absent
-    /// and whether it may come again.
+    /// Of each alternative: whether it begins at the start of the name, and its atoms, each with whether it may be
+    /// absent and whether it may come again.
     alternatives: Vec<(bool, Vec<(Atom, bool, bool)>)>,
 }
 

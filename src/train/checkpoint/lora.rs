@@ -14,9 +14,9 @@ use hashbrown::HashMap;
 pub(super) const PARTS: [&str; 3] = [".lora_A", ".lora_B", ".lora_scale"];
 
 /// The name that [`nn::lora_linear`](crate::nn::lora_linear) gives what PEFT calls `name`, whatever the adapter is
-/// called: for [`Load::rename`](super::Load::rename). Of a module in `modules_to_save`, the trained copy has the module's
-/// name, and the original is left out. Names of loralib, and all other names, stay. [`Adapter`](super::Adapter) reads
-/// the scales, too, which stand in another file.
+/// called: for [`Load::rename`](super::Load::rename). Of a module in `modules_to_save`, the trained copy has the
+/// module's name, and the original is left out. Names of loralib, and all other names, stay.
+/// [`Adapter`](super::Adapter) reads the scales, too, which stand in another file.
 ///
 /// ```
 /// use arenagrad::train::peft_name;

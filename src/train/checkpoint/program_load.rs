@@ -37,10 +37,10 @@ pub enum Unmatched {
 pub struct Load<'a> {
     /// Params and buffers without a tensor. Batch norm's `num_batches_tracked` may always be missing.
     pub missing: Unmatched,
-    /// Tensors without a param or state. Those of an optimiser (`opt.*`, averages of other tensors), a
-    /// trainer or the random key, and `num_batches_tracked`, may always be there. A part of an adaptation that [`nn::lora_linear`](crate::nn::lora_linear)
-    /// does not build (`lora_magnitude_vector`, a bias of `lora_B`) is always an error, as the layer would compute
-    /// something else without it.
+    /// Tensors without a param or state. Those of an optimiser (`opt.*`, averages of other tensors), a trainer or the
+    /// random key, and `num_batches_tracked`, may always be there. A part of an adaptation that
+    /// [`nn::lora_linear`](crate::nn::lora_linear) does not build (`lora_magnitude_vector`, a bias of `lora_B`) is
+    /// always an error, as the layer would compute something else without it.
     pub unexpected: Unmatched,
     /// Whether a tensor may have other axes of length 1 than its leaf. The default is false.
     pub reshape: bool,
@@ -70,8 +70,8 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// Notes that `tensor` has no leaf. An error if the program computes something else without it. `has` tells what else
-    /// the file holds.
+    /// Notes that `tensor` has no leaf. An error if the program computes something else without it. `has` tells what
+    /// else the file holds.
     pub(in crate::train) fn unmatched(&mut self, tensor: &str, has: impl Fn(&str) -> bool) -> Result<()> {
         if is_unbuilt_lora_part(tensor) {
             let text = format!("{tensor:?} is a part of an adaptation (DoRA, a bias of lora_B) that no layer here has");
@@ -138,8 +138,8 @@ impl Program {
     /// the other one trained.
     ///
     /// Errors, which name the file and the tensor and leave the program unchanged: those of [`Weights::open`]; a param
-    /// or a state is missing or has another dtype or shape; the file has another tensor that this program does not have;
-    /// an element of a bool is neither 0 nor 1.
+    /// or a state is missing or has another dtype or shape; the file has another tensor that this program does not
+    /// have; an element of a bool is neither 0 nor 1.
     pub fn load(&mut self, path: impl AsRef<Path>) -> Result<Digest> {
         let path = path.as_ref();
         let file = Weights::open(path)?;
@@ -157,9 +157,9 @@ impl Program {
 
     /// Reads params and states from opened weights, and says what fitted.
     ///
-    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; no tensor has a
-    /// leaf; a tensor's shape differs in more than axes of length 1; its dtype differs and is no float; two tensors are
-    /// for one leaf; an element of a bool is neither 0 nor 1.
+    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; no tensor has
+    /// a leaf; a tensor's shape differs in more than axes of length 1; its dtype differs and is no float; two tensors
+    /// are for one leaf; an element of a bool is neither 0 nor 1.
     pub fn load_weights(&mut self, file: &Weights, how: Load<'_>) -> Result<LoadReport> {
         let (pairs, report) = self.load_pairs(file, &how)?;
         let plan = checkpoint_load_plan(&pairs);

@@ -120,8 +120,8 @@ impl Weights {
         })
     }
 
-    /// All elements of the tensor called `name`. Errors, which name the file: there is no such tensor; `T` does not hold
-    /// its elements; a bool is neither 0 nor 1; the file cannot be read, or there is no memory for it.
+    /// All elements of the tensor called `name`. Errors, which name the file: there is no such tensor; `T` does not
+    /// hold its elements; a bool is neither 0 nor 1; the file cannot be read, or there is no memory for it.
     ///
     /// ```
     /// # use arenagrad::prelude::*;

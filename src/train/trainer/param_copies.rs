@@ -45,10 +45,10 @@ pub fn copy_averages(from: &Program, to: &mut Program) -> Result<()> {
     set_params(&source, to)
 }
 
-/// Copies the first entry of each name into the params and buffers of `to`, such as the
-/// [merged](crate::train::merge) weights of another program. Entries that `to` has no param or buffer for are left out.
-/// Fails with [`Kind::Name`] or [`Kind::Shape`] if a param or a buffer of `to` has no entry of its dtype and shape; then
-/// `to` is unchanged. Batch norm's `num_batches_tracked`, which no result depends on, may be missing.
+/// Copies the first entry of each name into the params and buffers of `to`, such as the [merged](crate::train::merge)
+/// weights of another program. Entries that `to` has no param or buffer for are left out. Fails with [`Kind::Name`] or
+/// [`Kind::Shape`] if a param or a buffer of `to` has no entry of its dtype and shape; then `to` is unchanged. Batch
+/// norm's `num_batches_tracked`, which no result depends on, may be missing.
 pub fn set_params(source: &[Entry<'_>], to: &mut Program) -> Result<()> {
     let mut by_name: Vec<&Entry<'_>> = source.iter().collect();
     // The sort is stable: the first entry of a name stays first.
