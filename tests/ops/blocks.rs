@@ -22,6 +22,8 @@ fn agrees(case: &str, f: impl for<'g> FnOnce(&'g Builder) -> Var<'g>) {
     for l in v.leaves() {
         let (name, dims) = (l.name, v.dims(l.value));
         let data: Vec<f32> = match l.kind {
+            // The scale of an adaptation is part of the layer.
+            LeafKind::State => continue,
             LeafKind::Param => crate::common::drawn::start(name.strip_prefix("n.").unwrap(), &dims),
             _ if name == "mask" => (0..dims.numel()).map(|i| f32::from(u8::from(i < 8))).collect(),
             _ => (0..dims.numel()).map(|i| number(&format!("{case}.{name}"), i)).collect(),
