@@ -18,7 +18,8 @@ pub enum Mode {
 /// How much better a metric must be than the best one to count as better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
-    /// By this fraction of the best one: less than `best·(1 − t)`, or more than `best·(1 + t)`.
+    /// By this fraction of the best one: less than `best − t·|best|`, or more than `best + t·|best|`. For metrics that
+    /// are not negative this is torch's `best·(1 ∓ t)`; torch's limit for negative ones is one that a worse metric meets.
     Relative(f64),
     /// By this amount: less than `best − t`, or more than `best + t`.
     Absolute(f64),
@@ -27,11 +28,14 @@ pub enum Threshold {
 impl Threshold {
     /// Whether `metric` is better than `best`. NaN is never better.
     pub fn is_better(self, mode: Mode, metric: f64, best: f64) -> bool {
-        match (mode, self) {
-            (Mode::Min, Threshold::Relative(t)) => metric < best * (1.0 - t),
-            (Mode::Min, Threshold::Absolute(t)) => metric < best - t,
-            (Mode::Max, Threshold::Relative(t)) => metric > best * (1.0 + t),
-            (Mode::Max, Threshold::Absolute(t)) => metric > best + t,
+        let limit = |sign: f64| match self {
+            Threshold::Relative(_) if best.is_infinite() => best,
+            Threshold::Relative(t) => best * (1.0 + sign * best.signum() * t),
+            Threshold::Absolute(t) => best + sign * t,
+        };
+        match mode {
+            Mode::Min => metric < limit(-1.0),
+            Mode::Max => metric > limit(1.0),
         }
     }
 
@@ -56,7 +60,8 @@ impl Mode {
 }
 
 /// Multiplies the learning rate by `factor` after more than `patience` reports without a better metric. Names, defaults
-/// and arithmetic are those of `torch.optim.lr_scheduler.ReduceLROnPlateau`.
+/// and arithmetic are those of `torch.optim.lr_scheduler.ReduceLROnPlateau`, but for [`Threshold::Relative`] of
+/// negative metrics.
 ///
 /// [`Trainer::report`](super::Trainer::report) reports a metric; [`Fit`](super::Fit) does so after each evaluation.
 ///
@@ -172,9 +177,26 @@ mod tests {
         let mut want = [0.1; 14];
         want[11..].fill(0.01);
         near(&rates(ReduceLrOnPlateau::new(0.1), &[2.0; 14]), &want);
-        // Relative to a negative metric the same value is better, as in torch.
         let p = ReduceLrOnPlateau { factor: 0.5, patience: 0, ..ReduceLrOnPlateau::new(3e-8) };
-        near(&rates(p, &[-1.0, -1.00005, -1.2, -1.2, -1.2]), &[3e-8; 5]);
+        near(&rates(p, &[1.0; 5]), &[3e-8, 1.5e-8, 1.5e-8, 1.5e-8, 1.5e-8]);
+    }
+
+    /// A fraction of a negative metric is a distance too: the same metric is never better.
+    #[test]
+    fn relative_thresholds_are_distances_from_negative_metrics() {
+        let p = ReduceLrOnPlateau { factor: 0.5, patience: 0, ..ReduceLrOnPlateau::new(1.0) };
+        for mode in [Mode::Min, Mode::Max] {
+            near(&rates(ReduceLrOnPlateau { mode, ..p }, &[-1.0; 4]), &[1.0, 0.5, 0.25, 0.125]);
+        }
+        near(&rates(p, &[-1.0, -1.00005, -1.2, -1.2]), &[1.0, 0.5, 0.5, 0.25]);
+        let better = |mode, metrics: [f64; 2]| metrics.map(|m| Threshold::Relative(0.5).is_better(mode, m, -2.0));
+        assert_eq!(better(Mode::Min, [-3.0, -3.01]), [false, true]);
+        assert_eq!(better(Mode::Max, [-1.0, -0.99]), [false, true]);
+        // The first metric is better than none, whatever the fraction.
+        for (mode, t) in [(Mode::Min, 1.0), (Mode::Min, 2.0), (Mode::Max, 2.0)] {
+            assert!(Threshold::Relative(t).is_better(mode, 5.0, mode.worst()), "{mode:?} {t}");
+            assert!(Threshold::Relative(t).is_better(mode, -5.0, mode.worst()), "{mode:?} {t}");
+        }
     }
 
     #[test]

@@ -23,6 +23,15 @@ pub enum Schedule {
         /// The rate.
         lr: f64,
     },
+    /// `lr·factor` before step `total_iters`, and `lr` from there on, as `ConstantLR`.
+    ConstantFactor {
+        /// The rate from step `total_iters` on.
+        lr: f64,
+        /// The first rate, as a fraction of `lr`.
+        factor: f64,
+        /// Number of steps at the first rate.
+        total_iters: u64,
+    },
     /// `lr·gamma^⌊t / step_size⌋`, as `StepLR`.
     Step {
         /// The first rate.
@@ -115,7 +124,7 @@ pub enum Schedule {
         final_div_factor: f64,
     },
     /// The product of the rates of all schedules. That is torch's `ChainedScheduler` for schedules that scale the rate:
-    /// `Step`, `MultiStep`, `Linear`, `Polynomial`, `Cosine` down to 0. One of them has the learning rate; a rate of 1
+    /// `ConstantFactor`, `Step`, `MultiStep`, `Linear`, `Polynomial`, `Cosine` down to 0. One of them has the learning rate; a rate of 1
     /// makes factors of the others.
     Chained(Vec<Schedule>),
     /// One schedule after another, as `SequentialLR`. Each counts its steps from its own start.
@@ -173,6 +182,11 @@ impl Schedule {
         Schedule::MultiStep { lr, milestones: milestones.into(), gamma: 0.1 }
     }
 
+    /// `lr/3` before step 5, and `lr` from there on (torch's defaults).
+    pub fn constant_factor(lr: f64) -> Schedule {
+        Schedule::ConstantFactor { lr, factor: 1.0 / 3.0, total_iters: 5 }
+    }
+
     /// Linear from `lr/3` at step 0 to `lr` at step `total_iters`, and `lr` from there on (torch's defaults).
     pub fn linear(lr: f64, total_iters: u64) -> Schedule {
         Schedule::Linear { lr, start_factor: 1.0 / 3.0, end_factor: 1.0, total_iters }
@@ -193,6 +207,7 @@ impl Schedule {
     pub fn lr(&self, t: u64) -> f64 {
         match self {
             &Schedule::Constant { lr } => lr,
+            &Schedule::ConstantFactor { lr, factor, total_iters } => if t < total_iters { lr * factor } else { lr },
             &Schedule::Step { lr, step_size, gamma } => lr * gamma.powf((t / step_size.max(1)) as f64),
             Schedule::MultiStep { lr, milestones, gamma } => {
                 lr * gamma.powf(milestones.partition_point(|&m| m <= t) as f64)

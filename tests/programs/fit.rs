@@ -268,6 +268,13 @@ fn early_stopping_counts_and_stays_stopped() {
     let rising = [1.0, 1.6, 2.0];
     let fit = Fit::new().evaluate(Every::Steps(1), |t| Ok(rising[t.steps_done() as usize - 1])).early_stopping(most);
     assert_eq!((fit.run(&mut t, &mut write).unwrap().ended, t.steps_done()), (Ended::EarlyStopping, 3));
+    // A constant metric below 0 gets no better.
+    for mode in [Mode::Min, Mode::Max] {
+        let none = EarlyStopping { mode, patience: 2, threshold: Threshold::Relative(1e-4) };
+        let mut t = shuffled();
+        let fit = Fit::new().steps(9).evaluate(Every::Steps(1), |_| Ok(-1.0)).early_stopping(none);
+        assert_eq!((fit.run(&mut t, &mut write).unwrap().ended, t.steps_done()), (Ended::EarlyStopping, 4));
+    }
     [path, best].iter().for_each(|p| std::fs::remove_file(p).unwrap());
 }
 

@@ -67,6 +67,15 @@ fn step_is_torchs() {
 }
 
 #[test]
+fn constant_factor_is_torchs() {
+    let want = [(0, 0.19999999999999998), (4, 0.19999999999999998), (5, 0.6), (8, 0.6)];
+    near(Schedule::constant_factor(0.6), &want);
+    near(Schedule::ConstantFactor { lr: 0.6, factor: 0.5, total_iters: 0 }, &[(0, 0.6)]);
+    let e = Schedule::ConstantFactor { lr: 0.6, factor: 1.5, total_iters: 2 }.validate().unwrap_err().message;
+    assert_eq!(e, "schedule: factor is 1.5; it must lie in [0, 1]");
+}
+
+#[test]
 fn constant_and_step_follow_their_formulas() {
     near(Schedule::Constant { lr: 0.5 }, &[(0, 0.5), (u64::MAX, 0.5)]);
     near(Schedule::Step { lr: 1.0, step_size: 10, gamma: 0.5 }, &[(0, 1.0), (9, 1.0), (10, 0.5), (39, 0.125)]);

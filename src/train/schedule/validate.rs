@@ -79,6 +79,9 @@ impl Schedule {
     fn validated_numbers(&self) -> Vec<Number> {
         match *self {
             Schedule::Constant { lr } => vec![validate_schedule_size("lr", lr)],
+            Schedule::ConstantFactor { lr, factor, .. } => {
+                vec![validate_schedule_size("lr", lr), validate_fraction("factor", factor)]
+            }
             Schedule::Step { lr, step_size, gamma } => {
                 vec![
                     validate_schedule_size("lr", lr),
