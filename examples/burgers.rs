@@ -34,11 +34,11 @@ fn learn() -> Result<GraphBuf> {
     let [_, _, u] = solution(&g, POINTS);
     let graph = g.finish([u.named("u"), u.sum(..).named("sum")])?;
     // Each u depends on its own x and t alone, so the gradient of the sum holds u_x and u_t of each point.
-    let graph = graph.grad("sum", &GradOptions::wrt(&["x", "t"]))?;
-    let graph = graph.extend(|_, value| vec![value("grad.x").sum(..).named("slopes")])?;
+    let graph = graph.grad("sum", &GradOptions::wrt(&["x", "t"]))?.rename("grad.x", "u_x")?;
+    let graph = graph.extend(|_, value| vec![value("u_x").sum(..).named("slopes")])?;
     let graph = graph.grad("slopes", &GradOptions::wrt(&["x"]))?;
     let graph = graph.extend(|_, value| {
-        let [u, u_x, u_t, u_xx] = ["u", "grad.x", "grad.t", "grad.x.2"].map(value);
+        let [u, u_x, u_t, u_xx] = ["u", "u_x", "grad.t", "grad.x"].map(value);
         vec![(u_t + u * u_x - u_xx * VISCOSITY).square().mean(..).named("loss")]
     })?;
     train(&graph, "loss", optim::Adam::new(5e-3))

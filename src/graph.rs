@@ -3,7 +3,7 @@
 //! A [`Builder`] records ops on values ([`Var`]); [`Builder::finish`] gives a [`GraphBuf`]. Wrong use of an op is an
 //! error of `finish` that names the op, its operands' shapes and the line. A function that takes a graph takes
 //! `&graph`, or a borrowed [`Graph`]. Transforms give a new graph: [`grad`], [`jvp`], [`vjp`], [`split_vjp`], [`hvp`],
-//! [`jacobian`], [`nth_grad`], [`directional_nth_grad`], [`vmap`], [`fn@extend`]. They are methods of [`GraphBuf`] too.
+//! [`jacobian`], [`nth_grad`], [`directional_nth_grad`], [`vmap`], [`fn@extend`], [`fn@rename`]. They are methods of [`GraphBuf`] too.
 //!
 //! ```
 //! use arenagrad::graph::{Builder, DType, GradOptions, grad};
@@ -30,5 +30,5 @@ pub use crate::nodes::{
 };
 pub use crate::passes::{
     GradOptions, Missing, OneByOne, Qat, Randomness, SplitVjp, Vmap, Warning, directional_nth_grad, extend, grad, hvp,
-    jacobian, jvp, keep, nth_grad, one_by_one_ops, qat, quantized_weight_bits, split_vjp, vjp, vmap,
+    jacobian, jvp, keep, nth_grad, one_by_one_ops, qat, quantized_weight_bits, rename, split_vjp, vjp, vmap,
 };

@@ -14,7 +14,8 @@ use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::promote_f64::promote_f64;
-use crate::passes::{Missing, jvp, vjp};
+use crate::passes::ad::grad::vjp_numbered;
+use crate::passes::{Missing, jvp};
 use std::rc::Rc;
 
 /// The wider of two steps of differences.
@@ -67,7 +68,7 @@ pub fn check_transform(graph: &GraphBuf, seed: u64, order: usize) -> Result<Agre
     for _ in 1..order {
         let floats = TransformFloats::of(wide.view());
         let (outputs, wrt) = (TransformFloats::names(&floats.outputs), TransformFloats::names(&floats.leaves));
-        match vjp(wide.view(), &outputs, &wrt, Missing::Zero) {
+        match vjp_numbered(wide.view(), &outputs, &wrt, Missing::Zero) {
             Ok(next) => wide = next,
             Err(e) if is_refused_transform(&e) => return Ok(Agreement::default()),
             Err(e) => return Err(fails(e)),
@@ -92,7 +93,7 @@ fn is_refused_transform(e: &Error) -> bool {
 /// `g` with tangents of its outputs, and with gradients of its leaves.
 fn check_both_transforms(g: Graph<'_>, floats: &TransformFloats) -> Result<GraphBuf, Error> {
     let (outputs, wrt) = (TransformFloats::names(&floats.outputs), TransformFloats::names(&floats.leaves));
-    vjp(jvp(g, &outputs, &wrt)?.view(), &outputs, &wrt, Missing::Zero)
+    vjp_numbered(jvp(g, &outputs, &wrt)?.view(), &outputs, &wrt, Missing::Zero)
 }
 
 /// Both checks at one point. `both` is `g` with both modes.

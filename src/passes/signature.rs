@@ -105,6 +105,19 @@ pub fn underivable_signature(g: Graph<'_>, v: Value, text: String) -> Error {
     Error::new(Kind::Derivative, text).at(g.location(g.def[v.at()]))
 }
 
+/// An error if an output or a leaf of `g` has one of `names`, which `what` gives to outputs. A second gradient by one
+/// leaf must not hide behind a number while the name goes on meaning the first.
+pub fn check_free_signature_names(g: Graph<'_>, what: &str, names: impl IntoIterator<Item = String>) -> Result<()> {
+    let signature = Signature::new(g);
+    let taken = |n: &String| signature.outputs.contains_key(n.as_str()) || signature.has_leaf(n);
+    let Some(name) = names.into_iter().find(taken) else { return Ok(()) };
+    let text = format!(
+        "{what}: {name:?} is in the graph already, from an earlier derivative perhaps; give that one another name \
+         with rename({name:?}, …)"
+    );
+    Err(Error::new(Kind::Name, text))
+}
+
 /// A name that no leaf and no output of `g` has: `name`, or `name.2`, `name.3` ….
 pub fn unused_signature_name(g: Graph<'_>, name: &str) -> String {
     Signature::new(g).unused(name)

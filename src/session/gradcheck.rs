@@ -12,7 +12,8 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::{DType, Graph, GraphBuf};
 use crate::passes::ad::prepare::prepare_outputs;
 use crate::passes::promote_f64::promote_f64;
-use crate::passes::{GradOptions, Missing, grad};
+use crate::passes::ad::grad::grad_numbered;
+use crate::passes::{GradOptions, Missing};
 use conventions::conventions_on_the_way;
 use finite_differences::{Element, FinitePoint, summed_for_finite_differences};
 use hashbrown::HashMap;
@@ -176,7 +177,7 @@ impl GradientCheck {
             return none("no leaf is a float".into());
         }
         let options = GradOptions { wrt: leaves.clone(), missing: Missing::Zero, ..GradOptions::default() };
-        let grads = match grad(g, name, &options) {
+        let grads = match grad_numbered(g, name, &options) {
             Err(e) if e.kind == Kind::Derivative => return none(e.to_string()),
             made => made?,
         };

@@ -1,6 +1,7 @@
 //! Nodes added to a graph: names, random draws, updates, and wrong use.
 
-use arenagrad::graph::{Builder, DType, GradOptions, Init};
+use arenagrad::error::Kind;
+use arenagrad::graph::{Builder, DType, GradOptions, Init, Missing};
 use arenagrad::session::Session;
 use arenagrad::train::Sampling;
 
@@ -14,6 +15,14 @@ fn a_loss_of_gradients_is_differentiated_again() {
     let graph = g.finish([(w * x * x * x).sum(..).named("f")]).unwrap();
     let graph = graph.grad("f", &GradOptions::wrt(&["x"])).unwrap();
     let graph = graph.extend(|_, value| vec![value("grad.x").square().sum(..).named("loss")]).unwrap();
+    // A second gradient by x does not go by a number while the name means the first.
+    let e = graph.grad("loss", &GradOptions::wrt(&["w", "x"])).unwrap_err();
+    assert!(e.kind == Kind::Name && e.message.starts_with("grad: \"grad.x\" is in the graph already"), "{e}");
+    let e = graph.vjp(&["loss"], &["x"], Missing::Zero).unwrap_err();
+    assert!(e.kind == Kind::Name && e.message.contains("give that one another name with rename(\"grad.x\", …)"), "{e}");
+    assert!(graph.rename("slope", "y").is_err() && graph.rename("grad.x", "loss").is_err());
+    assert!(graph.rename("grad.x", "w").is_err());
+    let graph = graph.rename("grad.x", "slope").unwrap();
     let graph = graph.grad("loss", &GradOptions::wrt(&["x", "w"])).unwrap();
     for threads in [1, 3] {
         let mut p = Session::new().threads(threads).compile(&graph).unwrap();
@@ -29,8 +38,8 @@ fn a_loss_of_gradients_is_differentiated_again() {
         let fourth: f64 = at.iter().map(|x| x.powi(4)).sum();
         near("loss", &[2.25 * fourth]);
         near("grad.w", &[9.0 * fourth]);
-        near("grad.x.2", &at.map(|x| 9.0 * x.powi(3)));
-        near("grad.x", &at.map(|x| 1.5 * x * x));
+        near("grad.x", &at.map(|x| 9.0 * x.powi(3)));
+        near("slope", &at.map(|x| 1.5 * x * x));
     }
 }
 

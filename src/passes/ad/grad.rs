@@ -14,7 +14,7 @@ use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::passes::signature::{
-    Signature, leaf_signature_name, signature_loss, signature_output, underivable_signature,
+    Signature, check_free_signature_names, leaf_signature_name, signature_loss, signature_output, underivable_signature,
 };
 
 /// The treatment of a leaf that gets no gradient.
@@ -85,7 +85,8 @@ impl GradOptions {
 /// computed from gets its own gradient, through the inner value too.
 ///
 /// # Errors
-/// An unknown name; a name that several values have; a loss that is not a scalar or carries no derivative; an op
+/// An unknown name; a name that several values have; an output or a leaf that is called `grad.<leaf>` already (a second
+/// gradient by one leaf: [`rename`](crate::graph::rename) the first); a loss that is not a scalar or carries no derivative; an op
 /// without a derivative on the way; a leaf without a gradient, if [`Missing::Error`].
 ///
 /// ```
@@ -105,7 +106,14 @@ impl GradOptions {
 /// # }
 /// ```
 pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
-    grad_from(g.into(), loss, options, &|_, loss| loss.full_like(1.0))
+    let g = g.into();
+    check_free_signature_names(g, "grad", options.leaves(g)?.iter().map(|name| format!("grad.{name}")))?;
+    grad_numbered(g, loss, options)
+}
+
+/// As [`grad`]; gradients whose names are taken are called `grad.<leaf>.2` and so on. They are the last outputs.
+pub fn grad_numbered(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
+    grad_from(g, loss, options, &|_, loss| loss.full_like(1.0))
 }
 
 /// The cotangent of a loss, which is a value of the builder.
@@ -141,6 +149,12 @@ pub fn grad_from(g: Graph<'_>, loss: &str, options: &GradOptions, seed: Seed<'_>
 /// With several losses, their cotangents are the weights of their sum. Errors as for [`grad`].
 pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let g = g.into();
+    check_free_signature_names(g, "vjp", wrt.iter().map(|name| format!("grad.{name}")))?;
+    vjp_numbered(g, outputs, wrt, missing)
+}
+
+/// As [`vjp`]; gradients whose names are taken are called `grad.<leaf>.2` and so on. They are the last outputs.
+pub fn vjp_numbered(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let marked = mark_inner_values(g, wrt)?;
     let prepared = prepare_for_autodiff(marked.as_ref().map_or(g, GraphBuf::view), wrt, outputs, Mode::Reverse)?;
     let g = prepared.view();

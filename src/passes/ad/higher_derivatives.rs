@@ -1,6 +1,6 @@
 //! Higher derivatives, composed of [`grad`], [`vjp`](super::grad::vjp) and [`jvp`].
 
-use super::grad::{GradOptions, Missing, grad};
+use super::grad::{GradOptions, Missing, grad, grad_numbered};
 use super::jvp::{jvp, jvp_with_inputs};
 use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
@@ -59,7 +59,7 @@ pub fn nth_grad<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str, n: usize)
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     for _ in 0..n {
         let options = GradOptions { missing: Missing::Zero, ..GradOptions::wrt(&[leaf]) };
-        buf = grad(buf.view(), &last, &options)?;
+        buf = grad_numbered(buf.view(), &last, &options)?;
         last = last_higher_derivative(&buf);
     }
     with_last_higher_derivative(g, buf.view(), &last, &format!("grad{n}.{leaf}"))

@@ -1,7 +1,7 @@
 //! Jacobians: one reverse or forward walk for a batch of directions. The batch has a direction for each element of the
 //! output or of the leaf.
 
-use super::grad::{Missing, vjp};
+use super::grad::{Missing, vjp_numbered};
 use super::jvp::jvp;
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -28,7 +28,7 @@ pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result
     let forward = g.numel(by) < g.numel(out);
     let (sweep, directions) = match forward {
         true => (jvp(g, &[output], &[leaf])?, g.numel(by)),
-        false => (vjp(g, &[output], &[leaf], Missing::Zero)?, g.numel(out)),
+        false => (vjp_numbered(g, &[output], &[leaf], Missing::Zero)?, g.numel(out)),
     };
     let v = sweep.view();
     // The sweep has one more input, the direction, and one more output, after those of `g`.

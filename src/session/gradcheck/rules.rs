@@ -9,7 +9,8 @@ use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, custom_fn_has_rules};
 use crate::nodes::{DType, Graph, GraphBuf};
 use crate::passes::ad::activity::active_from;
 use crate::passes::ad::codes::Codes;
-use crate::passes::{Missing, jvp, vjp};
+use crate::passes::ad::grad::vjp_numbered;
+use crate::passes::{Missing, jvp};
 use crate::session::{Program, Session};
 use std::fmt;
 
@@ -84,7 +85,7 @@ impl GradientCheck {
 
     /// ⟨J·v, w⟩ and ⟨v, Jᵀ·w⟩ at a drawn point, for drawn v and w.
     fn rule_products(&self, wide: &GraphBuf, wrt: &[&str], outs: &[&str]) -> Result<[f64; 2]> {
-        let both = vjp(&jvp(wide, outs, wrt)?, outs, wrt, Missing::Zero)?;
+        let both = vjp_numbered(jvp(wide, outs, wrt)?.view(), outs, wrt, Missing::Zero)?;
         let mut p = Session::new().compile(&both)?;
         p.init(self.seed)?;
         FinitePoint::new(&p, both.view(), self.seed, false).eval(&mut p, outs[0])?;
