@@ -13,8 +13,8 @@ use crate::error::{Error, Kind};
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
 use crate::nodes::{Graph, GraphBuf};
-use crate::passes::promote_f64::promote_f64;
 use crate::passes::ad::grad::vjp_numbered;
+use crate::passes::promote_f64::promote_f64;
 use crate::passes::{Missing, jvp};
 use std::rc::Rc;
 

@@ -207,7 +207,13 @@ impl Schedule {
     pub fn lr(&self, t: u64) -> f64 {
         match self {
             &Schedule::Constant { lr } => lr,
-            &Schedule::ConstantFactor { lr, factor, total_iters } => if t < total_iters { lr * factor } else { lr },
+            &Schedule::ConstantFactor { lr, factor, total_iters } => {
+                if t < total_iters {
+                    lr * factor
+                } else {
+                    lr
+                }
+            }
             &Schedule::Step { lr, step_size, gamma } => lr * gamma.powf((t / step_size.max(1)) as f64),
             Schedule::MultiStep { lr, milestones, gamma } => {
                 lr * gamma.powf(milestones.partition_point(|&m| m <= t) as f64)

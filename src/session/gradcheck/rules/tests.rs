@@ -42,7 +42,8 @@ fn the_products_are_those_at_a_drawn_point_in_drawn_directions() {
     let graph = g.finish([(ruled(&g, x, [5.0, 7.0]) * w).named("y"), i.named("k")]).unwrap();
     let check = GradientCheck { seed: 3, ..GradientCheck::default() };
     let found = check.compare_rules(&graph).unwrap().unwrap();
-    let both = crate::graph::vjp(&jvp(&graph, &["y"], &["x", "w"]).unwrap(), &["y"], &["x", "w"], Missing::Zero).unwrap();
+    let both =
+        crate::graph::vjp(&jvp(&graph, &["y"], &["x", "w"]).unwrap(), &["y"], &["x", "w"], Missing::Zero).unwrap();
     let mut p = Session::new().compile(&both).unwrap();
     p.init(3).unwrap();
     FinitePoint::new(&p, both.view(), 3, false).eval(&mut p, "y").unwrap();
