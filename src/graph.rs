@@ -3,7 +3,8 @@
 //! A [`Builder`] records ops on values ([`Var`]); [`Builder::finish`] gives a [`GraphBuf`]. Wrong use of an op is an
 //! error of `finish` that names the op, its operands' shapes and the line. A function that takes a graph takes
 //! `&graph`, or a borrowed [`Graph`]. Transforms give a new graph: [`grad`], [`jvp`], [`vjp`], [`split_vjp`], [`hvp`],
-//! [`jacobian`], [`nth_grad`], [`directional_nth_grad`], [`vmap`], [`fn@extend`], [`fn@rename`]. They are methods of [`GraphBuf`] too.
+//! [`jacobian`], [`nth_grad`], [`directional_nth_grad`], [`vmap`], [`fn@extend`], [`fn@rename`]. They are methods of
+//! [`GraphBuf`] too.
 //!
 //! ```
 //! use arenagrad::graph::{Builder, DType, GradOptions, grad};

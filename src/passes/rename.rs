@@ -16,7 +16,8 @@ use crate::nodes::{Builder, Emit, Graph, GraphBuf};
 /// # fn main() -> Result<()> {
 /// let g = Builder::new("cubes");
 /// let x = g.input("x", [2], DType::F64);
-/// let graph = g.finish([(x * x * x).sum(..).named("u")])?.grad("u", &GradOptions::wrt(&["x"]))?.rename("grad.x", "u_x")?;
+/// let graph = g.finish([(x * x * x).sum(..).named("u")])?;
+/// let graph = graph.grad("u", &GradOptions::wrt(&["x"]))?.rename("grad.x", "u_x")?;
 /// let graph = graph.extend(|_, value| vec![value("u_x").sum(..).named("slope")])?;
 /// let mut p = Session::new().compile(&graph.grad("slope", &GradOptions::wrt(&["x"]))?)?;
 /// p.values_mut::<f64>("x")?.copy_from_slice(&[1.0, 2.0]);
