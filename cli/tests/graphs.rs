@@ -335,6 +335,40 @@ fn checks_agree_with_finite_differences() {
     assert!(good(&["check", &s.file("i.ir", int)]).contains("gradients: none"));
 }
 
+/// The root in the branch that does not run is NaN. A loop that is not written out may have any length.
+#[test]
+fn checks_run_loops_and_branches_as_they_are() {
+    let s = Scratch::new();
+    let text = "\
+region @root(%x: f32[4]) {
+  %y = sqrt %x : f32[4]
+  yield %y
+}
+region @square(%x: f32[4]) {
+  %y = mul %x, %x : f32[4]
+  yield %y
+}
+region @halved(%h: f32[4], %z: f32[4]) {
+  %k = full value=0.5 : f32[4]
+  %m = mul %h, %k : f32[4]
+  %n = add %m, %z : f32[4]
+  yield %n
+}
+graph @g {
+  %x = input : f32[4]
+  %a = abs %x : f32[4]
+  %m = neg %a : f32[4]
+  %k = full value=1.0 : f32[]
+  %no = less %k, %k : bool[]
+  %z = if %no, %m then=@root otherwise=@square : f32[4]
+  %y = scan %z, %z body=@halved carries=1 consts=1 length=100000 reverse=false : f32[4]
+  return y=%y
+}
+";
+    let told = good(&["check", &s.file("g.ir", text)]);
+    assert!(told.contains("gradient of x: 4 of 4") && told.contains(": ok"), "{told}");
+}
+
 /// A `.npy` file of f32.
 fn npy(dims: &[usize], data: &[f32]) -> Vec<u8> {
     let mut npy = b"\x93NUMPY\x01\x00".to_vec();

@@ -1,6 +1,7 @@
 //! Checking gradients: compares those of a graph with finite differences in f64.
 //!
-//! Invariant: the differences are those of the same graph in f64, and both programs start from the same values.
+//! Invariant: the differences are those of the same graph in f64, whose loops and branches run as the user's do, and
+//! both programs start from the same values.
 
 mod conventions;
 mod finite_differences;
@@ -114,7 +115,8 @@ impl fmt::Display for GradientReport {
 /// Compares the gradients of `graph` with respect to all its float leaves with finite differences, in f64. What is
 /// differentiated is the sum of all elements of all float outputs, each with a fixed weight. `inputs` are the elements
 /// of leaves by name, in row-major order. Other leaves have drawn values: floats in ±1, or in 0.1 to 1.1 if the outputs
-/// are not finite otherwise; params their start values; integers 0. See [`GradientCheck`] for other tolerances.
+/// are not finite otherwise or the step ends with an error; params their start values; integers 0. Loops and branches
+/// run as they do in the program: a branch that does not run may be NaN or at fault. See [`GradientCheck`] for other tolerances.
 ///
 /// The derivative of a straight-through op (`fake_quantize`, `lsq`), of an op on codes (`quantize`, `q_matmul`) and of
 /// `stop_gradient` is by definition that of another function, which differences do not know. A gradient that passes
@@ -125,7 +127,8 @@ impl fmt::Display for GradientReport {
 /// Of kind `Derivative`: a gradient differs and neither a rule of a custom function nor a derivative by definition may
 /// be why (the error has all leaves); no gradient agrees, because all that differ pass a derivative by definition; or
 /// there is none to compare. Of kind `Data`: there is no such leaf, or it has another number of elements. Of kind
-/// `Diverged`: the outputs are not finite at any point that was tried.
+/// `Diverged`: the outputs are not finite at any point that was tried. The error of a step, if one ends the program at
+/// every point, or at all steps of a difference.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -205,15 +208,18 @@ impl GradientCheck {
         let mut plain = Session::new().compile(&plain)?;
         let grads = Session::new().compile(grads)?;
         plain.init(self.seed)?;
+        let mut fault = None;
         for positive in [false, true] {
             let mut point = FinitePoint::new(&plain, graph.view(), self.seed, positive);
             point.set(inputs)?;
-            let sum = point.eval(&mut plain, name)?;
-            if sum.is_finite() {
-                return Ok(Pair { grads, plain, point, sum });
+            match point.eval(&mut plain, name) {
+                Ok(sum) if sum.is_finite() => return Ok(Pair { grads, plain, point, sum }),
+                Ok(_) => {}
+                Err(e) => fault = Some(e),
             }
         }
-        Err(Error::new(Kind::Diverged, "the outputs are not finite at the points tried"))
+        let diverged = || Error::new(Kind::Diverged, "the outputs are not finite at the points tried");
+        Err(fault.unwrap_or_else(diverged))
     }
 
     /// Compares elements of the gradient `claims` by leaf `leaf` with finite differences.

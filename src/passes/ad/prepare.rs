@@ -111,6 +111,15 @@ pub fn prepare_one_region<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     })
 }
 
+/// Inlines calls and fused regions. Loops, choices, and custom functions with derivative rules stay.
+pub fn prepare_regions_that_run(g: Graph<'_>) -> Result<GraphBuf> {
+    prepare_all(g, InlineCalls::WithoutRules, |g| {
+        let mut picked = pick_to_decompose(g, OpDef::is_inlined);
+        (0..g.nodes()).map(Node::new).filter(|&n| custom_fn_has_rules(g, n)).for_each(|n| picked[n] = false);
+        picked
+    })
+}
+
 /// `g` with only the outputs that `keep` picks, and without the nodes that only the others need.
 pub fn prepare_outputs<'a>(g: impl Into<Graph<'a>>, keep: impl Fn(&str) -> bool) -> Result<GraphBuf> {
     let g = g.into();

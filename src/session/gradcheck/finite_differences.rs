@@ -157,10 +157,10 @@ impl FinitePoint {
         let written = self.write(p, at.leaf);
         self.leaves[at.leaf].1[range].copy_from_slice(&old);
         written?;
-        let y = self.step(p, output)?;
+        let y = self.step(p, output);
         self.write(p, at.leaf)?;
         self.restore(p)?;
-        Ok(y)
+        y
     }
 
     /// Writes the leaves that a step of `p` changes.
@@ -170,17 +170,26 @@ impl FinitePoint {
 
     /// The derivative of `output` with respect to element `at`, by differences of fourth order (error: h⁴ times the
     /// fifth derivative). Of the widths, the one that agrees best with `claim` counts; a wrong claim agrees with none.
+    ///
+    /// # Errors
+    /// The fault of a step, if no width has a difference. A wide step may reach where the program has no value.
     pub fn derivative(&mut self, p: &mut Program, output: &str, at: Element, claim: f64) -> Result<f64> {
-        let mut best = f64::NAN;
+        let (mut best, mut fault) = (f64::NAN, None);
         for h in WIDTHS {
-            let near = self.moved(p, output, at, h)? - self.moved(p, output, at, -h)?;
-            let far = self.moved(p, output, at, 2.0 * h)? - self.moved(p, output, at, -2.0 * h)?;
-            let d = (8.0 * near - far) / (12.0 * h);
-            if best.is_nan() || (d - claim).abs() < (best - claim).abs() {
-                best = d;
+            match self.difference(p, output, at, h) {
+                Ok(d) if best.is_nan() || (d - claim).abs() < (best - claim).abs() => best = d,
+                Ok(_) => {}
+                Err(e) => fault = fault.or(Some(e)),
             }
         }
-        Ok(best)
+        fault.filter(|_| best.is_nan()).map_or(Ok(best), Err)
+    }
+
+    /// The difference of `output` over steps of width `h`.
+    fn difference(&mut self, p: &mut Program, output: &str, at: Element, h: f64) -> Result<f64> {
+        let near = self.moved(p, output, at, h)? - self.moved(p, output, at, -h)?;
+        let far = self.moved(p, output, at, 2.0 * h)? - self.moved(p, output, at, -2.0 * h)?;
+        Ok((8.0 * near - far) / (12.0 * h))
     }
 }
 

@@ -3,8 +3,9 @@
 
 use super::GradientCheck;
 use super::finite_differences::FinitePoint;
-use crate::arena::{Node, ids::Id};
+use crate::arena::{Node, Region, Side, ids::Id};
 use crate::error::{Kind, Result};
+use crate::nodes::ir::opdef::opdef_regions;
 use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, custom_fn_has_rules};
 use crate::nodes::{DType, Graph, GraphBuf};
 use crate::passes::ad::activity::active_from;
@@ -36,11 +37,23 @@ impl fmt::Display for RulesAgreement {
     }
 }
 
-/// The custom functions with rules of the entry of `g`.
-fn gradcheck_rule_functions(g: Graph<'_>) -> impl Iterator<Item = (Node, CustomFnAttrs)> {
-    g.region_nodes(g.entry())
-        .filter(move |&n| custom_fn_has_rules(g, n))
-        .map(move |n| (n, CustomFnAttrs::of(&g.attrs(n))))
+/// The custom functions with rules in those `regions` of `g`.
+fn gradcheck_rule_functions(g: Graph<'_>, regions: &Side<Region, bool>) -> Vec<CustomFnAttrs> {
+    let nodes = (0..g.regions()).map(Region::new).filter(|&r| regions[r]).flat_map(|r| g.region_nodes(r));
+    nodes.filter(|&n| custom_fn_has_rules(g, n)).map(|n| CustomFnAttrs::of(&g.attrs(n))).collect()
+}
+
+/// The bodies of `nodes` and of all loops and choices in them.
+fn gradcheck_bodies(g: Graph<'_>, nodes: impl Iterator<Item = Node>) -> Side<Region, bool> {
+    let mut inside = Side::filled(g.regions(), false);
+    nodes.flat_map(|n| opdef_regions(g, n)).for_each(|r| inside[r] = true);
+    // Regions stand before their users.
+    for r in (0..g.regions()).rev().map(Region::new) {
+        if inside[r] {
+            g.region_nodes(r).flat_map(|n| opdef_regions(g, n)).for_each(|body| inside[body] = true);
+        }
+    }
+    inside
 }
 
 fn gradcheck_rule_name(g: Graph<'_>, f: &CustomFnAttrs) -> String {
@@ -51,10 +64,11 @@ fn gradcheck_rule_name(g: Graph<'_>, f: &CustomFnAttrs) -> String {
 pub fn rules_on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
     let Some((leaf, _)) = g.find_leaf(leaf) else { return Vec::new() };
     let from = active_from(&Codes::of(g), g.entry(), &[leaf]);
-    let mut names: Vec<String> = gradcheck_rule_functions(g)
-        .filter(|(n, _)| g.args_of(*n).iter().any(|&a| from[a]))
-        .map(|(_, f)| gradcheck_rule_name(g, &f))
-        .collect();
+    let on_the_way = || g.region_nodes(g.entry()).filter(|&n| g.args_of(n).iter().any(|&a| from[a]));
+    let own = on_the_way().filter(|&n| custom_fn_has_rules(g, n)).map(|n| CustomFnAttrs::of(&g.attrs(n)));
+    let inner = gradcheck_rule_functions(g, &gradcheck_bodies(g, on_the_way()));
+    let mut names: Vec<String> = own.chain(inner).map(|f| gradcheck_rule_name(g, &f)).collect();
+    names.sort();
     names.dedup();
     names
 }
@@ -63,8 +77,11 @@ impl GradientCheck {
     /// Compares the two rules of custom functions, if one has both, on the graph `wide`, which is in f64.
     pub(super) fn compare_rules(&self, wide: &GraphBuf) -> Result<Option<RulesAgreement>> {
         let g = wide.view();
-        let both = gradcheck_rule_functions(g).filter(|(_, f)| f.vjp.is_some() && f.jvp.is_some());
-        let names: Vec<String> = both.map(|(_, f)| gradcheck_rule_name(g, &f)).collect();
+        let mut run = gradcheck_bodies(g, g.region_nodes(g.entry()));
+        run[g.entry()] = true;
+        let functions = gradcheck_rule_functions(g, &run);
+        let both = functions.iter().filter(|f| f.vjp.is_some() && f.jvp.is_some());
+        let names: Vec<String> = both.map(|f| gradcheck_rule_name(g, f)).collect();
         let float = |v| g.ty(v).dtype == DType::F64 && g.numel(v) > 0;
         let wrt: Vec<&str> = g.leaves().filter(|l| float(l.value)).map(|l| l.name).collect();
         let outputs = g.outputs().iter().zip(g.output_names);

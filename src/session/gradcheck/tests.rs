@@ -159,3 +159,54 @@ fn a_check_in_which_no_gradient_agrees_is_an_error_if_one_passes_a_convention() 
         assert!(e.message.contains(part) && !e.message.contains("WRONG"), "{e}");
     }
 }
+
+/// √x where there is one, and x/2 elsewhere: the root of −1 is NaN, and it does not run. Nor does what is at fault.
+#[test]
+fn a_branch_that_does_not_run_has_no_part_in_a_check() {
+    let g = Builder::new("root");
+    let x = g.input("x", [], DType::F32);
+    let i = g.input("i", [], DType::I32);
+    // A gather at 7 would stop the step.
+    let fault = || vec![g.constant(&[1.0f32, 2.0], [2]).gather(i, 0) * x];
+    let y = g.cond(x.greater(0.0), || vec![x.sqrt()], || vec![x * 0.5])[0];
+    let z = g.cond(i.less(2.0), fault, || vec![x * x])[0];
+    let graph = g.finish([y.named("y"), z.named("z")]).unwrap();
+    for at in [-1.0, 0.5] {
+        let report = check_gradients(&graph, &[("x", &[at]), ("i", &[7.0])]).unwrap();
+        assert!(report.leaves.len() == 1 && report.leaves[0].worst < 1e-6, "{report}");
+    }
+}
+
+/// √a by Newton's method, which ends by itself for a > 0 only.
+fn newton(bound: usize) -> GraphBuf {
+    let g = Builder::new("root");
+    let a = g.input("a", [], DType::F32);
+    let (y, _) =
+        g.while_loop(&[a], bound, |y| (y[0] * y[0] - a).abs().greater(1e-12), |y| vec![(y[0] + a / y[0]) * 0.5]);
+    g.finish([y[0].named("root")]).unwrap()
+}
+
+/// A drawn point at which the step ends with an error is none.
+#[test]
+fn loops_that_end_by_themselves_are_checked_as_they_run() {
+    for (bound, seed) in (0..5).map(|seed| (50, seed)).chain([(100_000, 5)]) {
+        let report = GradientCheck { seed, ..GradientCheck::default() }.run(&newton(bound), &[]).unwrap();
+        assert!(report.leaves.len() == 1 && report.leaves[0].fine, "{seed}: {report}");
+    }
+    let e = check_gradients(&newton(50), &[("a", &[-1.0])]).unwrap_err();
+    assert!(e.message.contains("still going after 50 iterations"), "{e}");
+}
+
+#[test]
+fn a_rule_in_a_loop_may_be_why_a_gradient_differs() {
+    let g = Builder::new("g");
+    let x = g.input("x", [2], DType::F64);
+    let f = |x| {
+        let f = g.custom_fn("f", &[x], |x| vec![x[0] * 0.5]).vjp(|_, _, _, d| vec![Some(d[0] * 2.0)]);
+        f.jvp(|_, _, _, d| vec![Some(d[0] * 2.0)]).call()
+    };
+    let (y, _) = g.scan_with(crate::nodes::Loop::default().length(3), &[x], &[], |h, _| (f(h[0]), vec![]));
+    let report = GradientCheck::default().run(&g.finish([y[0].named("y")]).unwrap(), &[]).unwrap();
+    assert!(!report.leaves[0].fine && report.leaves[0].rules == ["\"f\""], "{report}");
+    assert!(report.agreement.is_some_and(|a| a.fine && a.names == ["\"f\""]));
+}
