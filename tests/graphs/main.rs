@@ -7,6 +7,7 @@ mod calls;
 mod columns;
 #[path = "../common/mod.rs"]
 mod common;
+mod deep;
 mod derivatives;
 mod differential;
 mod edges;
@@ -24,6 +25,7 @@ mod mutants;
 mod oracle;
 mod overlaps;
 mod pass_counts;
+mod pass_pairs;
 mod pitfalls;
 mod places;
 mod precisions;

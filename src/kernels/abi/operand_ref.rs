@@ -57,8 +57,8 @@ impl OperandRef {
     }
 }
 
-/// Maximal nesting depth of loops.
-pub const DEPTH: usize = 6;
+/// Maximal nesting depth of loops and branches.
+pub const DEPTH: usize = 16;
 
 /// Bytes that an operand advances per iteration of each enclosing loop, outermost first.
 pub type Strides = [usize; DEPTH];

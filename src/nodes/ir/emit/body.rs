@@ -32,6 +32,24 @@ impl Body {
         Body { args_at: vec![0], outs_at: vec![0], ..Body::default() }
     }
 
+    /// The columns of this closed body, for another region.
+    pub(super) fn copied(&self) -> Body {
+        Body {
+            op: self.op.clone(),
+            args_at: self.args_at.clone(),
+            outs_at: self.outs_at.clone(),
+            attr: self.attr.clone(),
+            loc: self.loc.clone(),
+            args: self.args.clone(),
+            def: self.def.clone(),
+            ty: self.ty.clone(),
+            names: self.names.clone(),
+            yields: self.yields.clone(),
+            name: self.name,
+            ..Body::default()
+        }
+    }
+
     pub(super) fn reserve(&mut self, nodes: usize, values: usize, args: usize) {
         self.op.reserve(nodes);
         self.args_at.reserve(nodes);

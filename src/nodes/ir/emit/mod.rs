@@ -67,6 +67,8 @@ pub struct Emit {
     // For duplicate checks in constant time.
     outputs_seen: hashbrown::HashMap<Sym, Value>,
     updates_seen: hashbrown::HashSet<Value>,
+    /// Regions of copied fused ops.
+    fused: hashbrown::HashSet<u32>,
     scopes: u32,
     /// Number of values in regions that are set aside.
     aside: usize,
@@ -121,6 +123,7 @@ impl Emit {
             updates: Vec::new(),
             outputs_seen: Default::default(),
             updates_seen: Default::default(),
+            fused: Default::default(),
             scopes: 0,
             aside: 0,
             count: limits::LimitCount::default(),
@@ -287,7 +290,10 @@ impl Emit {
             let mapped: Vec<_> = owned
                 .iter()
                 .map(|a| match a.as_attr() {
-                    Attr::Region(r) => Attr::Region(regions.get(r.at()).copied().unwrap_or(Region::NONE)),
+                    Attr::Region(r) => {
+                        let r = regions.get(r.at()).copied().unwrap_or(Region::NONE);
+                        Attr::Region(if args.contains(&Value::NONE) { r } else { self.region_of_copy(op, r) })
+                    }
                     a => a,
                 })
                 .collect();

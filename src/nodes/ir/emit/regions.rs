@@ -6,9 +6,12 @@
 
 use super::Emit;
 use super::body::Body;
+use super::outs::Outs;
 use crate::arena::{Region, Sym, Value, ids::Id};
 use crate::error::{Error, Kind};
+use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::dtype::Ty;
+use crate::nodes::ir::flags::Flags;
 use crate::nodes::ir::infer::Signature;
 use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::opdef::Op;
@@ -50,6 +53,47 @@ impl Emit {
     /// The last closed region called `name`.
     pub fn region_called(&self, name: Sym) -> Option<Region> {
         self.done.iter().rposition(|b| b.name == Some(name)).map(Region::new)
+    }
+
+    /// As [`Emit::emit`], for a method `what` of the builder that writes `op`: an error names the method.
+    pub(in crate::nodes) fn emit_as(&mut self, what: &str, op: Op, args: &[Value], attrs: &[Attr<'_>]) -> Outs {
+        let (before, name) = (self.error.is_some(), self.ops[op.0 as usize].name);
+        let outs = self.emit(op, args, attrs);
+        if let Some(e) = self.error.as_mut().filter(|_| !before) {
+            e.message = e.message.replacen(&format!("{name}("), &format!("{what}("), 1);
+        }
+        outs
+    }
+
+    /// The region that a copy of a node of `op` takes in place of `r`: `r`, or a copy of it if `op` is fused and
+    /// another copy has `r`, because the region of a fused op has one user.
+    pub(super) fn region_of_copy(&mut self, op: Op, r: Region) -> Region {
+        if !self.ops[op.0 as usize].flags.has(Flags::FUSED) || self.fused.insert(r.0) {
+            return r;
+        }
+        let (Some(body), Some(sig)) = (self.done.get(r.at()), self.sigs.get(r.at()).cloned()) else { return r };
+        let copy = Body { scope: self.scopes + 1, ..body.copied() };
+        let admitted = (0..copy.op.len()).try_for_each(|n| self.count.admit(copy.args_of(n).len(), 0, self.extra.len()));
+        if let Err(why) = admitted {
+            self.fail(Error::new(Kind::Verify, why));
+            return r;
+        }
+        self.scopes += 1;
+        self.sigs.push(sig);
+        self.done.push(copy);
+        Region::new(self.done.len() - 1)
+    }
+
+    /// Number of open regions, the entry included.
+    pub(in crate::nodes) fn open_regions(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Drops the open regions from number `depth` on, which a panic has left half written: an error of the graph.
+    pub(in crate::nodes) fn abandon_region(&mut self, depth: usize, what: &str) {
+        let why = format!("{what}: a closure that writes the graph panicked, so the graph is not whole");
+        self.fail(Error::new(Kind::Verify, why));
+        self.open.truncate((depth - 1).max(1));
     }
 
     /// The scope of the open region.

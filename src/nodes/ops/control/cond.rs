@@ -17,6 +17,7 @@ use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::emit::Aside;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use hashbrown::HashSet;
 use std::cell::RefCell;
 use std::panic;
 
@@ -126,12 +127,12 @@ impl Builder {
         then: impl FnOnce() -> Vec<Var<'g>>,
         otherwise: impl FnOnce() -> Vec<Var<'g>>,
     ) -> Vec<Var<'g>> {
-        self.choose(panic::Location::caller(), pred, then, otherwise)
+        self.choose("if", panic::Location::caller(), pred, then, otherwise)
     }
 
     /// The results of branch number `index`. Only that branch runs. `index` is `i32[]` or `i64[]`; a number that is no
     /// branch stops the step with an error. It is written as ⌈log₂ n⌉ levels of [`Builder::cond`], whose other rules
-    /// hold.
+    /// hold; loops and branches stand at most 16 deep in one another, so there are at most 65,536 branches.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -189,7 +190,7 @@ impl Builder {
             let zero = |(dims, dtype): &(Dims, DType)| self.with_location(at, || self.full(0.0, &dims[..], *dtype));
             types.borrow().iter().map(zero).collect()
         };
-        self.choose(at, self.with_location(at, || index.less(1.0)), then, zeros)
+        self.choose("switch", at, self.with_location(at, || index.less(1.0)), then, zeros)
     }
 
     /// A switch over `branches`, the first of which has number `first`, in line `at`.
@@ -208,47 +209,52 @@ impl Builder {
         let below = self.with_location(at, || index.less(middle as f64));
         let (then, otherwise) =
             (|| self.switch_from(at, index, first, branches), || self.switch_from(at, index, middle, &mut upper));
-        self.choose(at, below, then, otherwise)
+        self.choose("switch", at, below, then, otherwise)
     }
 
-    /// As [`Builder::cond`], in line `at`.
-    pub(super) fn choose<'g>(
+    /// As [`Builder::cond`], in line `at`. Errors name `what`.
+    fn choose<'g>(
         &'g self,
+        what: &str,
         at: &'static panic::Location<'static>,
         pred: Var<'g>,
         then: impl FnOnce() -> Vec<Var<'g>>,
         otherwise: impl FnOnce() -> Vec<Var<'g>>,
     ) -> Vec<Var<'g>> {
         let pred = self.with_location(at, || self.local(pred));
-        let (then, otherwise) = (self.cond_branch("then", then), self.cond_branch("otherwise", otherwise));
-        self.with_location(at, || self.close_cond(pred, then, otherwise))
+        let (then, otherwise) = (self.cond_branch(what, "then", then), self.cond_branch(what, "otherwise", otherwise));
+        self.with_location(at, || self.close_cond(what, pred, then, otherwise))
     }
 
     /// The choice of two branches that are set aside.
-    fn close_cond<'g>(&'g self, pred: Value, then: Branch, otherwise: Branch) -> Vec<Var<'g>> {
+    fn close_cond<'g>(&'g self, what: &str, pred: Value, then: Branch, otherwise: Branch) -> Vec<Var<'g>> {
         let count = then.yields.len();
         if count != otherwise.yields.len() {
             let other = otherwise.yields.len();
-            let why = format!("if: branch then yields {count} values, and branch otherwise {other}");
+            let why = match what {
+                "switch" => format!("switch: one branch yields {count} values, and a later one {other}"),
+                _ => format!("{what}: branch then yields {count} values, and branch otherwise {other}"),
+            };
             self.with(|e| e.fail(Error::new(Kind::Shape, why)));
         }
         let mut captured = then.captured.clone();
-        captured.extend(otherwise.captured.iter().filter(|v| !then.captured.contains(v)));
+        let known: HashSet<Value> = captured.iter().copied().collect();
+        captured.extend(otherwise.captured.iter().filter(|&v| !known.contains(v)));
         let attrs = IfAttrs {
             then: self.close_cond_branch(then, &captured),
             otherwise: self.close_cond_branch(otherwise, &captured),
         };
         let failed = self.error().is_some();
-        let outs = self.with(|e| e.emit(Op::IF, &[&[pred], &captured[..]].concat(), &attrs.list()));
+        let outs = self.with(|e| e.emit_as(what, Op::IF, &[&[pred], &captured[..]].concat(), &attrs.list()));
         match failed || outs.len() != count {
             true => vec![self.var(Value::NONE); count],
             false => outs.iter().map(|v| self.var(v)).collect(),
         }
     }
 
-    fn cond_branch<'g>(&'g self, name: &str, f: impl FnOnce() -> Vec<Var<'g>>) -> Branch {
+    fn cond_branch<'g>(&'g self, what: &str, name: &str, f: impl FnOnce() -> Vec<Var<'g>>) -> Branch {
         self.with(|e| e.open_capturing(name));
-        let yields: Vec<Value> = f().into_iter().map(|y| self.local(y)).collect();
+        let yields: Vec<Value> = self.in_region(what, f).into_iter().map(|y| self.local(y)).collect();
         self.with(|e| Branch { captured: e.captured(), yields, region: e.set_region_aside() })
     }
 

@@ -262,7 +262,7 @@ fn custom_fn_seeds<'g>(values: &[Var<'g>], seeds: &[Var<'g>]) -> Vec<Var<'g>> {
 /// Calls `f`. An error that it records says `what`.
 fn in_custom_fn<R>(g: &Builder, what: &str, f: impl FnOnce() -> R) -> R {
     let before = g.error().is_some();
-    let result = f();
+    let result = g.in_region(what, f);
     g.with(|e| {
         if let Some(error) = (!before).then(|| e.take_error()).flatten() {
             e.fail(error.context(what));

@@ -410,13 +410,14 @@ impl Builder {
         xs: &[Var<'g>],
         f: impl FnOnce(&[Var<'g>], &[Var<'g>]) -> Scanned<'g>,
     ) -> Scanned<'g> {
-        self.scan_until(ScanEnd::Length, how, carries, xs, f)
+        self.scan_until("scan", ScanEnd::Length, how, carries, xs, f)
     }
 
-    /// As [`Builder::scan_with`]; `end` says what ends the loop.
+    /// As [`Builder::scan_with`]; `end` says what ends the loop, and errors name the method `what`.
     #[track_caller]
     pub(super) fn scan_until<'g>(
         &'g self,
+        what: &str,
         end: ScanEnd<'g>,
         how: Loop,
         carries: &[Var<'g>],
@@ -430,6 +431,9 @@ impl Builder {
             self.fail(Kind::Shape, "scan: the number of iterations is that of the first stacked input or a length");
         }
         let length = length.unwrap_or(0);
+        if i64::try_from(length).is_err() {
+            self.fail(Kind::Shape, format!("{what}: length is {length}; it must be at most {}", i64::MAX));
+        }
         // Operands first: they may be captures themselves, if this loop is in another.
         let mut args: Vec<Value> = carries.iter().map(|c| self.local(*c)).collect();
         let stacked: Vec<Value> = xs.iter().map(|x| self.local(*x)).collect();
@@ -449,7 +453,7 @@ impl Builder {
         let inner: Vec<Var<'g>> = tys.iter().map(|&ty| self.var(self.with(|e| e.region_arg(ty)))).collect();
         // The number of iterations is the first constant of the loop.
         self.with(|e| e.capture_all(count.as_slice()));
-        let (next, ys) = f(&inner[..carries.len()], &inner[carries.len()..]);
+        let (next, ys) = self.in_region(what, || f(&inner[..carries.len()], &inner[carries.len()..]));
         self.record_location();
         let mut yields: Vec<Value> = next.iter().chain(&ys).map(|y| self.local(*y)).collect();
         // Without a bound there is no stack of the numbers of iterations, so that number is one more carry.
@@ -459,7 +463,7 @@ impl Builder {
         }
         let body = self.with(|e| e.close_loop_region(carries.len(), xs.len(), &yields));
         if next.len() != carries.len() {
-            let why = format!("scan: {} carries enter the body and {} leave it", carries.len(), next.len());
+            let why = format!("{what}: {} carries enter the body and {} leave it", carries.len(), next.len());
             self.with(|e| e.fail(Error::new(Kind::Shape, why)));
         }
         args.extend(number.map(|_| self.full(0.0, [], DType::U32).v));
@@ -480,7 +484,7 @@ impl Builder {
             bound: None,
         };
         let failed = self.error().is_some();
-        let outs = self.with(|e| e.emit(Op::SCAN, &args, &attrs.list()));
+        let outs = self.with(|e| e.emit_as(what, Op::SCAN, &args, &attrs.list()));
         let outs = outs.iter().enumerate().filter(|o| number.is_none() || o.0 != carries.len()).map(|o| o.1);
         self.scan_results(outs.collect(), failed, [carries.len(), ys.len()])
     }

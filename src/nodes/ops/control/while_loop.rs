@@ -100,7 +100,7 @@ impl Builder {
         let trips = self.with_location(at, || self.full(0.0, [], DType::I64));
         let all: Vec<Var<'g>> = [on, trips].into_iter().chain(carries.iter().copied()).collect();
         let how = Loop { length: Some(how.length.unwrap_or(0)), ..how };
-        let (mut last, _) = self.scan_until(ScanEnd::Flag, how, &all, &[], |c, _| {
+        let (mut last, _) = self.scan_until("while_loop", ScanEnd::Flag, how, &all, &[], |c, _| {
             let next = self.while_loop_carries(at, &c[2..], body(&c[2..]));
             let on = self.loop_condition(at, go_on(&next));
             let trips = self.with_location(at, || c[1] + 1.0);
@@ -167,7 +167,7 @@ impl Builder {
         }
         let iterations = self.with_location(at, || self.iota(0, [bound], DType::I64));
         let end = ScanEnd::Count(n);
-        let (last, _) = self.scan_until(end, how, carries, &[iterations], |c, i| {
+        let (last, _) = self.scan_until("fori", end, how, carries, &[iterations], |c, i| {
             (self.while_loop_carries(at, c, body(i[0], c)), Vec::new())
         });
         last
