@@ -17,6 +17,7 @@ fn policy(g: &Builder, rows: usize) -> Var<'_> {
     nn::linear(g, "fc2", h, 2).log_softmax(1)
 }
 
+/// The program of this example.
 pub fn program() -> Result<Program> {
     let g = Builder::new("act");
     let act = g.finish([policy(&g, 1).exp().named("p")])?;

@@ -44,6 +44,7 @@ fn learn() -> Result<GraphBuf> {
     train(&graph, "loss", optim::Adam::new(5e-3))
 }
 
+/// The program of this example.
 pub fn program() -> Result<Program> {
     let g = Builder::new("show");
     let [_, _, u] = solution(&g, GRID[0] * GRID[1]);

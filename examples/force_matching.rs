@@ -42,6 +42,7 @@ fn energies() -> Result<GraphBuf> {
     graph.grad("sum", &GradOptions::wrt(&["positions"]))
 }
 
+/// The program of this example.
 pub fn program() -> Result<Program> {
     let show = energies()?;
     let graph = show.extend(|g, value| {

@@ -38,6 +38,7 @@ fn likelihood() -> Result<GraphBuf> {
     g.finish([(fit + volume + 0.5 * POINTS as f64 * TAU.ln()).named("loss")])
 }
 
+/// The program of this example.
 pub fn program() -> Result<Program> {
     let loss = likelihood()?;
     let learn = train(&loss, "loss", optim::Adam::new(0.05))?;

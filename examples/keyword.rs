@@ -77,6 +77,7 @@ fn scores(g: &Builder) -> Result<Var<'_>> {
     Ok(nn::linear(g, "words", h.mean([2]), WORDS.len()))
 }
 
+/// The program of this example.
 pub fn program() -> Result<Program> {
     let g = Builder::new("hear");
     let hear = g.finish([scores(&g)?.named("scores")])?;

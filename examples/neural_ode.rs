@@ -87,6 +87,7 @@ fn graph(name: &str, learnt: bool, tolerance: f64) -> Result<GraphBuf> {
 
 const METHODS: [(&str, bool, f64); 3] = [("show", true, 1e-5), ("coarse", false, 1e-3), ("fine", false, 1e-7)];
 
+/// The program of this example.
 pub fn program() -> Result<Program> {
     let learn = train(&graph("learn", true, 1e-3)?, "loss", optim::Adam::new(1e-2))?;
     let rest = METHODS.map(|(name, learnt, tolerance)| graph(name, learnt, tolerance));

@@ -184,6 +184,7 @@ mod tests {
                 hop,
                 window: WindowFunction::Hann,
                 window_length: n_fft,
+                periodic: true,
                 center: true,
                 pad_mode: Some(PadMode::Reflect),
             };
