@@ -68,7 +68,7 @@ impl RunDir {
 
     /// Replaces the file `name` by `bytes`, as a whole or not at all.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Run {
-        Ok(write_atomically(&self.file(name), bytes)?)
+        Ok(write_atomically(self.file(name), bytes)?)
     }
 
     /// Locks the folder, or fails because another process holds the lock.

@@ -26,7 +26,7 @@ pub fn generate_command(a: &GenerateArgs) -> Run {
             None => emit_stdout(text)?,
             Some(dir) => {
                 std::fs::create_dir_all(dir).map_err(fail_io(dir))?;
-                write_atomically(&dir.join(format!("drawn-{seed}.ir")), text.as_bytes())?;
+                write_atomically(dir.join(format!("drawn-{seed}.ir")), text.as_bytes())?;
             }
         }
     }

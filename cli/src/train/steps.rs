@@ -77,5 +77,5 @@ pub fn run_steps(
 /// Writes the checkpoint. The metrics up to it are synced first, so that a resumed run finds all of them.
 pub fn save_between_steps(c: &Config, task: &dyn TrainTask, history: &mut History) -> Run {
     history.sync()?;
-    Ok(task.trainer().save(&c.out.file(CHECKPOINT))?)
+    Ok(task.trainer().save(c.out.file(CHECKPOINT))?)
 }

@@ -29,7 +29,7 @@ fn files_are_replaced_whole() {
 fn strays_of_killed_processes_are_written_over() {
     let dir = scratch("stray");
     fs::write(dir.join(".w.tmp"), b"a longer file that a killed process has left").unwrap();
-    write_atomically(&dir.join("w"), b"new").unwrap();
+    write_atomically(dir.join("w"), b"new").unwrap();
     assert_eq!(fs::read(dir.join("w")).unwrap(), b"new");
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
     fs::remove_dir_all(&dir).unwrap();
