@@ -19,7 +19,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
     /// By this fraction of the best one: less than `best − t·|best|`, or more than `best + t·|best|`. For metrics that
-    /// are not negative this is torch's `best·(1 ∓ t)`; torch's limit for negative ones is one that a worse metric meets.
+    /// are not negative this is torch's `best·(1 ∓ t)`, which a worse metric meets where the best one is negative.
     Relative(f64),
     /// By this amount: less than `best − t`, or more than `best + t`.
     Absolute(f64),

@@ -124,8 +124,8 @@ pub enum Schedule {
         final_div_factor: f64,
     },
     /// The product of the rates of all schedules. That is torch's `ChainedScheduler` for schedules that scale the rate:
-    /// `ConstantFactor`, `Step`, `MultiStep`, `Linear`, `Polynomial`, `Cosine` down to 0. One of them has the learning rate; a rate of 1
-    /// makes factors of the others.
+    /// `ConstantFactor`, `Step`, `MultiStep`, `Linear`, `Polynomial`, `Cosine` down to 0. One of them has the learning
+    /// rate; a rate of 1 makes factors of the others.
     Chained(Vec<Schedule>),
     /// One schedule after another, as `SequentialLR`. Each counts its steps from its own start.
     Sequential {
