@@ -75,7 +75,8 @@ fn a_tensor_of_a_type_without_a_reader_is_refused_where_it_is_used() {
         let b = g.param("b", [2], DType::F32, Init::Ones);
         let mut p = Session::new().compile(&g.finish([b.sum(..).named("z")]).unwrap()).unwrap();
         let known = |name: &str| (name == "b").then(|| name.to_string());
-        p.load_gguf(&opened, Load { rename: Some(&known), ..Load::default() }).unwrap();
+        let report = p.load_gguf(&opened, Load { rename: Some(&known), ..Load::default() }).unwrap();
+        assert_eq!(report.loaded, ["b"]);
         assert_eq!(p.values::<f32>("b").unwrap(), [0.0; 2]);
     }
     let unknown = GgufEntry { name: "a", kind: TensorType::Other(99), dims: &[1], bytes: &[5] };

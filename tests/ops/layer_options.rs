@@ -79,7 +79,7 @@ fn means_are_sums_only_where_windows_differ() {
 
 #[test]
 fn other_options_have_methods_too() {
-    let linear = Linear { bias: false, weight_init: Some(Init::Ones), bias_init: None };
+    let linear = Linear { inputs: None, bias: false, weight_init: Some(Init::Ones), bias_init: None };
     assert_eq!(Linear::default().bias(false).weight_init(Init::Ones), linear);
     assert_eq!(
         BatchNorm::default().eps(1e-3).training(false),

@@ -75,7 +75,9 @@ mod tests {
         assert_eq!(told(|g, x| drop(g.fori(x.cast(DType::I32), 3, &[x], |_, _| broken()))), why("fori"));
         assert_eq!(told(|g, x| drop(g.cond(x.less(1.0), || vec![x], || broken()))), why("if"));
         assert_eq!(told(|g, x| drop(g.custom_fn("f", &[x], |_| broken()).call())), why("custom_fn \"f\""));
-        let rule = |g: &Builder, x: Var<'_>| drop(g.region("r", &[x.ty()], |_| broken()));
+        let rule = |g: &Builder, x: Var<'_>| {
+            let _ = g.region("r", &[x.ty()], |_| broken());
+        };
         assert_eq!(told(rule), why("a region"));
         let inner = |g: &Builder, x: Var<'_>| {
             let outer = || vec![g.scan(&[x], &[], |_, _| broken()).0[0]];

@@ -9,6 +9,7 @@ use crate::sched::planned_body::Extern;
 use crate::sched::schedule;
 use crate::sched::share::share_tapes_above;
 use crate::sched::tests::hand::{CALL, HandPlan, hand_body};
+use std::array::from_fn;
 use std::sync::Arc;
 
 /// Why a loop does not link inside `depth` loops after `change`; none if it links. No checker looks at it.
@@ -184,7 +185,7 @@ fn operands_of_bodies_lie_in_those_of_their_loops() {
 
 #[test]
 fn addresses_lie_in_an_operand_or_in_the_workspace() {
-    let to = |off, stride| ArenaOffset { off, strides: [stride, 0, 0, 0, 0, 0] };
+    let to = |off, stride| ArenaOffset { off, strides: from_fn(|i| if i == 0 { stride } else { 0 }) };
     let externs = vec![MappedExtern { bytes: 0..64, to: to(512, 0) }, MappedExtern { bytes: 64..128, to: to(256, 9) }];
     let map = LinkMap { externs, base: 128, at: 1000 };
     let found = |from: usize, end: usize| map.offset(from..end).ok().map(|o| (o.off, o.strides[0]));

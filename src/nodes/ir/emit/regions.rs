@@ -73,7 +73,8 @@ impl Emit {
         }
         let (Some(body), Some(sig)) = (self.done.get(r.at()), self.sigs.get(r.at()).cloned()) else { return r };
         let copy = Body { scope: self.scopes + 1, ..body.copied() };
-        let admitted = (0..copy.op.len()).try_for_each(|n| self.count.admit(copy.args_of(n).len(), 0, self.extra.len()));
+        let admitted =
+            (0..copy.op.len()).try_for_each(|n| self.count.admit(copy.args_of(n).len(), 0, self.extra.len()));
         if let Err(why) = admitted {
             self.fail(Error::new(Kind::Verify, why));
             return r;
