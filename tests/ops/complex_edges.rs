@@ -235,3 +235,115 @@ fn parts_lie_along_a_last_axis_of_two() {
     assert_eq!(x.view_as_complex().view_as_real().dims()[..], [3, 4, 2]);
     assert!(x.view_as_real().v == x.v);
 }
+
+/// The gradient of Σ Re f(z) is conj(f'); here f' itself.
+fn slope_of(dtype: DType, z: &[C], f: impl for<'g> Fn(Var<'g>) -> Var<'g>) -> Vec<C> {
+    let g = Builder::new("slope");
+    let part = dtype.part();
+    let halves = ["re", "im"].map(|name| g.input(name, [z.len()], part));
+    let all = g.finish([f(halves[0].complex(halves[1])).real().sum(..).named("loss")]).unwrap();
+    let step = grad(&all, "loss", &GradOptions::wrt(&["re", "im"])).unwrap();
+    let inputs = [0, 1].map(|k| Tensor { dtype: part, dims: vec![z.len()], data: z.iter().map(|z| z[k]).collect() });
+    let outs = run(&step, &inputs, PLAIN);
+    let [re, im] = &outs[outs.len() - 2..] else { panic!() };
+    re.data.iter().zip(&im.data).map(|(&re, &im)| [re, -im]).collect()
+}
+
+fn far(a: C, b: C) -> f64 {
+    let d = (a[0] - b[0]).hypot(a[1] - b[1]) / b[0].hypot(b[1]);
+    if d.is_nan() { INF } else { d }
+}
+
+/// Numbers of mpmath: 1/cosh² z near the poles at ±iπ/2, and where tanh is 1 to rounding.
+#[test]
+fn slopes_of_tangents_near_poles() {
+    let points: [(C, C); 5] = [
+        ([0.001, 1.5707], [-972588.07163113432, -189127.53389317941]),
+        ([0.25, 1.5703125], [-15.670612562690104, -0.061913554119107532]),
+        ([0.0001, -1.5707963], [-99999978.127674745, 53589.785474923028]),
+        ([9.0, 0.5], [3.2915173469782809e-8, -5.12623425302417e-8]),
+        ([30.0, 0.5], [1.8924651825776451e-26, -2.9473398939868744e-26]),
+    ];
+    for (z, want) in points {
+        let d = slope_of(C128, &[z], |z| z.tanh())[0];
+        assert!(far(d, want) < 1e-14, "tanh' at {z:?}: {d:?}, not {want:?}");
+        // tan w = −i·tanh(iw), so tan' at −iz is tanh' at z.
+        let d = slope_of(C128, &[[z[1], -z[0]]], |z| z.tan())[0];
+        assert!(far(d, want) < 1e-14, "tan' of {z:?}: {d:?}, not {want:?}");
+        let rounded = z.map(|x| f64::from(x as f32));
+        let want = slope_of(C128, &[rounded], |z| z.tanh())[0];
+        let d = slope_of(DType::C64, &[rounded], |z| z.tanh())[0];
+        assert!(far(d, want) < 2e-6, "f32 tanh' at {z:?}: {d:?}, not {want:?}");
+    }
+}
+
+/// f32 slopes against formulas of them in f64.
+#[test]
+fn slopes_of_small_and_large_numbers_and_near_branch_points() {
+    type F = for<'g> fn(Var<'g>) -> Var<'g>;
+    let functions: [(&str, F, F); 14] = [
+        ("recip", |z| z.recip(), |z| -(z.recip() * z.recip())),
+        ("div", |z| (z * 0.0 + 1.0) / z, |z| -(z.recip() * z.recip())),
+        ("log", |z| z.log(), |z| z.recip()),
+        ("sqrt", |z| z.sqrt(), |z| z.sqrt().recip() * 0.5),
+        ("rsqrt", |z| z.rsqrt(), |z| z.rsqrt() * z.recip() * -0.5),
+        ("exp", |z| z.exp(), |z| z.exp()),
+        ("sin", |z| z.sin(), |z| z.cos()),
+        ("cos", |z| z.cos(), |z| -z.sin()),
+        ("sinh", |z| z.sinh(), |z| z.cosh()),
+        ("cosh", |z| z.cosh(), |z| z.sinh()),
+        ("tanh", |z| z.tanh(), |z| z.cosh().recip() * z.cosh().recip()),
+        ("tan", |z| z.tan(), |z| z.cos().recip() * z.cos().recip()),
+        ("pow", |z| z.pow(0.75), |z| z.pow(-0.25) * 0.75),
+        ("square", |z| z.square(), |z| z * 2.0),
+    ];
+    let mut z: Vec<C> = Vec::new();
+    for size in [1e-30, 1e-20, 1e-10, 1e-3, 1.0, 20.0, 1e3, 1e10, 1e20, 1e30] {
+        for unit in [[0.6, 0.8], [-0.6, 0.8], [-0.8, -0.6], [1.0, 1e-6], [-1.0, 1e-6], [1e-6, -1.0]] {
+            z.push(unit.map(|x| f64::from((x * size) as f32)));
+        }
+    }
+    for (name, f, df) in functions {
+        let slopes = slope_of(DType::C64, &z, f);
+        for (z, d) in z.iter().zip(slopes) {
+            let want = value(*z, df);
+            let size = want[0].hypot(want[1]);
+            let periodic =
+                z[0].hypot(z[1]) > 1e4 && !["recip", "div", "log", "sqrt", "rsqrt", "pow", "square"].contains(&name);
+            // What f32 holds with all digits, and angles whose rounding is small.
+            if !(1e-36..1e37).contains(&size) || periodic {
+                continue;
+            }
+            assert!(far(d, want) < 2e-5, "{name}' at {z:?}: {d:?}, not {want:?}");
+        }
+    }
+}
+
+#[test]
+fn a_real_operand_beside_a_complex_one() {
+    let z = [[1.0, -2.0], [0.5, 3.0]];
+    let both = |f: for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>| parts(&z, |z| f(z, z.real() + 1.0)).1;
+    assert_eq!(both(|z, x| z + x), [3.0, -2.0, 2.0, 3.0]);
+    assert_eq!(both(|z, x| x - z), [1.0, 2.0, 1.0, -3.0]);
+    assert_eq!(both(|z, x| z * x), [2.0, -4.0, 0.75, 4.5]);
+    assert_eq!(both(|z, x| x * z), [2.0, -4.0, 0.75, 4.5]);
+    assert_eq!(both(|z, x| z / x), [0.5, -1.0, 1.0 / 3.0, 2.0]);
+    let quotient = both(|z, x| x / z);
+    let want = [0.4, 0.8, 0.75 / 9.25, -4.5 / 9.25];
+    assert!(quotient.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-15), "{quotient:?}");
+    // x broadcasts, and its gradient is real: Re of conj(z) summed, torch's.
+    let g = Builder::new("mixed");
+    let (z, x) = (g.input("z", [2], DType::C64), g.input("x", [1], DType::F32));
+    let all = g.finish([(x * z + x - z).abs2().sum(..).named("loss")]).unwrap();
+    let mut p = Session::new().compile(&grad(&all, "loss", &GradOptions::wrt(&["x", "z"])).unwrap()).unwrap();
+    p.values_mut::<[f32; 2]>("z").unwrap().copy_from_slice(&[[1.0, -2.0], [0.5, 3.0]]);
+    p.values_mut::<f32>("x").unwrap().fill(2.0);
+    p.step().unwrap();
+    // y = z + 2: x̄ = Σ 2·Re(y·conj(z + 1)), z̄ = 2·y.
+    assert_eq!(p.values::<f32>("grad.x").unwrap(), [2.0 * (6.0 + 4.0) + 2.0 * (3.75 + 9.0)]);
+    assert_eq!(p.values::<[f32; 2]>("grad.z").unwrap(), [[6.0, -4.0], [5.0, 6.0]]);
+    let g = Builder::new("wrong");
+    let _ = g.input("z", [2], DType::C64) + g.input("x", [2], DType::F64);
+    let text = g.finish([]).unwrap_err().to_string();
+    assert!(text.contains("operand types differ"), "{text}");
+}

@@ -57,19 +57,27 @@ fn complex_form_of_fill(z: Var<'_>, other: Var<'_>) -> Option<f64> {
     })
 }
 
-/// `op` of two operands, of which one is complex; both broadcast. `None` if neither is, or the op has no complex form.
+/// `op` of two operands, of which one is complex and the other one is, too, or is real in the type of its parts; both
+/// broadcast. `None` if neither is, or the op has no complex form.
 #[track_caller]
 pub(in crate::nodes) fn complex_binary_form<'g>(op: Op, a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
     let forms = [Op::ADD, Op::SUB, Op::MUL, Op::DIV, Op::POW, Op::EQ, Op::NE];
     if !forms.contains(&op) {
         return None;
     }
-    let found = parts_of_pair(op, a, b)?;
+    let found = parts_of_pair(op, a, b, true)?;
     Some(a.g.with_caller(|| {
         let [x, y] = match found {
             Ok(parts) => parts,
             Err(none) => return none,
         };
+        // A real operand multiplies and divides each part alone.
+        match op {
+            Op::MUL if !has_parts(a) => return y.each(|y| a * y).join(),
+            Op::MUL if !has_parts(b) => return x.each(|x| x * b).join(),
+            Op::DIV if !has_parts(b) => return x.each(|x| x / b).join(),
+            _ => {}
+        }
         // A number next to a complex tensor is real: nothing is multiplied by its imaginary part.
         match (op, complex_form_of_fill(a, b), complex_form_of_fill(b, a)) {
             (Op::MUL, Some(k), _) => y.each(|y| y * k).join(),
@@ -101,7 +109,7 @@ pub(in crate::nodes) fn complex_form_by_pairs<'g>(
     b: Var<'g>,
     f: impl Fn(Var<'g>, Var<'g>) -> Var<'g>,
 ) -> Option<Var<'g>> {
-    let found = parts_of_pair(op, a, b)?;
+    let found = parts_of_pair(op, a, b, false)?;
     Some(a.g.with_caller(|| found.map_or_else(|none| none, |[x, y]| x.both(y, f).join())))
 }
 
@@ -113,7 +121,7 @@ pub(in crate::nodes) fn complex_product_form<'g>(
     b: Var<'g>,
     product: impl Fn(Var<'g>, Var<'g>) -> Var<'g>,
 ) -> Option<Var<'g>> {
-    let found = parts_of_pair(op, a, b)?;
+    let found = parts_of_pair(op, a, b, false)?;
     Some(a.g.with_caller(|| match found {
         Err(none) => none,
         Ok([x, y]) => {

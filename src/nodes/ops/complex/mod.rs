@@ -1,5 +1,5 @@
 //! Complex numbers. Three ops join and split them; all arithmetic is written in real ops on their parts, so it has the
-//! derivatives of real ops, of any order. Ops that only move elements take complex numbers as they are.
+//! derivatives of real ops, of any order. `tanh_parts` alone has a derivative of its own. Ops that only move elements take complex numbers as they are.
 //!
 //! Convention: the cotangent of z is ∂L/∂Re z + i·∂L/∂Im z, as in torch. So L = |z|² gives 2z, and a step of gradient
 //! descent is z − rate·cotangent.
@@ -7,6 +7,7 @@
 pub mod forms;
 pub mod lower;
 pub mod parts;
+pub mod tanh;
 pub mod var;
 
 use crate::nodes::ir::lower_cx::LowerFn;

@@ -5,6 +5,7 @@
 //! Invariant: the side of a select that is not taken is computed at numbers at which it is finite, so that it makes no
 //! NaN in a derivative.
 
+use super::tanh::complex_tanh;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::emit::Definition;
@@ -81,25 +82,33 @@ pub(in crate::nodes) fn has_parts(z: Var<'_>) -> bool {
     z.is_some() && z.dtype().is_complex()
 }
 
-/// The parts of two complex operands of `op`; an error if their types differ. `None` if neither is complex, or after an
-/// error of another builder.
+/// The parts of two complex operands of `op`; an error if their types differ. If `mixed`, one of them may be real, in
+/// the type of the other one's parts: it has the imaginary part 0. `None` if neither is complex, or after an error of
+/// another builder.
 #[track_caller]
-pub(in crate::nodes) fn parts_of_pair<'g>(op: Op, a: Var<'g>, b: Var<'g>) -> Option<Result<[Parts<'g>; 2], Var<'g>>> {
+pub(in crate::nodes) fn parts_of_pair<'g>(
+    op: Op,
+    a: Var<'g>,
+    b: Var<'g>,
+    mixed: bool,
+) -> Option<Result<[Parts<'g>; 2], Var<'g>>> {
     if !a.is_some() || !b.is_some() || !(has_parts(a) || has_parts(b)) || !a.g.owns(a.g.op_name(op), &[b]) {
         return None;
     }
-    if a.dtype() != b.dtype() {
+    let beside = has_parts(a) != has_parts(b) && a.dtype().part() == b.dtype().part();
+    if a.dtype() != b.dtype() && !(mixed && beside) {
         let text = format!("{}({a:?}, {b:?}): operand types differ; cast one of them", a.g.op_name(op));
         return Some(Err(a.g.fail(Kind::Shape, text)));
     }
-    Some(Ok([Parts::of(a), Parts::of(b)]))
+    let parts = |x: Var<'g>| if has_parts(x) { Parts::of(x) } else { Parts { re: x, im: x.full_like(0.0) } };
+    Some(Ok([parts(a), parts(b)]))
 }
 
 /// The largest integer exponent that is a product of factors.
 const MOST_FACTORS: f64 = 16.0;
 
 /// −x where x is below 0. The derivative at 0 is 1, so that no formula that reads it has a kink there.
-fn part_magnitude(x: Var<'_>) -> Var<'_> {
+pub(super) fn part_magnitude(x: Var<'_>) -> Var<'_> {
     x.less(0.0).select(-x, x)
 }
 
@@ -187,14 +196,9 @@ impl<'g> Parts<'g> {
         Parts { re: self.re.cosh() * self.im.cos(), im: self.re.sinh() * self.im.sin() }
     }
 
-    /// tanh z = (u + it) / (1 + iut), where u = tanh Re z and t = tan Im z. Nothing overflows for a large real part.
+    /// tanh z.
     pub(super) fn tanh(self) -> Parts<'g> {
-        let (u, t) = (self.re.tanh(), self.im.tan());
-        let q = (part_magnitude(self.re) * -2.0).exp();
-        // 1 − u², without cancellation.
-        let rest = q * 4.0 / (q + 1.0).square();
-        let below = (u * t).square() + 1.0;
-        Parts { re: u * (t.square() + 1.0) / below, im: t * rest / below }
+        complex_tanh(self)
     }
 
     /// tan z = −i·tanh(iz).
