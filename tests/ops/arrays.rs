@@ -405,3 +405,21 @@ fn what_does_not_fit_is_named() {
         assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/arrays.rs"), "{e} {parts:?}");
     }
 }
+
+/// The mean is rounded by much of the deviations, which are 1; the variance keeps its digits.
+#[test]
+fn variances_far_from_zero_keep_their_digits() {
+    for mean in [1e5, 1e6, 4e6] {
+        let x: Vec<f64> = (0..1000).map(|i| f64::from((mean + f64::from(i * 37 % 101) * 0.04) as f32)).collect();
+        let exact = x.iter().sum::<f64>() / 1000.0;
+        let var = x.iter().map(|x| (x - exact).powi(2)).sum::<f64>() / 999.0;
+        let of = |f: for<'g> fn(Var<'g>) -> Var<'g>| {
+            let g = Builder::new("var");
+            let graph = g.finish([f(g.input("x", [1000], DType::F32)).named("y")]).unwrap();
+            run(&graph, &[Tensor { dtype: DType::F32, dims: vec![1000], data: x.clone() }], PLAIN).remove(0).data[0]
+        };
+        let (ours, root) = (of(|x| x.var(0, 1, false)), of(|x| x.std(0, 1, false)));
+        assert!((ours / var - 1.0).abs() < 1e-6, "{mean}: {ours}, not {var}");
+        assert!((root / var.sqrt() - 1.0).abs() < 1e-6, "{mean}: {root}, not {}", var.sqrt());
+    }
+}

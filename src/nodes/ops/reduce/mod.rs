@@ -343,6 +343,9 @@ pub const VAR: OpDef = OpDef {
         let correction = a.correction as f64;
         let over = ReduceOpAxes { x, attrs: a.reduce_attrs() };
         let d = x - over.spread(mean);
+        // A mean far from 0 is rounded by much of a small deviation; what is left of the deviations is taken off, too.
+        let rest = d.reduce(Op::REDUCE_MEAN, over.attrs.axes.as_slice(), false);
+        let d = d - over.spread(rest.stop_gradient());
         vec![over.sum(d * d) * (1.0 / (over.count() as f64 - correction))]
     }),
     batch: Batch::ViaDecompose,
