@@ -15,9 +15,11 @@ use crate::nodes::build::size_attrs::check_size_attrs;
 use crate::nodes::build::size_attrs::to_size_attr;
 use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::attrs::Field;
+use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerFn;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_free;
 use Domain::Real;
 use attrs::{BarrierAttrs, ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
@@ -222,6 +224,27 @@ pub const SLICE: OpDef = OpDef {
     )
 };
 
+/// The tangents, joined; zeros for an operand without one.
+fn concat_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    let Some(dtype) = t.iter().flatten().next().map(|t| t.dtype()) else { return vec![None] };
+    let zeros = |x: &Var<'g>| x.g.full(0.0, x.dims(), dtype);
+    let parts: Vec<Var<'g>> = t.iter().zip(s.args).map(|(t, x)| t.unwrap_or_else(|| zeros(x))).collect();
+    vec![s.rebuild_with(&parts).first().copied()]
+}
+
+/// The parts of the cotangent, cut in one walk over the operands.
+fn concat_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+    let Some(g) = ct[0] else { return vec![None; want.len()] };
+    let axis = ConcatAttrs::of(&s.attrs).axis;
+    let mut start = 0;
+    let part = |(x, want): (&Var<'g>, &bool)| {
+        let len = x.dims()[to_size_attr(axis)];
+        start += len;
+        want.then(|| g.narrow(axis, start - len, len))
+    };
+    s.args.iter().zip(want).map(part).collect()
+}
+
 /// Tensors joined along an axis.
 pub const CONCAT: OpDef = OpDef {
     arity: Arity::AtLeast(1),
@@ -250,11 +273,7 @@ pub const CONCAT: OpDef = OpDef {
         "the operands, one after another along `axis`",
         ConcatAttrs::FIELDS,
         lower::lower_concat,
-        Deriv::Linear(|s, i, g| {
-            let axis = ConcatAttrs::of(&s.attrs).axis;
-            let size = |k: usize| s.args[k].dims()[to_size_attr(axis)];
-            Some(g.narrow(axis, (0..i).map(size).sum(), size(i)))
-        }),
+        Deriv::Rules(concat_tangent, concat_cotangents),
     )
 };
 
