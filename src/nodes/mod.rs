@@ -46,6 +46,7 @@ pub use ops::fft::var::ConvPart;
 pub use ops::index::attrs::Scatter;
 pub use ops::layout::pad_mode::PadMode;
 pub use ops::linalg::attrs::Singular;
+pub use ops::linalg::matrix_function::MatrixFunction;
 pub use ops::linalg::var::TriangularOptions;
 pub use ops::loss::attrs::Reduction;
 pub use ops::loss::cross_entropy_options::CrossEntropy;

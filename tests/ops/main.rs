@@ -57,6 +57,7 @@ mod scan_keep_every;
 mod selective_scan;
 mod shape_rules;
 mod sources;
+mod spectral;
 mod splat;
 mod splat_scenes;
 mod start_values;

@@ -38,6 +38,7 @@ ops! {
     COMPLEX = complex;
     REAL = complex;
     IMAG = complex;
+    TANH_PARTS = complex::tanh;
     CALL = control::call;
     CUSTOM_FN = control::custom_fn;
 
@@ -145,6 +146,10 @@ ops! {
     QR = linalg::qr;
     EIGH = linalg::eigh;
     SVD = linalg::svd;
+    SPECTRAL_QUOTIENT = linalg::spectral_quotient;
+    SYLVESTER = linalg::sylvester;
+    MATRIX_FUNCTION = linalg::matrix_function;
+    POLAR = linalg::polar;
     SPLAT_RENDER = splat::render;
     SPLAT_RENDER_BACKWARD = splat::render;
     SPLAT_RENDER_TANGENT = splat::render;

@@ -1,18 +1,24 @@
 //! Dense linear algebra on matrices in the last two axes; the axes before them are a batch.
 //!
 //! `solve` has LU factors, triangular solves and what is made of them; `cholesky`, `qr`, `eigh` and `svd` have one
-//! decomposition each; `var` has the methods. Derivatives are made of the same ops, so they have derivatives as well.
+//! decomposition each; `matrix_function` and `polar` have derivatives at equal eigenvalues and singular values; `var` has
+//! the methods. Derivatives are made of the same ops, so they have derivatives as well.
 //!
-//! Invariant: a derivative solves with factors that the node keeps; it factors nothing again.
+//! Invariant: a derivative solves with factors that the node keeps; it factors nothing again. Those of matrix roots and
+//! polar factors are the exception: they factor a symmetric result (`sylvester`), once for all.
 
 pub mod attrs;
 pub mod cholesky;
 pub mod eigh;
 pub mod lower;
 pub mod lu;
+pub mod matrix_function;
+pub mod polar;
 pub mod qr;
 pub mod solve;
+pub mod spectral_quotient;
 pub mod svd;
+pub mod sylvester;
 pub mod triangular;
 pub mod var;
 
@@ -62,13 +68,7 @@ fn linalg_sum_of<'g>(parts: impl IntoIterator<Item = Option<Var<'g>>>) -> Option
     parts.into_iter().flatten().reduce(|a, b| a + b)
 }
 
-/// 1/x; 0 where |x| is at most `noise`, which broadcasts.
-fn linalg_reciprocal_or_zero<'g>(x: Var<'g>, noise: Var<'g>) -> Var<'g> {
-    let nothing = x.abs().less_equal(noise);
-    nothing.select(0.0, nothing.select(1.0, x).recip())
-}
-
-/// What rounding leaves of numbers of magnitudes up to `largest`: the bound for [`linalg_reciprocal_or_zero`].
+/// What rounding leaves of numbers of magnitudes up to `largest`: below it, they are 0 to rounding.
 fn linalg_op_rounding_noise<'g>(largest: Var<'g>) -> Var<'g> {
     let epsilon = if largest.dtype().size() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
     largest * (16.0 * epsilon)

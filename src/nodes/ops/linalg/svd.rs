@@ -1,10 +1,9 @@
 //! Thin singular value decompositions.
 
-use super::{
-    linalg_cubic_cost, linalg_matrix_dims, linalg_op_rounding_noise, linalg_reciprocal_or_zero, linalg_sum_of, lower,
-};
+use super::spectral_quotient::{QuotientBy, spectral_quotient};
+use super::{linalg_cubic_cost, linalg_matrix_dims, linalg_sum_of, lower};
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::Distinct;
 
@@ -12,25 +11,27 @@ use Domain::Distinct;
 struct SvdFactors<'g> {
     u: Var<'g>,
     vt: Var<'g>,
-    /// Singular values as a row.
+    /// Singular values.
+    values: Var<'g>,
+    /// The same as a row.
     s: Var<'g>,
-    /// 1/s as a row; 0 for what rounding does not tell from 0.
-    inverse: Var<'g>,
-    /// 1/(sⱼ² − sᵢ²) at [i, j]; 0 where rounding does not tell them apart.
-    gaps: Var<'g>,
 }
 
 impl<'g> SvdFactors<'g> {
     fn of(site: &Site<'_, 'g>) -> SvdFactors<'g> {
-        let (u, s, vt) = (site.outs[0], site.outs[1].unsqueeze(-2), site.outs[2]);
-        if s.numel() == 0 {
-            return SvdFactors { u, vt, s, inverse: s, gaps: s - s.t() };
-        }
-        let noise = linalg_op_rounding_noise(s.reduce(Op::REDUCE_MAX, -1, true));
-        let inverse = linalg_reciprocal_or_zero(s, noise);
-        // Not the difference of squares, which would lose digits.
-        let gaps = linalg_reciprocal_or_zero(s - s.t(), noise) * linalg_reciprocal_or_zero(s + s.t(), noise);
-        SvdFactors { u, vt, s, inverse, gaps }
+        let (u, values, vt) = (site.outs[0], site.outs[1], site.outs[2]);
+        SvdFactors { u, vt, values, s: values.unsqueeze(-2) }
+    }
+
+    /// x\[i, j\]/(sⱼ² − sᵢ²), not by the difference of squares, which would lose digits.
+    fn over_gaps(&self, x: Var<'g>) -> Var<'g> {
+        spectral_quotient(spectral_quotient(x, self.values, QuotientBy::Gap), self.values, QuotientBy::Sum)
+    }
+
+    /// The columns of `x` without their part in the span of the columns of `u`, each divided by its singular value.
+    fn outside(&self, u: Var<'g>, x: Var<'g>) -> Var<'g> {
+        let rest = x - u.matmul(u.matmul_t(x, true, false));
+        spectral_quotient(rest, self.values, QuotientBy::Column)
     }
 
     /// Whether A has columns outside of the span of U.
@@ -44,11 +45,6 @@ impl<'g> SvdFactors<'g> {
     }
 }
 
-/// `x` without its part in the span of the columns of `u`.
-fn svd_op_outside_columns<'g>(u: Var<'g>, x: Var<'g>) -> Var<'g> {
-    x - u.matmul(u.matmul_t(x, true, false))
-}
-
 /// With P = Uᵀ·Ȧ·V: ṡ = the diagonal of P, U̇ = U·(F∘(P·S + S·Pᵀ)) + (1 − UUᵀ)·Ȧ·V·S⁻¹,
 /// V̇ = V·(F∘(S·P + Pᵀ·S)) + (1 − VVᵀ)·Ȧᵀ·U·S⁻¹.
 fn svd_jvp<'g>(site: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
@@ -57,13 +53,13 @@ fn svd_jvp<'g>(site: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>
     let (av, au) = (t.matmul_t(f.vt, false, true), t.matmul_t(f.u, true, false));
     let p = f.u.matmul_t(av, true, false);
     let (right, left) = (p * f.s, p * f.s.t());
-    let mut du = f.u.matmul(f.gaps * (right + right.t()));
+    let mut du = f.u.matmul(f.over_gaps(right + right.t()));
     if f.is_tall() {
-        du = du + svd_op_outside_columns(f.u, av) * f.inverse;
+        du = du + f.outside(f.u, av);
     }
-    let mut dv = f.vt.t().matmul(f.gaps * (left + left.t()));
+    let mut dv = f.vt.t().matmul(f.over_gaps(left + left.t()));
     if f.is_wide() {
-        dv = dv + svd_op_outside_columns(f.vt.t(), au) * f.inverse;
+        dv = dv + f.outside(f.vt.t(), au);
     }
     vec![Some(du), Some(p.diagonal(0, -2, -1)), Some(dv.t())]
 }
@@ -74,13 +70,12 @@ fn svd_vjp<'g>(site: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<O
     let f = SvdFactors::of(site);
     let v = f.vt.t();
     let twice = |x: Var<'g>| x + x.t();
-    let from_u = ct[0].map(|g| twice(f.gaps * f.u.matmul_t(g, true, false)) * f.s);
-    let from_v = ct[2].map(|g| twice(f.gaps * f.vt.matmul_t(g, false, true)) * f.s.t());
+    let from_u = ct[0].map(|g| twice(f.over_gaps(f.u.matmul_t(g, true, false))) * f.s);
+    let from_v = ct[2].map(|g| twice(f.over_gaps(f.vt.matmul_t(g, false, true))) * f.s.t());
     let middle = linalg_sum_of([ct[1].map(|g| g.diag_embed(0, -2, -1)), from_u, from_v]);
     let inside = middle.map(|m| f.u.matmul(m).matmul(f.vt));
-    let tall = ct[0].filter(|_| f.is_tall()).map(|g| (svd_op_outside_columns(f.u, g) * f.inverse).matmul(f.vt));
-    let wide =
-        ct[2].filter(|_| f.is_wide()).map(|g| f.u.matmul_t(svd_op_outside_columns(v, g.t()) * f.inverse, false, true));
+    let tall = ct[0].filter(|_| f.is_tall()).map(|g| f.outside(f.u, g).matmul(f.vt));
+    let wide = ct[2].filter(|_| f.is_wide()).map(|g| f.u.matmul_t(f.outside(v, g.t()), false, true));
     vec![linalg_sum_of([inside, tall, wide])]
 }
 
@@ -88,8 +83,8 @@ fn svd_vjp<'g>(site: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<O
 pub const SVD: OpDef = OpDef {
     name: "svd",
     doc: "A = U·diag(s)·Vᵀ with k = min(m, n) singular values, descending, the largest magnitude of each column of U \
-          positive; results U, s, Vᵀ; the derivative has 0 for 1/(sⱼ² − sᵢ²) of equal singular values and for 1/s of zeros, \
-          which is right for functions that do not depend on the choice of their vectors",
+          positive; results U, s, Vᵀ; where rounding does not tell two singular values apart, or one from 0, a part of \
+          UᵀŪ or V̄ᵀV between their vectors that is not 0 makes Ā NaN",
     arity: Arity::Exactly(1),
     attrs: &[],
     flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),

@@ -3,6 +3,7 @@
 
 use super::attrs::{LuSolveAttrs, Singular, SolveAttrs, TriangularSolveAttrs};
 use super::linalg_results_of;
+use super::matrix_function::{MatrixFunction, MatrixFunctionAttrs};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 
@@ -148,19 +149,65 @@ impl<'g> Var<'g> {
     }
 
     /// Eigenvalues, ascending, and eigenvectors, as columns, of the symmetric part (A + Aᵀ)/2: `[w, U]`. The largest
-    /// magnitude of each column is positive. Where eigenvalues are equal, the derivative is right for functions that do
-    /// not depend on the choice of their eigenvectors.
+    /// magnitude of each column is positive.
+    ///
+    /// Eigenvectors have no derivative where eigenvalues are equal. If rounding does not tell two eigenvalues apart
+    /// (by 16 ε of the largest magnitude), and the cotangent of U has a part between their vectors that is not 0, the
+    /// gradient of that matrix is NaN, as in torch. Functions of the eigenvalues alone have their gradients there.
+    /// For f(A) = U·diag(f(w))·Uᵀ, [`Var::matrix_function`] has the right gradient everywhere.
     #[track_caller]
     pub fn eigh(self) -> [Var<'g>; 2] {
         linalg_results_of(self, Op::EIGH)
     }
 
     /// The thin singular value decomposition of this, `[.., m, n]`: `[U, s, Vᵀ]` with k = min(m, n) singular values,
-    /// descending. The largest magnitude of each column of U is positive. Where singular values are equal or 0, the
-    /// derivative is right for functions that do not depend on the choice of their vectors.
+    /// descending. The largest magnitude of each column of U is positive.
+    ///
+    /// Singular vectors have no derivative where singular values are equal, and those of zeros have none outside of the
+    /// span of the others. If rounding does not tell two of them apart, or one from 0 (by 16 ε of the largest), and the
+    /// cotangent of U or Vᵀ has a part there that is not 0, the gradient of that matrix is NaN, as in torch. Functions of
+    /// the singular values alone have their gradients there. For U·Vᵀ, [`Var::matrix_polar`] has the right gradient.
     #[track_caller]
     pub fn svd(self) -> [Var<'g>; 3] {
         linalg_results_of(self, Op::SVD)
+    }
+
+    /// f of the symmetric part (A + Aᵀ)/2 of this, `[.., n, n]`: f of its eigenvalues, with the same eigenvectors. An
+    /// eigenvalue at which f is not defined makes that matrix NaN; for `Sqrt`, negative ones that rounding does not tell
+    /// from 0 count as 0.
+    ///
+    /// The gradient is that of f also where eigenvalues are equal (Daleckii and Krein, 1965). Second derivatives of
+    /// `Sqrt` and `InverseSqrt` are right there, too; those of `Exp` and `Log` are NaN there. The gradient of `Sqrt` at a
+    /// matrix without full rank is NaN, unless its cotangent has no part between the vectors of zeros.
+    ///
+    /// ```
+    /// use arenagrad::graph::MatrixFunction;
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("root");
+    /// let a = g.input("a", [2, 2], DType::F64);
+    /// let graph = g.finish([a.matrix_function(MatrixFunction::Sqrt).named("root")])?;
+    /// let mut p = Session::new().compile(&graph)?;
+    /// p.values_mut::<f64>("a")?.copy_from_slice(&[5.0, 4.0, 4.0, 5.0]);
+    /// p.step()?;
+    /// let root = p.values::<f64>("root")?;
+    /// assert!(root.iter().zip([2.0, 1.0, 1.0, 2.0]).all(|(a, b)| (a - b).abs() < 1e-14));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn matrix_function(self, function: MatrixFunction) -> Var<'g> {
+        self.g.emit(Op::MATRIX_FUNCTION, &[self], &MatrixFunctionAttrs { function }.list())[0]
+    }
+
+    /// Polar factors of this, `[.., m, n]` with m ≥ n: `[Q, H]` with A = Q·H, as in `scipy.linalg.polar`. Q has
+    /// orthonormal columns and is the matrix of that kind that is nearest to A; H is √(AᵀA).
+    ///
+    /// Derivatives of any order are right where singular values are equal. Where two of them, or one of a tall matrix,
+    /// are 0, Q is not unique: the gradient is NaN, unless its cotangent has no part there.
+    #[track_caller]
+    pub fn matrix_polar(self) -> [Var<'g>; 2] {
+        linalg_results_of(self, Op::POLAR)
     }
 
     /// X with the least ‖A·X − B‖ for this A, `[.., m, n]`, of full rank with m ≥ n, and `b`, `[.., m, k]`, by QR
