@@ -81,7 +81,7 @@ pub fn merge(program: &Program) -> Result<Vec<Tensor>> {
         let layer = b.name.strip_suffix(".weight");
         if let Some(layer) = layer.filter(|l| by_name.contains_key(format!("{l}.lora_A").as_str())) {
             let [a, b, scale] = PARTS.map(|end| find(format!("{layer}{end}")));
-            merge_checkpoint_lora(&mut t, a?, b?, lora_scale_value(scale?)?)?;
+            merge_checkpoint_lora(&mut t, a?, b?, scale?)?;
             adapted = true;
         }
         merged.push(t);
@@ -104,7 +104,12 @@ fn lora_scale_value((b, bytes): (&Binding, &[u8])) -> Result<f64> {
 }
 
 /// Adds `scale·B·A` to `w`.
-fn merge_checkpoint_lora(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), scale: f64) -> Result<()> {
+fn merge_checkpoint_lora(
+    w: &mut Tensor,
+    a: (&Binding, &[u8]),
+    b: (&Binding, &[u8]),
+    scale: (&Binding, &[u8]),
+) -> Result<()> {
     let floats = w.dtype.is_real_float();
     let ([outputs, inputs], [r, a1], [b0, b1]) = (&w.dims[..], &a.0.dims[..], &b.0.dims[..]) else {
         return Err(bad_checkpoint_header(format!("{:?} and its adaptation are no matrices", w.name)));
@@ -118,7 +123,7 @@ fn merge_checkpoint_lora(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u
         );
         return Err(Error::new(Kind::Shape, text));
     }
-    let (dtype, size) = (w.dtype, w.dtype.size());
+    let (dtype, size, scale) = (w.dtype, w.dtype.size(), lora_scale_value(scale)?);
     let all = |bytes: &[u8]| bytes.chunks_exact(size).map(|x| read_checkpoint_float(dtype, x)).collect::<Vec<f64>>();
     let (a, b) = (all(a.1), all(b.1));
     let mut row = vec![0.0; inputs];
