@@ -161,6 +161,10 @@ pub struct TrainArgs {
     /// [default: no record].
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// End at the first op that makes a NaN or an infinity, with an error that names the op, its line and its operands.
+    /// For debugging: steps run on one thread and slowly.
+    #[arg(long)]
+    pub find_nan: bool,
     /// Print no progress.
     #[arg(long)]
     pub quiet: bool,

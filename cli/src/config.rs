@@ -121,6 +121,8 @@ pub struct Config {
     pub keep: Keep,
     /// The file for a recorded step.
     pub trace: Option<PathBuf>,
+    /// Whether a step ends at the first op that makes a NaN or an infinity.
+    pub find_nan: bool,
     /// The task, with its network.
     pub task: Task,
     /// The optimiser.
@@ -253,6 +255,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         precision,
         keep,
         trace: args.trace.clone(),
+        find_nan: args.find_nan,
         optimiser,
         schedule,
         text: toml::to_string(&file).map_err(|e| fail_bad_input(format!("configuration: {e}")))?,

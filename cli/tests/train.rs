@@ -222,6 +222,9 @@ fn the_page_tells_the_state_of_a_run() {
         "steps = 100\nbatch = 8\n[model]\nchannels = [4]\nhidden = 8\n[optimiser]\nkind = \"sgd\"\nlr = 1e6\nweight_decay = 1.0\n\
          [schedule]\nkind = \"constant\"\n",
     );
-    common::fails(1, &["train", &config, "--out", &out, "--quiet", "--threads", "1"], &["the loss of step"]);
+    let large = ["train", &config, "--out", &out, "--quiet", "--threads", "1"];
+    common::fails(1, &large, &["the loss of step", "train --find-nan"]);
     assert!(page().contains("<td>failed: the loss of step"), "{}", page());
+    let looking = [&large[..], &["--find-nan"]].concat();
+    common::fails(1, &looking, &["of its result f32[", "are not finite", ".rs:"]);
 }

@@ -105,6 +105,10 @@ pub struct Optimiser<R = Rule> {
     pub ema: Option<f64>,
     /// See [`Optimiser::accumulate`].
     pub accumulate: usize,
+    /// See [`Optimiser::accumulate_by`].
+    pub accumulate_by: Option<String>,
+    /// See [`Optimiser::maximize`].
+    pub maximize: bool,
     /// See [`Optimiser::grad_norm`].
     pub grad_norm: bool,
     /// See [`Optimiser::loss_scale`].
@@ -133,6 +137,8 @@ impl<R> From<&Optimiser<R>> for Optimiser {
             decay_from_rank: opt.decay_from_rank,
             ema: opt.ema,
             accumulate: opt.accumulate,
+            accumulate_by: opt.accumulate_by.clone(),
+            maximize: opt.maximize,
             grad_norm: opt.grad_norm,
             loss_scale: opt.loss_scale,
             projections: opt.projections.clone(),
@@ -155,6 +161,8 @@ impl<R> Optimiser<R> {
             decay_from_rank: 0,
             ema: None,
             accumulate: 1,
+            accumulate_by: None,
+            maximize: false,
             grad_norm: false,
             loss_scale: None,
             projections: Vec::new(),
@@ -185,8 +193,38 @@ impl<R> Optimiser<R> {
     /// Makes a step of `k` micro-batches and one update, by the mean of their gradients; 0 and 1 are a step on the
     /// whole batch. Every input of the graph gets a first axis of `k`; the loss is the mean, and other outputs are
     /// stacked along a first axis of `k`.
+    ///
+    /// Where a loss is a mean over the labels that are not ignored, the mean of these means is not the mean over the
+    /// whole batch: [`Optimiser::accumulate_by`] weighs them.
     pub fn accumulate(mut self, k: usize) -> Optimiser<R> {
         self.accumulate = k;
+        self
+    }
+
+    /// [`Optimiser::accumulate`] with a weight for each micro-batch: the output `weight` of the graph, a scalar of a
+    /// float type that is not negative, such as the number of labels that a loss counts. Gradient and loss are Σ wᵢ·xᵢ / Σ wᵢ. A
+    /// micro-batch of weight 0 has no part, also if its loss is NaN.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("net");
+    /// let (x, labels) = (g.input("x", [4, 3], DType::F32), g.input("labels", [4], DType::I32));
+    /// let loss = nn::linear(&g, "fc", x, 5).cross_entropy(labels).named("loss");
+    /// let counted = labels.not_equal(-100.0).cast(DType::F32).sum(..).named("counted");
+    /// let step = train(&g.finish([loss, counted])?, "loss", optim::Sgd::new(0.1).accumulate_by(2, "counted"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn accumulate_by(mut self, k: usize, weight: &str) -> Optimiser<R> {
+        (self.accumulate, self.accumulate_by) = (k, Some(weight.to_string()));
+        self
+    }
+
+    /// Ascends instead of descending, as `maximize=True` of torch's optimisers: every gradient has the other sign,
+    /// before it is clipped and before weight decay is added. The loss that is an output keeps its sign.
+    pub fn maximize(mut self, on: bool) -> Optimiser<R> {
+        self.maximize = on;
         self
     }
 
@@ -278,7 +316,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
         let one = grad_from(g, loss, &options, &|b, loss| loss_scale::loss_scale_seed(b, opt, loss))?;
         return rebuilt_by_pass("train", |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
-            let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, &names, opt.accumulate)?;
+            let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, &names, opt)?;
             b.come_from(caller);
             append_optimiser(&b, opt, &settings, &names, &params, grads);
             finish_rebuild(b, bump)

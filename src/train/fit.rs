@@ -393,8 +393,8 @@ fn save_fit_checkpoint(t: &Trainer, path: &Path) -> Result<()> {
     {
         let kept = if path.is_file() { format!("; the checkpoint {} is kept", path.display()) } else { String::new() };
         let text = format!(
-            "{name:?} is not finite after step {}, though the loss before was{kept}; Session::find_nan names the op \
-             that makes the first NaN",
+            "{name:?} is not finite after step {}, though the loss before was{kept}; Session::find_nan (`train --find-nan` of \
+             the program) names the op that makes the first NaN",
             t.steps_done()
         );
         return Err(Error::new(Kind::Diverged, text));

@@ -265,8 +265,8 @@ impl Trainer {
         let (name, step, loss) = (self.steps[at].loss.name(&self.program), self.step, self.last_loss);
         let text = format!(
             "the loss of step {step} is {loss} (output {name:?}, rate {lr}); a lower rate, clipped gradients or a look \
-             at the batch may help, from an earlier checkpoint or new start values; Session::find_nan names the op that \
-             makes the first NaN"
+             at the batch may help, from an earlier checkpoint or new start values; Session::find_nan (`train \
+             --find-nan` of the program) names the op that makes the first NaN"
         );
         Error::new(Kind::Diverged, text)
     }

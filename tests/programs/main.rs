@@ -33,3 +33,4 @@ mod steps;
 mod trace;
 mod trainer;
 mod update_rules;
+mod weighed_batches;

@@ -52,7 +52,7 @@ pub trait TrainTask {
 
 /// The session of a run.
 pub fn train_task_session(c: &Config) -> Session {
-    Session::new().threads(c.threads).precision(c.precision).keep(c.keep)
+    Session::new().threads(c.threads).precision(c.precision).keep(c.keep).find_nan(c.find_nan)
 }
 
 /// Compiles the training step of `graph`, whose scalar output is called `loss`, for `examples` examples.

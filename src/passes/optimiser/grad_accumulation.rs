@@ -10,7 +10,8 @@ use super::super::signature::Signature;
 use crate::arena::{Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::leaf::InputAttrs;
-use crate::nodes::{Builder, Graph, Leaf, LeafKind, Op, Var};
+use crate::nodes::{Builder, DType, Graph, Leaf, LeafKind, Op, Var};
+use crate::passes::optimiser::Optimiser;
 
 /// The most micro-batches of a step. A larger number is taken for a mistake.
 pub(super) const MAX: usize = 1 << 20;
@@ -25,17 +26,18 @@ struct StepLeaf<'g> {
 }
 
 /// Writes the step over `k` micro-batches to `b`. `g` is the graph of one micro-batch; its last outputs are the
-/// gradients of the params `names`. Returns the params and the means of their gradients.
+/// gradients of the params `names`. Returns the params and the means of their gradients, weighted if `opt` says by what.
 pub(super) fn accumulate_grads<'g>(
     g: Graph<'_>,
     b: &'g Builder,
     loss: &str,
     names: &[&str],
-    k: usize,
+    opt: &Optimiser,
 ) -> Result<(Vec<Var<'g>>, Vec<Var<'g>>)> {
     let (results, grads) = g.outputs().split_at(g.outputs().len() - names.len());
     let mut c = Copier::new(g, b);
-    let leaves = accumulation_leaves(g, b, &mut c, k);
+    let weight = opt.accumulate_by.as_deref().map(|name| accumulation_weight(g, name)).transpose()?;
+    let leaves = accumulation_leaves(g, b, &mut c, opt.accumulate);
     let moves = |l: &&StepLeaf<'g>| l.next.is_some() && !is_accumulation_key(g, l);
     let inputs: Vec<&StepLeaf<'g>> = leaves.iter().filter(|l| l.kind == LeafKind::Input).collect();
     let states: Vec<&StepLeaf<'g>> = leaves.iter().filter(moves).collect();
@@ -57,7 +59,8 @@ pub(super) fn accumulate_grads<'g>(
             };
         }
         c.run(&mut |_| None);
-        let sums = grads.iter().zip(now).map(|(&v, &sum)| sum + c.map[v]);
+        let weight = weight.map(|(_, w)| c.map[w]);
+        let sums = grads.iter().zip(now).map(|(&v, &sum)| sum + accumulation_part(c.map[v], weight));
         let nexts = states.iter().filter_map(|l| l.next).map(|v| c.map[v]);
         (sums.chain(nexts).collect(), results.iter().map(|&v| c.map[v]).collect())
     });
@@ -67,15 +70,45 @@ pub(super) fn accumulate_grads<'g>(
     for l in leaves.iter().filter(|l| is_accumulation_key(g, l)) {
         b.update(l.new, b.emit1(Op::RNG_NEXT, &[l.new], &[]));
     }
+    let weights = weight.map_or(b.full(1.0, [opt.accumulate], DType::F64), |(i, _)| ys[i]);
+    let mean = |sum: Var<'g>| sum / weights.cast(sum.dtype()).sum(..);
     for (&y, &name) in ys.iter().zip(g.output_names) {
         // The loss of the step is the mean. Other outputs of the micro-batches are stacked.
-        b.output(g.str(name), if g.str(name) == loss { y.mean(..).named(loss) } else { y });
+        let loss_of = || match weight {
+            Some(_) => mean(accumulation_part(y, Some(weights)).sum(..)),
+            None => y.mean(..),
+        };
+        b.output(g.str(name), if g.str(name) == loss { loss_of().named(loss) } else { y });
     }
     let mut new = Side::filled(g.values(), b.var(Value::NONE));
     leaves.iter().for_each(|l| new[l.old] = l.new);
     let signature = Signature::new(g);
     let params = names.iter().map(|n| signature.leaf(n).map(|v| new[v])).collect::<Result<_>>()?;
-    Ok((params, after[..grads.len()].iter().map(|&s| s * (1.0 / k as f64)).collect()))
+    let means = after[..grads.len()]
+        .iter()
+        .map(|&s| if weight.is_some() { mean(s) } else { s * (1.0 / opt.accumulate as f64) })
+        .collect();
+    Ok((params, means))
+}
+
+/// The output `name` by its place, and its value: the weight of a micro-batch.
+fn accumulation_weight(g: Graph<'_>, name: &str) -> Result<(usize, Value)> {
+    let refused = |why: String| Err(Error::new(Kind::Name, format!("accumulation: the weight {name:?} {why}")));
+    let Some(i) = g.output_names.iter().position(|&n| g.str(n) == name) else {
+        return refused("is no output".to_string());
+    };
+    let v = g.outputs()[i];
+    match g.dtype[v.at()].is_float() && g.dims(v).is_empty() {
+        true => Ok((i, v)),
+        false => refused(format!("is {}{}; a scalar of a float type is needed", g.dtype[v.at()], g.dims(v))),
+    }
+}
+
+/// `x`·weight, and 0 where the weight is 0, also if `x` is NaN.
+fn accumulation_part<'g>(x: Var<'g>, weight: Option<Var<'g>>) -> Var<'g> {
+    let Some(w) = weight else { return x };
+    let w = w.cast(x.dtype());
+    w.equal(0.0).select(x.full_like(0.0), x * w)
 }
 
 /// True if `l` is the random key. It advances once a step, and each iteration draws under a separate key.

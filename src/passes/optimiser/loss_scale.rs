@@ -85,12 +85,13 @@ impl LossScale {
     }
 }
 
-/// What the cotangent of `loss` is at first: 1, or the scale.
+/// What the cotangent of `loss` is at first: 1 or the scale, with the other sign for an ascent.
 pub(super) fn loss_scale_seed<'g>(b: &'g Builder, opt: &Optimiser, loss: Var<'g>) -> Var<'g> {
-    match opt.loss_scale {
+    let seed = match opt.loss_scale {
         None => loss.full_like(1.0),
         Some(LossScale { init, .. }) => b.state(LOSS_SCALE, [], DType::F32, Init::Constant(init)).cast(loss.dtype()),
-    }
+    };
+    if opt.maximize { -seed } else { seed }
 }
 
 /// The scale of a step that is being written.

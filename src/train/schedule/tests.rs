@@ -160,9 +160,6 @@ fn lines_powers_and_roots_follow_their_formulas() {
         &[(1, 1.0), (2, 0.5), (4, 0.5), (5, 0.125)],
     );
     near(Schedule::Step { lr: 1.0, step_size: 1, gamma: 0.5 }, &[(0, 1.0), (3, 0.125)]);
-    // A warm-up up to the last step: then there is no cosine.
-    let only = Schedule::Cosine { lr: 1.0, warmup: 4, start_factor: 0.5, total: 4, min_lr: 0.25 };
-    near(only, &[(0, 0.5), (3, 0.875), (4, 0.25)]);
     // The rate rises for one step: 0.25 to 1, and falls for three.
     let cycle = Schedule::OneCycle { max_lr: 1.0, total: 5, pct_start: 0.4, div_factor: 4.0, final_div_factor: 2.0 };
     near(cycle, &[(0, 0.25), (1, 1.0), (2, 0.78125), (3, 0.34375), (4, 0.125), (5, 0.125)]);
@@ -223,6 +220,9 @@ fn each_number_has_its_range() {
     let step = |step_size, gamma| Schedule::Step { lr: 1.0, step_size, gamma };
     assert_eq!(refusal(&step(1, 0.0)), None);
     assert_eq!(refusal(&step(0, 0.5)).as_deref(), Some("schedule: step_size is 0; it must be 1 or more"));
+    let why = Some("schedule: total is 10; it must be above warmup, which is 10");
+    assert_eq!(refusal(&Schedule::cosine(1.0, 10, 10)).as_deref(), why);
+    assert_eq!(refusal(&Schedule::cosine(1.0, 9, 10)), None);
     assert_eq!(refusal(&step(1, -0.5)), Some(format!("schedule: gamma is -0.5; {sizes}")));
     let refused = [
         Schedule::MultiStep { lr: 1.0, milestones: vec![], gamma: -1.0 },

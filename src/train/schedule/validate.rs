@@ -40,7 +40,8 @@ fn refuse_to_validate(text: String) -> Result<()> {
 
 impl Schedule {
     /// Fails with [`Kind::Data`] if a rate or a factor is negative or not finite, a length is 0, a fraction is outside
-    /// [0, 1], a ratio is not positive, milestones are out of order, or schedules and milestones do not match. The
+    /// [0, 1], a ratio is not positive, milestones are out of order, the
+    /// total of a cosine is not above its warm-up, or schedules and milestones do not match. The
     /// error names the number.
     pub fn validate(&self) -> Result<()> {
         self.validate_at(0)
@@ -56,6 +57,9 @@ impl Schedule {
         match self {
             Schedule::MultiStep { milestones, .. } if !milestones.is_sorted() => {
                 refuse_to_validate(format!("milestones are {milestones:?}; they must be in order"))
+            }
+            &Schedule::Cosine { warmup, total, .. } if total <= warmup => {
+                refuse_to_validate(format!("total is {total}; it must be above warmup, which is {warmup}"))
             }
             Schedule::Chained(schedules) => validate_parts(schedules, depth),
             Schedule::Sequential { schedules, milestones } => {
