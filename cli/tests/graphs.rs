@@ -359,7 +359,7 @@ graph @g {
   %a = abs %x : f32[4]
   %m = neg %a : f32[4]
   %k = full value=1.0 : f32[]
-  %no = less %k, %k : bool[]
+  %no = lt %k, %k : bool[]
   %z = if %no, %m then=@root otherwise=@square : f32[4]
   %y = scan %z, %z body=@halved carries=1 consts=1 length=100000 reverse=false : f32[4]
   return y=%y

@@ -9,7 +9,8 @@ use crate::nodes::build::setters::setters;
 use crate::nodes::ops::loss::refuse_loss_shapes;
 use crate::nodes::{Reduction, Var};
 
-/// Returns the error of loss `name` from the calling function if two operands, each with a word for it, differ in shape.
+/// Returns the error of loss `name` from the calling function if two operands, each with a word for it, differ in
+/// shape.
 macro_rules! one_shape {
     ($name:literal, $($b:ident, $word:literal),+ => $a:ident, $with:literal) => {
         $(if let Some(error) = refuse_loss_shapes($name, ($word, $b), ($with, $a)) {
@@ -144,8 +145,8 @@ pub fn hinge_embedding_loss<'g>(x: Var<'g>, y: Var<'g>, margin: f64, reduction: 
     reduction.of(y.greater(0.0).select(x, (margin - x).relu()))
 }
 
-/// d²/(2β) where |d| < β, |d| − β/2 beyond, with d = a − b of one shape, as in `torch.nn.SmoothL1Loss`. β = 0 gives |d|; a negative
-/// one is an error.
+/// d²/(2β) where |d| < β, |d| − β/2 beyond, with d = a − b of one shape, as in `torch.nn.SmoothL1Loss`. β = 0 gives
+/// |d|; a negative one is an error.
 #[track_caller]
 pub fn smooth_l1_loss<'g>(a: Var<'g>, b: Var<'g>, beta: f64, reduction: Reduction) -> Var<'g> {
     one_shape!("smooth_l1_loss", b, "targets" => a, "predictions");
@@ -160,8 +161,9 @@ pub fn smooth_l1_loss<'g>(a: Var<'g>, b: Var<'g>, beta: f64, reduction: Reductio
     reduction.of(far.less(beta).select(d * d * (0.5 / beta), far - 0.5 * beta))
 }
 
-/// ½(ln v + (x − t)²/v) with v = max(variance, eps), as in `torch.nn.GaussianNLLLoss`; `full` adds ½ ln 2π. x and t have
-/// one shape; that of the variance may have a last axis of 1, or be a scalar: as in torch. The bound passes the gradient of the variance on, as torch's does. eps is positive.
+/// ½(ln v + (x − t)²/v) with v = max(variance, eps), as in `torch.nn.GaussianNLLLoss`; `full` adds ½ ln 2π. x and t
+/// have one shape; that of the variance may have a last axis of 1, or be a scalar: as in torch. The bound passes the
+/// gradient of the variance on, as torch's does. eps is positive.
 #[track_caller]
 pub fn gaussian_nll_loss<'g>(
     x: Var<'g>,

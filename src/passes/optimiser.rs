@@ -202,8 +202,8 @@ impl<R> Optimiser<R> {
     }
 
     /// [`Optimiser::accumulate`] with a weight for each micro-batch: the output `weight` of the graph, a scalar of a
-    /// float type that is not negative, such as the number of labels that a loss counts. Gradient and loss are Σ wᵢ·xᵢ / Σ wᵢ. A
-    /// micro-batch of weight 0 has no part, also if its loss is NaN.
+    /// float type that is not negative, such as the number of labels that a loss counts. Gradient and loss are Σ wᵢ·xᵢ
+    /// / Σ wᵢ. A micro-batch of weight 0 has no part, also if its loss is NaN.
     ///
     /// ```
     /// use arenagrad::prelude::*;

@@ -116,7 +116,8 @@ impl fmt::Display for GradientReport {
 /// differentiated is the sum of all elements of all float outputs, each with a fixed weight. `inputs` are the elements
 /// of leaves by name, in row-major order. Other leaves have drawn values: floats in ±1, or in 0.1 to 1.1 if the outputs
 /// are not finite otherwise or the step ends with an error; params their start values; integers 0. Loops and branches
-/// run as they do in the program: a branch that does not run may be NaN or at fault. See [`GradientCheck`] for other tolerances.
+/// run as they do in the program: a branch that does not run may be NaN or at fault. See [`GradientCheck`] for other
+/// tolerances.
 ///
 /// The derivative of a straight-through op (`fake_quantize`, `lsq`), of an op on codes (`quantize`, `q_matmul`) and of
 /// `stop_gradient` is by definition that of another function, which differences do not know. A gradient that passes

@@ -18,10 +18,11 @@ pub fn open_regular(path: &Path) -> Result<(File, u64)> {
 }
 
 fn check_is_regular(found: &std::fs::Metadata) -> Result<()> {
-    match found.is_file() {
-        true => Ok(()),
-        false => Err(Error::new(Kind::Data, "no regular file, so its length is unknown")),
+    if found.is_file() {
+        return Ok(());
     }
+    let why = if found.is_dir() { "a directory, not a file" } else { "no regular file, so its length is unknown" };
+    Err(Error::new(Kind::Data, why))
 }
 
 /// The bytes that [`other_format`] looks at.

@@ -277,7 +277,8 @@ fn all_at_once() -> GraphBuf {
     });
     let graph = g.finish([last[0].square().sum(..).named("loss")]).unwrap();
     let first = graph.grad("loss", &GradOptions::wrt(&["w", "x"])).unwrap();
-    first.vjp(&["grad.w"], &["w", "x"], Missing::Zero).unwrap()
+    let first = first.rename("grad.w", "slope.w").unwrap().rename("grad.x", "slope.x").unwrap();
+    first.vjp(&["slope.w"], &["w", "x"], Missing::Zero).unwrap()
 }
 
 #[test]

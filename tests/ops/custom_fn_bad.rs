@@ -78,8 +78,8 @@ fn errors_name_the_function() {
     type Wrong = for<'g> fn(&'g Builder, Var<'g>) -> Vec<Var<'g>>;
     let cases: [(Wrong, &str); 7] = [
         (
-            |g, x| g.custom_fn("f", &[x], |a| vec![a[0].matmul(a[0])]).call(),
-            "custom_fn \"f\": matmul(f64[3], f64[3]): ",
+            |g, x| g.custom_fn("f", &[x], |a| vec![a[0].reshape([1, 3]).matmul(a[0].reshape([1, 3]))]).call(),
+            "custom_fn \"f\": matmul(f64[1,3], f64[1,3]): ",
         ),
         (
             |g, x| g.custom_fn("f", &[x], |a| a.to_vec()).vjp(|_, a, _, d| vec![Some(d[0].concat(a, 1))]).call(),

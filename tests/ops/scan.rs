@@ -384,13 +384,13 @@ fn loops_nest_to_a_limit_that_is_named() {
         let y = nest(&g, h, depth, length);
         g.finish([y.named("y")]).unwrap()
     };
-    let deepest = build(6, 2);
+    let deepest = build(16, 2);
     let zero = Tensor { dtype: DType::F32, dims: vec![2], data: vec![0.0; 2] };
-    assert_eq!(run(&deepest, std::slice::from_ref(&zero), PLAIN)[0].data, [64.0, 64.0]);
-    let e = Session::new().compile(&build(7, 2)).err().unwrap().to_string();
-    assert!(e.contains("more than 6 deep") && e.contains(file!()), "{e}");
+    assert_eq!(run(&deepest, std::slice::from_ref(&zero), PLAIN)[0].data, [65536.0; 2]);
+    let e = Session::new().compile(&build(17, 2)).err().unwrap().to_string();
+    assert!(e.contains("more than 16 deep") && e.contains(file!()), "{e}");
     // Written out, deeper loops are one region.
-    let flat = prepare_one_region(&build(14, 1)).unwrap();
+    let flat = prepare_one_region(&build(24, 1)).unwrap();
     assert_eq!(run(&flat, &[zero], PLAIN)[0].data, [1.0, 1.0]);
 }
 

@@ -394,7 +394,7 @@ fn unlisted_tensors_of_shards_are_listed_and_not_used() {
     let known = |name: &str| (name != "extra").then(|| name.to_string());
     let _ = p.load_weights(&file, Load { rename: Some(&known), ..Load::default() }).unwrap();
     assert_eq!((p.values::<f32>("fc.weight").unwrap(), p.values::<f32>("fc.bias").unwrap()), (&w[..], &b[..]));
-    assert!(message(p.load_weights(&file, Load::default())).contains("no param or state for the tensors extra"));
+    assert!(message(p.load_weights(&file, Load::default())).contains("no params or states for the tensors extra"));
     std::fs::write(&path, r#"{"weight_map":{"fc.weight":"one"}}"#).unwrap();
     let e = message(p.load_weights(&Weights::open(&path).unwrap(), Load::default()));
     assert!(e.contains("one: \"fc.bias\" is f32[4]: the list of shards does not name it"), "{e}");
@@ -414,7 +414,7 @@ fn a_tensor_of_an_unknown_type_is_refused_where_it_is_used() {
     let before = bytes(&p);
     let known = |name: &str| (name != "fc.scale").then(|| name.to_string());
     let e = message(p.load_weights(&file, Load::default()));
-    assert!(e.contains("no param or state for the tensors fc.scale"), "{e}");
+    assert!(e.contains("no params or states for the tensors fc.scale"), "{e}");
     let as_weight = |name: &str| (name == "fc.scale").then(|| "fc.weight".to_string());
     let e = message(p.load_weights(&file, Load { rename: Some(&as_weight), ..Load::default() }));
     assert!(e.contains("w: \"fc.scale\" is F8_E4M3[3]: there is no such type here"), "{e}");

@@ -182,6 +182,6 @@ fn projections_apply_in_order_and_wrong_ones_are_errors() {
     let e = train(&graph, "loss", wrong).err().unwrap();
     assert!(e.kind == Kind::Shape && e.message.contains("param \"w\" is f32[3], its projection f32[]"), "{e}");
     assert!(matches!(&e.location, Location::Source(file, _) if file == file!()), "{e}");
-    let bad = optim::Sgd::new(0.1).project("w", |w| w.matmul(w));
+    let bad = optim::Sgd::new(0.1).project("w", |w| w.matmul(w.reshape([1, 3])));
     assert!(train(&graph, "loss", bad).err().unwrap().message.starts_with("matmul"));
 }

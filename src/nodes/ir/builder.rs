@@ -436,8 +436,9 @@ impl Builder {
 
     /// Whether later layers are built for training (the default) or for evaluation, as `train()` and `eval()` of
     /// torch's modules. For evaluation, every dropout is the identity ([`Var::dropout`], that of
-    /// [`Attention`](crate::graph::Attention) and those of [`nn`](crate::nn)'s layers), and batch norm reads its running
-    /// statistics. Draws that are asked for, such as [`Builder::uniform`] or [`Var::sample`], go on. So one function builds both networks.
+    /// [`Attention`](crate::graph::Attention) and those of [`nn`](crate::nn)'s layers), and batch norm reads its
+    /// running statistics. Draws that are asked for, such as [`Builder::uniform`] or [`Var::sample`], go on. So one
+    /// function builds both networks.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -462,8 +463,8 @@ impl Builder {
         self.training.set(on);
     }
 
-    /// `p`, the rate of a dropout, while building for training, else 0. One that no op takes stays, so that the op refuses
-    /// it in both.
+    /// `p`, the rate of a dropout, while building for training, else 0. One that no op takes stays, so that the op
+    /// refuses it in both.
     pub(crate) fn dropout_now(&self, p: f64) -> f64 {
         if self.is_training() || !(0.0..=1.0).contains(&p) { p } else { 0.0 }
     }

@@ -1,6 +1,7 @@
 //! Regions as closures.
 
 use crate::arena::Value;
+use crate::error::Kind;
 use crate::nodes::ir::builder::{Builder, Routine, Var};
 use crate::nodes::ir::dtype::Ty;
 
@@ -15,6 +16,21 @@ impl Builder {
         self.record_location();
         let yields: Vec<Value> = yields.iter().map(|v| self.local(*v)).collect();
         Routine { g: self, region: self.with(|e| e.close_region(&yields)) }
+    }
+
+    /// The number of iterations of the loop `what`, if it has one; without one, or with one too large, an error and 0.
+    #[track_caller]
+    pub(in crate::nodes) fn loop_length(&self, what: &str, length: Option<usize>) -> usize {
+        let Some(length) = length else {
+            let why = "the number of iterations is that of the first stacked input or a length";
+            self.fail(Kind::Shape, format!("{what}: {why}"));
+            return 0;
+        };
+        if i64::try_from(length).is_err() {
+            self.fail(Kind::Shape, format!("{what}: length is {length}; it must be at most {}", i64::MAX));
+            return 0;
+        }
+        length
     }
 
     /// Calls `f`, a closure that writes the open region of `what`. If `f` panics, the region is dropped, the panic goes
@@ -70,7 +86,7 @@ mod tests {
     #[test]
     fn a_closure_that_panics_leaves_an_error_that_says_so() {
         let why = |what: &str| format!("{what}: a closure that writes the graph panicked, so the graph is not whole");
-        assert_eq!(told(|g, x| drop(g.scan(&[x], &[], |_, _| broken()))), why("scan"));
+        assert_eq!(told(|g, x| drop(g.scan_with(Loop::default().length(2), &[x], &[], |_, _| broken()))), why("scan"));
         assert_eq!(told(|g, x| drop(g.while_loop(&[x], 3, |x| x[0].less(1.0), |_| broken()))), why("while_loop"));
         assert_eq!(told(|g, x| drop(g.fori(x.cast(DType::I32), 3, &[x], |_, _| broken()))), why("fori"));
         assert_eq!(told(|g, x| drop(g.cond(x.less(1.0), || vec![x], || broken()))), why("if"));
@@ -80,7 +96,7 @@ mod tests {
         };
         assert_eq!(told(rule), why("a region"));
         let inner = |g: &Builder, x: Var<'_>| {
-            let outer = || vec![g.scan(&[x], &[], |_, _| broken()).0[0]];
+            let outer = || vec![g.scan_with(Loop::default().length(2), &[x], &[], |_, _| broken()).0[0]];
             g.cond(x.less(1.0), outer, || vec![x]);
         };
         assert_eq!(told(inner), why("scan"));

@@ -156,7 +156,7 @@ mod tests {
         source
     }
 
-    /// Six loops may stand in one another, and a loop in stretches is two.
+    /// Sixteen loops may stand in one another, ten of them around each of these, and a loop in stretches is two.
     #[test]
     fn loops_that_would_stand_too_deep_keep_each_carry() {
         let (k, p) = (true, false);
@@ -170,6 +170,7 @@ mod tests {
             (&[k, p, p, p, p, p], 0),
         ];
         for (kept, fitting) in nests {
+            let kept = &[&[p; 10], kept].concat();
             let text = written(&nest(kept));
             assert_eq!(loops(&text), kept.len() + fitting, "{kept:?}\n{text}");
             // The outer loops of those that fit, and those that do not.

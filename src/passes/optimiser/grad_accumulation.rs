@@ -26,7 +26,8 @@ struct StepLeaf<'g> {
 }
 
 /// Writes the step over `k` micro-batches to `b`. `g` is the graph of one micro-batch; its last outputs are the
-/// gradients of the params `names`. Returns the params and the means of their gradients, weighted if `opt` says by what.
+/// gradients of the params `names`. Returns the params and the means of their gradients, weighted if `opt` says by
+/// what.
 pub(super) fn accumulate_grads<'g>(
     g: Graph<'_>,
     b: &'g Builder,

@@ -43,8 +43,8 @@ impl Program {
     /// The report does not list inputs without a tensor: they may be the batch.
     ///
     /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; no tensor has
-    /// a leaf; a tensor has another shape, or another number of bytes than a `u8` leaf; its type differs, or that of its
-    /// blocks, or cannot be read ([`TensorType::Other`]); two tensors are for one leaf.
+    /// a leaf; a tensor has another shape, or another number of bytes than a `u8` leaf; its type differs, or that of
+    /// its blocks, or cannot be read ([`TensorType::Other`]); two tensors are for one leaf.
     pub fn load_gguf(&mut self, file: &Gguf, how: Load<'_>) -> Result<LoadReport> {
         let at = |e: Error| e.context(file.path().display());
         let (pairs, report) = self.gguf_pairs(file, &how).map_err(at)?;

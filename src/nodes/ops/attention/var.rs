@@ -38,7 +38,8 @@ pub struct Attention<'g> {
     pub bias: Option<Var<'g>>,
     /// The probability p that a weight is dropped, as torch's `dropout_p`; the others are divided by 1 − p. The seed,
     /// the step, this call and the weight's position decide which weights are dropped; f32 and f64 drop the same ones.
-    /// None is dropped while the builder builds for evaluation ([`Builder::training`](crate::graph::Builder::training)).
+    /// None is dropped while the builder builds for evaluation
+    /// ([`Builder::training`](crate::graph::Builder::training)).
     pub dropout: f64,
 }
 

@@ -40,7 +40,7 @@ impl WindowFunction {
             WindowFunction::Rectangular => [1.0, 0.0, 0.0],
         };
         let weight = |k: usize| {
-            let angle = TAU * k as f64 / period as f64;
+            let angle = TAU * k as f64 / period.max(1) as f64;
             a - b * angle.cos() + c * (2.0 * angle).cos()
         };
         (0..n).map(weight).collect()

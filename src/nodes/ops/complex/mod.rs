@@ -1,5 +1,6 @@
 //! Complex numbers. Three ops join and split them; all arithmetic is written in real ops on their parts, so it has the
-//! derivatives of real ops, of any order. `tanh_parts` alone has a derivative of its own. Ops that only move elements take complex numbers as they are.
+//! derivatives of real ops, of any order. `tanh_parts` alone has a derivative of its own. Ops that only move elements
+//! take complex numbers as they are.
 //!
 //! Convention: the cotangent of z is ∂L/∂Re z + i·∂L/∂Im z, as in torch. So L = |z|² gives 2z, and a step of gradient
 //! descent is z − rate·cotangent.

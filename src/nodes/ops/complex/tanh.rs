@@ -1,5 +1,5 @@
-//! The hyperbolic tangent of complex numbers by its parts. A derivative of the formula of the value would lose all digits
-//! near the poles, so the op has its own: it keeps y and d = 1 − y², and y' = d, d' = −2·y·d.
+//! The hyperbolic tangent of complex numbers by its parts. A derivative of the formula of the value would lose all
+//! digits near the poles, so the op has its own: it keeps y and d = 1 − y², and y' = d, d' = −2·y·d.
 
 use super::parts::{Parts, part_magnitude};
 use crate::nodes::ir::builder::Var;

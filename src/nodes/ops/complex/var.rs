@@ -3,8 +3,8 @@
 //!
 //! `+ - * /`, `exp log sqrt rsqrt recip square sin cos tan sinh cosh tanh pow abs equal not_equal select cast sum mean
 //! prod cumsum matmul dot_general scatter_add` take `c64` and `c128`, and so do all methods that only move elements.
-//! Functions have their principal values, with C99's cuts. In `+ - * / pow equal not_equal`, one operand may be real: an
-//! `f32` beside a `c64`, an `f64` beside a `c128`. Its gradient is real.
+//! Functions have their principal values, with C99's cuts. In `+ - * / pow equal not_equal`, one operand may be real:
+//! an `f32` beside a `c64`, an `f64` beside a `c128`. Its gradient is real.
 
 use super::parts::{Parts, has_parts};
 use crate::nodes::ir::builder::Var;

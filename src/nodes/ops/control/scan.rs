@@ -426,14 +426,7 @@ impl Builder {
     ) -> Scanned<'g> {
         self.record_location();
         let dims: Vec<_> = xs.iter().map(|x| x.dims()).collect();
-        let length = how.length.or_else(|| dims.first()?.first().copied());
-        if length.is_none() {
-            self.fail(Kind::Shape, "scan: the number of iterations is that of the first stacked input or a length");
-        }
-        let length = length.unwrap_or(0);
-        if i64::try_from(length).is_err() {
-            self.fail(Kind::Shape, format!("{what}: length is {length}; it must be at most {}", i64::MAX));
-        }
+        let length = self.loop_length(what, how.length.or_else(|| dims.first()?.first().copied()));
         // Operands first: they may be captures themselves, if this loop is in another.
         let mut args: Vec<Value> = carries.iter().map(|c| self.local(*c)).collect();
         let stacked: Vec<Value> = xs.iter().map(|x| self.local(*x)).collect();

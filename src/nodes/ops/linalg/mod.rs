@@ -1,8 +1,8 @@
 //! Dense linear algebra on matrices in the last two axes; the axes before them are a batch.
 //!
 //! `solve` has LU factors, triangular solves and what is made of them; `cholesky`, `qr`, `eigh` and `svd` have one
-//! decomposition each; `matrix_function` and `polar` have derivatives at equal eigenvalues and singular values; `var` has
-//! the methods. Derivatives are made of the same ops, so they have derivatives as well.
+//! decomposition each; `matrix_function` and `polar` have derivatives at equal eigenvalues and singular values; `var`
+//! has the methods. Derivatives are made of the same ops, so they have derivatives as well.
 //!
 //! Invariant: a derivative solves with factors that the node keeps; it factors nothing again. Those of matrix roots and
 //! polar factors are the exception: they factor a symmetric result (`sylvester`), once for all.

@@ -1,5 +1,5 @@
-//! Polar factors. Their derivative is a Sylvester equation (Higham, Functions of Matrices, 2008, 8.1), so equal singular
-//! values are no special case.
+//! Polar factors. Their derivative is a Sylvester equation (Higham, Functions of Matrices, 2008, 8.1), so equal
+//! singular values are no special case.
 
 use super::sylvester::sylvester;
 use super::{linalg_cubic_cost, linalg_matrix_dims, linalg_results_of, linalg_sum_of, linalg_symmetric_part};

@@ -2,8 +2,8 @@
 //! divide by.
 //!
 //! Invariant: no finite number stands for a quotient that is not defined. Where rounding does not tell the divisor
-//! from 0, the result is 0 if the dividend is 0 to rounding, too, and NaN otherwise. The derivative of the quotient is a
-//! quotient, so the same holds for derivatives of any order.
+//! from 0, the result is 0 if the dividend is 0 to rounding, too, and NaN otherwise. The derivative of the quotient is
+//! a quotient, so the same holds for derivatives of any order.
 
 use super::{linalg_matrix_dims, linalg_op_rounding_noise};
 use crate::ensure;

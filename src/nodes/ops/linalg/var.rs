@@ -165,20 +165,20 @@ impl<'g> Var<'g> {
     ///
     /// Singular vectors have no derivative where singular values are equal, and those of zeros have none outside of the
     /// span of the others. If rounding does not tell two of them apart, or one from 0 (by 16 ε of the largest), and the
-    /// cotangent of U or Vᵀ has a part there that is not 0, the gradient of that matrix is NaN, as in torch. Functions of
-    /// the singular values alone have their gradients there. For U·Vᵀ, [`Var::matrix_polar`] has the right gradient.
+    /// cotangent of U or Vᵀ has a part there that is not 0, the gradient of that matrix is NaN, as in torch. Functions
+    /// of the singular values alone have their gradients there. For U·Vᵀ, [`Var::matrix_polar`] has the right gradient.
     #[track_caller]
     pub fn svd(self) -> [Var<'g>; 3] {
         linalg_results_of(self, Op::SVD)
     }
 
     /// f of the symmetric part (A + Aᵀ)/2 of this, `[.., n, n]`: f of its eigenvalues, with the same eigenvectors. An
-    /// eigenvalue at which f is not defined makes that matrix NaN; for `Sqrt`, negative ones that rounding does not tell
-    /// from 0 count as 0.
+    /// eigenvalue at which f is not defined makes that matrix NaN; for `Sqrt`, negative ones that rounding does not
+    /// tell from 0 count as 0.
     ///
     /// The gradient is that of f also where eigenvalues are equal (Daleckii and Krein, 1965). Second derivatives of
-    /// `Sqrt` and `InverseSqrt` are right there, too; those of `Exp` and `Log` are NaN there. The gradient of `Sqrt` at a
-    /// matrix without full rank is NaN, unless its cotangent has no part between the vectors of zeros.
+    /// `Sqrt` and `InverseSqrt` are right there, too; those of `Exp` and `Log` are NaN there. The gradient of `Sqrt` at
+    /// a matrix without full rank is NaN, unless its cotangent has no part between the vectors of zeros.
     ///
     /// ```
     /// use arenagrad::graph::MatrixFunction;

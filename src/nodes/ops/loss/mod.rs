@@ -80,9 +80,8 @@ pub(crate) fn refuse_loss_shapes<'g>(
     if !a.g.owns(name, &[b]) || !a.is_some() || !b.is_some() || a.dims() == b.dims() {
         return None;
     }
-    let text =
-        format!("{name}: {what} of shape {} do not fit {with} of shape {}; they need one shape", a.dims(), b.dims());
-    Some(a.g.fail(Kind::Shape, text))
+    let [a_ty, b_ty] = [a, b].map(|x| format!("{}{}", x.dtype(), x.dims()));
+    Some(a.g.fail(Kind::Shape, format!("{name}: {what} of {a_ty} do not fit {with} of {b_ty}; they need one shape")))
 }
 
 /// Two operands of one float type; one result of their shape, or a scalar.

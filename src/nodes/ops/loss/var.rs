@@ -83,7 +83,8 @@ impl<'g> Var<'g> {
         }
         let (a, b) = (self.dtype(), targets.dtype());
         if a != b || !a.is_float() {
-            return self.g.fail(Kind::Shape, format!("bce: targets of {b} do not fit probabilities of {a}"));
+            let (t, p) = (targets.dims(), self.dims());
+            return self.g.fail(Kind::Shape, format!("bce: targets of {b}{t} do not fit probabilities of {a}{p}"));
         }
         self.g.with_caller(|| {
             reduction.of(-(targets * loss_bounded_log(self) + (1.0 - targets) * loss_bounded_log(1.0 - self)))

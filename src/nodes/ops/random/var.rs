@@ -20,8 +20,8 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
 impl<'g> Var<'g> {
     /// Zeroes each element with probability `p` and scales the others by 1/(1 − p), of `f32` or `f64`. The mask follows
-    /// from the seed, the step and this call alone. The identity for `p = 0`, and while the builder builds for evaluation
-    /// ([`Builder::training`]). `p` outside of [0, 1] is an error either way.
+    /// from the seed, the step and this call alone. The identity for `p = 0`, and while the builder builds for
+    /// evaluation ([`Builder::training`]). `p` outside of [0, 1] is an error either way.
     #[track_caller]
     pub fn dropout(self, p: f64) -> Var<'g> {
         let p = self.g.dropout_now(p);
