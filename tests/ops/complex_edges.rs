@@ -220,6 +220,7 @@ fn the_first_error_stays() {
     }
 }
 
+#[allow(clippy::approx_constant, clippy::excessive_precision)]
 #[test]
 fn parts_lie_along_a_last_axis_of_two() {
     for dims in [&[3, 3][..], &[2, 1], &[]] {
