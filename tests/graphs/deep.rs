@@ -10,7 +10,7 @@ use arenagrad::tools::ir::text;
 fn nested<'g>(g: &'g Builder, x: Var<'g>, level: usize) -> Var<'g> {
     match level {
         0 => x * 2.0,
-        _ if level % 2 == 0 => {
+        _ if level.is_multiple_of(2) => {
             let how = Loop::default().length(1);
             g.scan_with(how, &[x], &[], |h, _| (vec![nested(g, h[0], level - 1)], vec![])).0[0]
         }

@@ -220,7 +220,6 @@ fn the_first_error_stays() {
     }
 }
 
-#[allow(clippy::approx_constant, clippy::excessive_precision)]
 #[test]
 fn parts_lie_along_a_last_axis_of_two() {
     for dims in [&[3, 3][..], &[2, 1], &[]] {
@@ -257,6 +256,7 @@ fn far(a: C, b: C) -> f64 {
 
 /// Numbers of mpmath: 1/cosh² z near the poles at ±iπ/2, and where tanh is 1 to rounding.
 #[test]
+#[allow(clippy::approx_constant, clippy::excessive_precision)]
 fn slopes_of_tangents_near_poles() {
     let points: [(C, C); 5] = [
         ([0.001, 1.5707], [-972588.07163113432, -189127.53389317941]),

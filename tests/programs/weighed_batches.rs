@@ -35,8 +35,9 @@ fn micro_batches_are_weighed_by_the_labels_that_they_count() {
         let (loss, whole) = step(8, Sgd::new(0.5), &labels);
         let (parts_loss, parts) = step(4, Sgd::new(0.5).accumulate_by(2, "counted"), &labels);
         assert!((loss - parts_loss).abs() < 1e-14 && far(&whole, &parts) < 1e-14, "{whole:?} {parts:?}");
-        let (plain_loss, plain) = step(4, Sgd::new(0.5).accumulate(2), &labels);
-        assert!(!((loss - plain_loss).abs() < 1e-3) && !(far(&whole, &plain) == 0.0), "means of means are equal");
+        // The mean of means is another number, or none.
+        let (plain, _) = step(4, Sgd::new(0.5).accumulate(2), &labels);
+        assert!(plain.is_nan() || (loss - plain).abs() > 1e-3, "{loss} {plain}");
     }
     let refused = |weight| train(&net(4), "loss", Sgd::new(0.5).accumulate_by(2, weight)).unwrap_err().to_string();
     assert!(refused("count").contains("accumulation: the weight \"count\" is no output"), "{}", refused("count"));
