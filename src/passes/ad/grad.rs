@@ -86,7 +86,7 @@ impl GradOptions {
 ///
 /// # Errors
 /// An unknown name; a name that several values have; an output or a leaf that is called `grad.<leaf>` already (a second
-/// gradient by one leaf: [`rename`](crate::graph::rename) the first); a loss that is not a scalar or carries no
+/// gradient by one leaf: [`rename`](fn@crate::graph::rename) the first); a loss that is not a scalar or carries no
 /// derivative; an op without a derivative on the way; a leaf without a gradient, if [`Missing::Error`].
 ///
 /// ```
