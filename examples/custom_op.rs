@@ -3,49 +3,52 @@
 //!
 //! Run it with `cargo run --release --example custom_op`; it prints `gain 2.5000`.
 
+use arenagrad::op::{Args, Batch, Buf, Call, Case, CostClass, Deriv, Domain, Lower, LowerCx, OpDef, attrs};
 use arenagrad::prelude::*;
-use arenagrad::tools::ir::attrs::{Attr, Field, Kind};
-use arenagrad::tools::ir::call::{Buf, Call};
-use arenagrad::tools::ir::lower_cx::LowerCx;
-use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
-use arenagrad::tools::kernels::abi::Args;
+
+attrs! {
+    /// Attributes of `leaky_sum`.
+    pub struct LeakySumAttrs {
+        /// The share of a sum that stays for the next element, in 0..=1.
+        decay: f64,
+    }
+}
 
 /// y₀ = x₀, yᵢ = decay·yᵢ₋₁ + xᵢ.
-pub static LEAKY_SUM: OpDef = OpDef {
-    name: "leaky_sum",
-    doc: "yᵢ = decay·yᵢ₋₁ + xᵢ along the last axis, y₋₁ = 0; x̄ = the same sum from the end",
-    arity: Arity::Exactly(1),
-    attrs: &[Field::new("decay", Kind::F64)],
-    flags: Flags::PURE,
-    infer: |cx| {
-        cx.float(0)?;
-        let decay = cx.attrs.f64(0);
-        if cx.dims(0).is_empty() {
-            return Err("x is a scalar; it needs an axis to run along".to_string());
-        }
-        if !(0.0..=1.0).contains(&decay) {
-            return Err(format!("decay is {decay}; it must be in 0..=1"));
-        }
-        cx.same_as(0)
-    },
-    // Linear: forward mode is the op itself, and the transpose is the op on the reversed rows.
-    deriv: Deriv::Linear(|s, _, ct| s.rebuild_with(&[ct.flip(-1)]).first().map(|y| y.flip(-1))),
-    batch: Batch::Members,
-    decompose: None,
-    lower: Lower::Kernel(lower),
-    cost: |cx| 2 * cx.out(),
-    cases: &[
-        Case { args: "f[3,7]", attrs: "decay=0.5", domains: &[Domain::Real] },
-        Case { args: "f[5]", attrs: "decay=1.0", domains: &[Domain::Real] },
-        Case { args: "f[2,3,4]", attrs: "decay=0.0", domains: &[Domain::Real] },
-        Case { args: "f[0,4]", attrs: "decay=0.5", domains: &[Domain::Real] },
-        // Several units.
-        Case { args: "f[900,11]", attrs: "decay=0.9", domains: &[Domain::Real] },
-    ],
-};
+pub static LEAKY_SUM: OpDef =
+    OpDef::new("leaky_sum", "yᵢ = decay·yᵢ₋₁ + xᵢ along the last axis, y₋₁ = 0; x̄ = the same sum from the end")
+        .attrs(LeakySumAttrs::FIELDS)
+        .infer(|cx| {
+            cx.float(0)?;
+            let LeakySumAttrs { decay } = LeakySumAttrs::of(&cx.attrs);
+            if cx.dims(0).is_empty() {
+                return Err("x is a scalar; it needs an axis to run along".to_string());
+            }
+            if !(0.0..=1.0).contains(&decay) {
+                return Err(format!("decay is {decay}; it must be in 0..=1"));
+            }
+            cx.same_as(0)
+        })
+        // Linear: forward mode is the op itself, and the transpose is the op on the reversed rows.
+        .deriv(Deriv::Linear(|s, _, ct| s.rebuild_with(&[ct.flip(-1)]).first().map(|y| y.flip(-1))))
+        .batch(Batch::Members)
+        .lower(Lower::Kernel(lower))
+        .cost(|cx| 2 * cx.out())
+        .cases(&[
+            Case::new("f[3,7]", "decay=0.5", &[Domain::Real]),
+            Case::new("f[5]", "decay=1.0", &[Domain::Real]),
+            Case::new("f[2,3,4]", "decay=0.0", &[Domain::Real]),
+            Case::new("f[0,4]", "decay=0.5", &[Domain::Real]),
+            // Several units.
+            Case::new("f[900,11]", "decay=0.9", &[Domain::Real]),
+        ]);
 
 /// Elements of a unit, about: the share of the work that one thread takes at a time.
 const UNIT: usize = 4096;
+
+/// The kernel's time, which decides how many threads share a call: nanoseconds of a call, femtoseconds of an operation
+/// and of a byte.
+const SWEEP: CostClass = CostClass::new(80, 600_000, 30_000);
 
 /// The kernel call of a node: parameters, operands, and how units divide the result.
 fn lower(cx: &mut LowerCx<'_>) -> Result<(), String> {
@@ -53,8 +56,8 @@ fn lower(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let n = d.last().copied().unwrap_or(1).max(1);
     let rows = (UNIT / n).max(1);
     let kernel = if cx.dtype(0) == DType::F32 { leaky_f32 } else { leaky_f64 };
-    let params = [n as u64, rows as u64, cx.attrs().f64(0).to_bits()];
-    let call = Call::new(kernel, params, (d.numel() / n).div_ceil(rows)).flops(cx.flops());
+    let params = [n as u64, rows as u64, LeakySumAttrs::of(&cx.attrs()).decay.to_bits()];
+    let call = Call::new(kernel, params, (d.numel() / n).div_ceil(rows)).flops(cx.flops()).cost_class(SWEEP);
     cx.call(call.reads_args(1).writes(Buf::Out(0), rows * n).inplace(&[(0, 0)]));
     Ok(())
 }
@@ -87,7 +90,7 @@ leaky! {
 
 /// A node of the op.
 pub fn leaky_sum(x: Var<'_>, decay: f64) -> Var<'_> {
-    x.g.custom(&LEAKY_SUM, &[x], &[Attr::F64(decay)])[0]
+    x.g.custom(&LEAKY_SUM, &[x], &LeakySumAttrs { decay }.list())[0]
 }
 
 /// Learns `gain` in y = leaky_sum(gain·x) from the answers for gain 2.5.

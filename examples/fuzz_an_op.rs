@@ -4,39 +4,32 @@
 //!
 //! Run it with `cargo run --release --example fuzz_an_op`; it prints the graph.
 
+use arenagrad::op::{Batch, Case, Deriv, Domain, Lower, OpDef};
 use arenagrad::prelude::*;
 use arenagrad::tools::fuzz::{GraphOptions, ReduceOptions, RunOptions, check_run, draw_graph, reduce, seeded_draws};
 use arenagrad::tools::ir::call::{Buf, Call};
 use arenagrad::tools::ir::lower_cx::LowerCx;
-use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use arenagrad::tools::ir::text::print;
 use arenagrad::tools::kernels::abi::Args;
 
 /// y = x / (1 + |x|).
-const DEFINITION: OpDef = OpDef {
-    name: "softsign",
-    doc: "y = x / (1 + |x|)",
-    arity: Arity::Exactly(1),
-    attrs: &[],
-    flags: Flags::PURE,
-    infer: |cx| match cx.dtype(0) {
+const DEFINITION: OpDef = OpDef::new("softsign", "y = x / (1 + |x|)")
+    .infer(|cx| match cx.dtype(0) {
         DType::F32 => cx.same_as(0),
         other => Err(format!("x is {other}; f32 is needed")),
-    },
-    deriv: Deriv::ViaDecompose,
-    batch: Batch::Members,
-    decompose: Some(|s| vec![s.args[0] / (s.args[0].abs() + 1.0)]),
-    lower: Lower::Kernel(|cx| lower(cx, softsign)),
-    cost: |cx| 3 * cx.out(),
-    cases: &[Case { args: "f32[3,5]", attrs: "", domains: &[Domain::Real] }],
-};
+    })
+    .deriv(Deriv::ViaDecompose)
+    .batch(Batch::Members)
+    .decompose(|s| vec![s.args[0] / (s.args[0].abs() + 1.0)])
+    .lower(Lower::Kernel(|cx| lower(cx, softsign)))
+    .cost(|cx| 3 * cx.out())
+    .cases(&[Case::new("f32[3,5]", "", &[Domain::Real])]);
 
 /// The op with its kernel.
 pub static SOFTSIGN: OpDef = DEFINITION;
 
 /// The op with a wrong kernel.
-pub static FORGETFUL: OpDef =
-    OpDef { name: "forgetful_softsign", lower: Lower::Kernel(|cx| lower(cx, forgetful)), ..DEFINITION };
+pub static FORGETFUL: OpDef = DEFINITION.named("forgetful_softsign").lower(Lower::Kernel(|cx| lower(cx, forgetful)));
 
 /// Elements of a unit.
 const UNIT: usize = 4096;

@@ -4,6 +4,7 @@
 //!
 //! * [`graph`]: the builder, values, ops' options, derivatives of graphs; [`nn`]: layers with torch's names.
 //! * [`optim`]: optimisers, and [`optim::train`], which turns a loss into a training step.
+//! * [`op`]: what ops of your own need.
 //! * [`session`]: compiling graphs into programs, running and inspecting them.
 //! * [`mod@train`]: batches, schedules, checkpoints, metrics, and the trainer that combines them.
 //! * [`tools`]: passes, text form, planner, products: for those who measure, fuzz or extend the engine.
@@ -17,6 +18,7 @@ mod cookbook {}
 pub mod error;
 pub mod graph;
 pub mod nn;
+pub mod op;
 pub mod optim;
 pub mod session;
 pub mod tools;

@@ -5,12 +5,12 @@
 //! no look-up. A step allocates nothing.
 
 mod bindings;
-mod block_readers;
 mod budget;
 mod chrome_trace;
 mod compiled_graph;
 mod divided;
 mod elem;
+pub(crate) mod encoded_readers;
 mod export_int8;
 mod fresh;
 mod gradcheck;

@@ -8,19 +8,19 @@ mod custom_op;
 #[path = "../examples/straight_through.rs"]
 mod straight_through;
 
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, OpDef, grad, hvp};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, grad, hvp};
+use arenagrad::op::{
+    Args, Arity, Attr, Buf, Call, Case, Cause, CostClass, Deriv, Domain, Flags, Found, Lower, Match, Op, OpDef, Pack,
+    Pattern, PatternFacts, Roots,
+};
 use arenagrad::session::Session;
+use arenagrad::tools::arena::Node;
 use arenagrad::tools::fuzz::{check_random_graph, random_graph_with, seeded_draws};
-use arenagrad::tools::ir::attrs::Attr;
-use arenagrad::tools::ir::call::{Buf, Call};
-use arenagrad::tools::ir::opdef::{Deriv, Flags, Lower};
 use arenagrad::tools::ir::text;
-use arenagrad::tools::kernels::abi::Args;
-use arenagrad::tools::kernels::fault::Cause;
-use arenagrad::tools::passes::pipeline;
+use arenagrad::tools::passes::{Outcome, pipeline, report_pipeline};
 use arenagrad::tools::testing::conform;
 use arenagrad::tools::testing::tensor::{PLAIN, Tensor, TensorDraws, try_conform_run};
-use custom_op::{LEAKY_SUM, leaky_sum};
+use custom_op::{LEAKY_SUM, LeakySumAttrs, leaky_sum};
 
 const F64: DType = DType::F64;
 
@@ -110,15 +110,11 @@ fn wrong_use_names_op_and_line() {
 /// A kernel's bad value, with a text of the op's own.
 static NEGATIVE: Cause = Cause { name: "negative", text: |bad, f| write!(f, "mass {} is negative", bad.element) };
 
-static MASSES: OpDef = OpDef {
-    name: "masses",
-    lower: Lower::Kernel(|cx| {
-        let call = Call::new(masses, [], 1).reads_args(1).writes(Buf::Out(0), cx.arg_dims(0).numel());
-        cx.call(call.faults());
-        Ok(())
-    }),
-    ..LEAKY_SUM
-};
+static MASSES: OpDef = LEAKY_SUM.named("masses").lower(Lower::Kernel(|cx| {
+    let call = Call::new(masses, [], 1).reads_args(1).writes(Buf::Out(0), cx.arg_dims(0).numel());
+    cx.call(call.faults());
+    Ok(())
+}));
 
 fn masses(args: &mut Args<'_>) {
     let x = args.read::<f64>(0);
@@ -142,30 +138,134 @@ fn a_fault_of_an_op_has_a_text_of_its_own() {
     assert_eq!(p.values::<f64>("y").unwrap(), [1.0, 2.0, 3.0]);
 }
 
+/// A leaky sum of a product, which the pattern of its pack writes.
+static LEAKY_DOT: OpDef = OpDef::new("leaky_dot", "yᵢ = decay·yᵢ₋₁ + aᵢ·xᵢ along the last axis")
+    .arity(Arity::Exactly(2))
+    .attrs(LeakySumAttrs::FIELDS)
+    .infer(|cx| {
+        cx.same(0, 1)?;
+        cx.same_as(0)
+    })
+    .deriv(Deriv::ViaDecompose)
+    .decompose(|s| vec![leaky_sum(s.args[0] * s.args[1], LeakySumAttrs::of(&s.attrs).decay)])
+    .lower(Lower::Kernel(|cx| {
+        let LeakySumAttrs { decay } = LeakySumAttrs::of(&cx.attrs());
+        let call = Call::new(leaky_dot, [decay.to_bits(), cx.arg_dims(0).last().map_or(1, |&n| n as u64)], 1);
+        let call = call.reads_args(2).writes(Buf::Out(0), cx.arg_dims(0).numel());
+        cx.call(call.flops(cx.flops()).cost_class(CostClass::new(80, 900_000, 30_000)));
+        Ok(())
+    }))
+    .cost(|cx| 3 * cx.out())
+    .cases(&[Case::new("f64[3,7] f64[3,7]", "decay=0.5", &[Domain::Real])])
+    .pack(&LEAKY_PACK);
+
+static LEAKY_PACK: Pack = Pack::new("leaky").ops(&[&LEAKY_DOT]).patterns(&[Pattern {
+    name: "leaky-dot",
+    roots: Roots::Named(&["leaky_sum"]),
+    find: find_leaky_dot,
+}]);
+
+fn leaky_dot(args: &mut Args<'_>) {
+    let [decay, n] = *args.params() else { return };
+    let (decay, n) = (f64::from_bits(decay), n as usize);
+    let (a, x) = (args.read::<f64>(0), args.read::<f64>(1));
+    for (i, y) in args.write::<f64>(0).chunks_mut(n.max(1)).enumerate() {
+        let mut sum = 0.0;
+        for (j, y) in y.iter_mut().enumerate() {
+            sum = decay * sum + a[i * n + j] * x[i * n + j];
+            *y = sum;
+        }
+    }
+}
+
+fn find_leaky_dot(f: &PatternFacts<'_>, root: Node) -> Found {
+    let x = f.args(root)[0];
+    let Some(product) = f.is(x, Op::MUL) else { return Found::No };
+    if !f.alone(x) {
+        return Found::Missed(f.reads_of("the product", x));
+    }
+    let attrs = LeakySumAttrs::of(&f.attrs(root));
+    let operands = f.args(product).to_vec();
+    Found::Fired(Match::one(f.g.out(root), operands, vec![product], move |g, a| {
+        g.custom(&LEAKY_DOT, a, &attrs.list())[0]
+    }))
+}
+
+#[test]
+fn the_pack_of_an_op_has_patterns_and_a_cost() {
+    let graph = |pack: bool, twice: bool| {
+        let g = Builder::new("g");
+        if pack {
+            g.pack(&LEAKY_PACK);
+        }
+        let (a, x) = (g.input("a", [2, 4], F64), g.input("x", [2, 4], F64));
+        let product = a * x;
+        let y = leaky_sum(product, 0.5).named("y");
+        g.finish(if twice { vec![y, product.named("p")] } else { vec![y] }).unwrap()
+    };
+    let step = |g: &GraphBuf| {
+        let mut p = Session::new().compile(g).unwrap();
+        p.values_mut::<f64>("a").unwrap().copy_from_slice(&[1.0, 2.0, 3.0, 4.0, -1.0, 0.5, 0.0, 2.0]);
+        p.values_mut::<f64>("x").unwrap().copy_from_slice(&[0.5, 1.0, -1.0, 2.0, 3.0, 4.0, 1.0, 1.0]);
+        p.step().unwrap();
+        let lowered = pipeline::run_whole_pipeline(g).unwrap();
+        let v = lowered.view();
+        let ops: Vec<&str> =
+            v.op.iter().map(|op| v.ops[op.0 as usize].name).filter(|op| op.starts_with("leaky")).collect();
+        (p.values::<f64>("y").unwrap().to_vec(), ops)
+    };
+    let (plain, plain_ops) = step(&graph(false, false));
+    let (fused, fused_ops) = step(&graph(true, false));
+    assert_eq!(plain, fused);
+    assert_eq!((plain_ops, fused_ops), (vec!["leaky_sum"], vec!["leaky_dot"]));
+    // Something else reads the product: the report says why the rule missed.
+    let fusions = report_pipeline(&graph(true, true)).unwrap();
+    let missed = Outcome::Missed { reason: "the product is an output too".to_string() };
+    assert!(fusions.iter().any(|f| f.rule == "leaky-dot" && f.outcome == missed), "{fusions:?}");
+    // A graph that is printed and read again keeps the rule.
+    let again = text::parse_with(&text::print(graph(true, false).view()), &[&LEAKY_SUM, &LEAKY_DOT]).unwrap();
+    assert_eq!(step(&again).1, ["leaky_dot"]);
+}
+
+#[test]
+fn a_pattern_that_gives_another_type_is_an_error_with_its_name() {
+    static SHORT: Pack = Pack::new("short").ops(&[&SHORTENS]).patterns(&[Pattern {
+        name: "shortens",
+        roots: Roots::Picked(|op| op == Op::EXP),
+        find: |f, n| Found::Fired(Match::one(f.g.out(n), f.args(n).to_vec(), vec![], |_, a| a[0].narrow(0, 0, 1))),
+    }]);
+    static SHORTENS: OpDef = LEAKY_SUM.named("shortens").pack(&SHORT);
+    let g = Builder::new("g");
+    g.pack(&SHORT);
+    let y = g.input("x", [4], F64).exp().named("y");
+    let e = pipeline::run_whole_pipeline(&g.finish([y]).unwrap()).unwrap_err().to_string();
+    assert!(e.contains("pattern \"shortens\" gives other types than exp"), "{e}");
+}
+
 #[test]
 fn the_suite_passes_the_op_and_finds_what_is_wrong() {
     let report = conform(&[&LEAKY_SUM]).unwrap();
     assert!(report.answers() >= 50 && !report.has_gaps(), "{report}");
     let faults = |def: &'static OpDef| conform(&[def]).unwrap_err().message;
     // The cotangent of a sum that forgets the decay.
-    static VJP: OpDef = OpDef { name: "wrong_vjp", deriv: Deriv::Linear(|_, _, ct| Some(ct)), ..LEAKY_SUM };
+    static VJP: OpDef = LEAKY_SUM.named("wrong_vjp").deriv(Deriv::Linear(|_, _, ct| Some(ct)));
     let e = faults(&VJP);
     assert!(e.contains("wrong_vjp#0 f64 vjp: d/dx0[0] is") && e.contains("wrong_vjp#0 f64 jvp: <Jv,w>"), "{e}");
-    static ZERO: OpDef = OpDef { name: "wrong_zero", deriv: Deriv::Zero, ..LEAKY_SUM };
+    static ZERO: OpDef = LEAKY_SUM.named("wrong_zero").deriv(Deriv::Zero);
     assert!(faults(&ZERO).contains("wrong_zero#0 f64 zero: the derivative is Zero"));
-    static PLAIN_SUM: OpDef = OpDef { name: "wrong_kernel", decompose: Some(|s| s.args.to_vec()), ..LEAKY_SUM };
+    static PLAIN_SUM: OpDef = LEAKY_SUM.named("wrong_kernel").decompose(|s| s.args.to_vec());
     assert!(faults(&PLAIN_SUM).contains("wrong_kernel#0 f32 kernel: "));
-    static PANICS: OpDef = OpDef { name: "panics", infer: |cx| cx.same_as(7), ..LEAKY_SUM };
+    static PANICS: OpDef = LEAKY_SUM.named("panics").infer(|cx| cx.same_as(7));
     assert!(faults(&PANICS).contains("panics: panicked: index out of bounds"));
-    static BARE: OpDef = OpDef { name: "bare", cases: &[], ..LEAKY_SUM };
+    static BARE: OpDef = LEAKY_SUM.named("bare").cases(&[]);
     assert!(faults(&BARE).contains("bare: an op needs conformance cases"));
-    static STEP: OpDef = OpDef { name: "step", flags: Flags::STEP, ..LEAKY_SUM };
+    static STEP: OpDef = LEAKY_SUM.named("step").flags(Flags::STEP);
     assert!(faults(&STEP).contains("step: an op that is a step function"));
     let g = Builder::new("step");
     g.custom(&STEP, &[g.input("x", [3], F64)], &[Attr::F64(0.5)]);
     assert!(g.error().is_some_and(|e| e.message.contains("op \"step\": an op that is a step function")));
     // Not differentiable, and it says so.
-    static REFUSES: OpDef = OpDef { name: "refuses", deriv: Deriv::Error("it is a counter"), ..LEAKY_SUM };
+    static REFUSES: OpDef = LEAKY_SUM.named("refuses").deriv(Deriv::Error("it is a counter"));
     assert!(conform(&[&REFUSES]).unwrap().to_string().contains("- refused"));
     let g = Builder::new("refuses");
     let y = g.custom(&REFUSES, &[g.input("x", [3], F64)], &[Attr::F64(0.5)])[0];
@@ -195,13 +295,13 @@ fn random_graphs_hold_the_op() {
 fn a_definition_may_be_made_at_run_time() {
     let ops: Vec<&'static OpDef> = ["a", "b"]
         .into_iter()
-        .map(|name| &*Box::leak(Box::new(OpDef { name: format!("leaky_{name}").leak(), ..LEAKY_SUM })))
+        .map(|name| &*Box::leak(Box::new(LEAKY_SUM.named(format!("leaky_{name}").leak()))))
         .collect();
     let g = Builder::new("made");
     let x = g.input("x", [2, 4], F64);
     let y = ops.iter().fold(x, |x, op| g.custom(op, &[x], &[Attr::F64(0.5)])[0]);
     let graph = g.finish([y.named("y")]).unwrap();
-    let x = TensorDraws(1).tensor(F64, &[2, 4], arenagrad::tools::ir::opdef::Domain::Real);
+    let x = TensorDraws(1).tensor(F64, &[2, 4], Domain::Real);
     assert_eq!(try_conform_run(&graph, std::slice::from_ref(&x), PLAIN).unwrap()[0].data, leaky(&leaky(&x.data)));
     let printed = text::print(graph.view());
     assert_eq!(text::parse_with(&printed, &ops).unwrap(), graph);

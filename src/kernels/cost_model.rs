@@ -19,73 +19,67 @@ pub struct CostClass {
     byte: u32,
 }
 
-const fn cost_model_row(call: u32, op: u32, byte: u32) -> CostClass {
-    CostClass { call, op, byte }
-}
-
 impl CostClass {
+    /// A class: nanoseconds of a call, femtoseconds of an operation, and femtoseconds of a byte that is read or
+    /// written. Measure them on one thread, with data in caches.
+    pub const fn new(call: u32, op: u32, byte: u32) -> CostClass {
+        CostClass { call, op, byte }
+    }
+
     /// Copies, fills, slices, and kernels without a class.
-    pub const COPY: CostClass = cost_model_row(60, 0, 33_000);
+    pub const COPY: CostClass = CostClass::new(60, 0, 33_000);
     /// Gathers and scatters.
-    pub const INDEX: CostClass = cost_model_row(60, 0, 100_000);
+    pub const INDEX: CostClass = CostClass::new(60, 0, 100_000);
     /// Products in f32.
-    pub const PRODUCT: CostClass = cost_model_row(180, 8_700, 10_000);
+    pub const PRODUCT: CostClass = CostClass::new(180, 8_700, 10_000);
     /// Products in f64.
-    pub const PRODUCT_F64: CostClass = cost_model_row(120, 17_500, 10_000);
+    pub const PRODUCT_F64: CostClass = CostClass::new(120, 17_500, 10_000);
     /// Products of 8-bit integers.
-    pub const PRODUCT_I8: CostClass = cost_model_row(250, 5_000, 10_000);
+    pub const PRODUCT_I8: CostClass = CostClass::new(250, 5_000, 10_000);
     /// Codes as numbers, and sums as codes: an operation is a conversion.
-    pub const DEQUANT: CostClass = cost_model_row(80, 150_000, 25_000);
+    pub const DEQUANT: CostClass = CostClass::new(80, 150_000, 25_000);
     /// Products of f32 numbers split into three bf16 terms.
-    pub const PRODUCT_THIRDS: CostClass = cost_model_row(200, 5_000, 35_000);
+    pub const PRODUCT_THIRDS: CostClass = CostClass::new(200, 5_000, 35_000);
     /// Products of f32 numbers split into two bf16 terms.
-    pub const PRODUCT_HALVES: CostClass = cost_model_row(200, 3_700, 25_000);
+    pub const PRODUCT_HALVES: CostClass = CostClass::new(200, 3_700, 25_000);
     /// Products of f32 numbers rounded to bf16, with AMX tiles.
-    pub const PRODUCT_BF16: CostClass = cost_model_row(200, 1_700, 25_000);
+    pub const PRODUCT_BF16: CostClass = CostClass::new(200, 1_700, 25_000);
     /// The same with AVX512-BF16 vectors, at most twice as fast as f32.
-    pub const PRODUCT_BF16_VECTORS: CostClass = cost_model_row(200, 5_400, 15_000);
+    pub const PRODUCT_BF16_VECTORS: CostClass = CostClass::new(200, 5_400, 15_000);
     /// Convolutions and their derivatives.
-    pub const CONV: CostClass = cost_model_row(300, 13_000, 5_000);
+    pub const CONV: CostClass = CostClass::new(300, 13_000, 5_000);
     /// Pools and their derivatives.
-    pub const POOL: CostClass = cost_model_row(100, 0, 50_000);
+    pub const POOL: CostClass = CostClass::new(100, 0, 50_000);
     /// Attention.
-    pub const ATTENTION: CostClass = cost_model_row(300, 53_000, 10_000);
+    pub const ATTENTION: CostClass = CostClass::new(300, 53_000, 10_000);
     /// The derivative of attention.
-    pub const ATTENTION_BACKWARD: CostClass = cost_model_row(300, 34_000, 10_000);
-    /// Factors of matrices and solves with them: an operation is a multiplication and an addition of a row.
-    pub const LINALG: CostClass = cost_model_row(150, 150_000, 30_000);
-    /// Images of splats. An estimate: the rate of attention.
-    pub const SPLAT: CostClass = cost_model_row(300, 53_000, 30_000);
+    pub const ATTENTION_BACKWARD: CostClass = CostClass::new(300, 34_000, 10_000);
     /// Softmax along rows, and the derivatives of softmax and of cross entropy.
-    pub const SOFTMAX: CostClass = cost_model_row(100, 150_000, 30_000);
+    pub const SOFTMAX: CostClass = CostClass::new(100, 150_000, 30_000);
     /// Cross entropy of rows.
-    pub const CROSS_ENTROPY: CostClass = cost_model_row(300, 400_000, 30_000);
+    pub const CROSS_ENTROPY: CostClass = CostClass::new(300, 400_000, 30_000);
     /// Norms of rows and their derivatives.
-    pub const NORM: CostClass = cost_model_row(100, 0, 50_000);
+    pub const NORM: CostClass = CostClass::new(100, 0, 50_000);
     /// Sums and other reductions.
-    pub const REDUCE: CostClass = cost_model_row(80, 0, 25_000);
+    pub const REDUCE: CostClass = CostClass::new(80, 0, 25_000);
     /// Running sums, products and extremes along an axis.
-    pub const RUNNING: CostClass = cost_model_row(80, 1_000_000, 30_000);
+    pub const RUNNING: CostClass = CostClass::new(80, 1_000_000, 30_000);
     /// Sorts; an operation is a comparison.
-    pub const SORT: CostClass = cost_model_row(100, 7_000_000, 30_000);
+    pub const SORT: CostClass = CostClass::new(100, 7_000_000, 30_000);
     /// The largest elements of rows; an operation is a comparison.
-    pub const TOP_K: CostClass = cost_model_row(120, 2_000_000, 30_000);
+    pub const TOP_K: CostClass = CostClass::new(120, 2_000_000, 30_000);
     /// Draws of tokens; an operation is an element that is sorted and weighed.
-    pub const SAMPLE: CostClass = cost_model_row(150, 30_000_000, 30_000);
+    pub const SAMPLE: CostClass = CostClass::new(150, 30_000_000, 30_000);
     /// Activations with their derivatives.
-    pub const ACTIVATION: CostClass = cost_model_row(100, 500_000, 29_000);
+    pub const ACTIVATION: CostClass = CostClass::new(100, 500_000, 29_000);
     /// Random numbers.
-    pub const RANDOM: CostClass = cost_model_row(100, 150_000, 30_000);
+    pub const RANDOM: CostClass = CostClass::new(100, 150_000, 30_000);
     /// Kernels that read their large operands in rare cases only. Their time does not depend on sizes.
-    pub const RARE: CostClass = cost_model_row(60, 0, 0);
+    pub const RARE: CostClass = CostClass::new(60, 0, 0);
     /// Updates of params.
-    pub const OPTIMISER: CostClass = cost_model_row(80, 0, 33_000);
-    /// Fourier transforms. An estimate: half the rate of convolutions and less.
-    pub const FFT: CostClass = cost_model_row(200, 60_000, 30_000);
-    /// Recurrences with a state of their own, and their gradients. An estimate: half the rate of convolutions and less.
-    pub const RECURRENT: CostClass = cost_model_row(250, 60_000, 30_000);
+    pub const OPTIMISER: CostClass = CostClass::new(80, 0, 33_000);
     /// Pointwise programs. [`cost_model_of_steps`] gives the number of operations: one is a femtosecond.
-    pub const TILE: CostClass = cost_model_row(90, 1, 29_000);
+    pub const TILE: CostClass = CostClass::new(90, 1, 29_000);
 
     /// The class of products of f32 matrices at `precision`, on the bf16 engine of this CPU.
     pub fn product(precision: Precision) -> CostClass {

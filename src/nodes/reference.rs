@@ -10,6 +10,7 @@ use crate::nodes::case_regions::add_case_region;
 use crate::nodes::ir::attrs::{Attr, Field, Kind, Owned};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Batch, Case, Deriv, Flags, Lower};
+use crate::nodes::ir::pack::packs_of;
 use crate::nodes::ir::text::parse_attrs;
 use crate::nodes::ir::text::parse_types;
 use crate::nodes::ops::run_op_lowering;
@@ -319,8 +320,6 @@ fn reference_class_name(class: CostClass, family: &str) -> &'static str {
         ("POOL", CostClass::POOL),
         ("ATTENTION", CostClass::ATTENTION),
         ("ATTENTION_BACKWARD", CostClass::ATTENTION_BACKWARD),
-        ("LINALG", CostClass::LINALG),
-        ("SPLAT", CostClass::SPLAT),
         ("SOFTMAX", CostClass::SOFTMAX),
         ("CROSS_ENTROPY", CostClass::CROSS_ENTROPY),
         ("NORM", CostClass::NORM),
@@ -333,10 +332,11 @@ fn reference_class_name(class: CostClass, family: &str) -> &'static str {
         ("RANDOM", CostClass::RANDOM),
         ("RARE", CostClass::RARE),
         ("OPTIMISER", CostClass::OPTIMISER),
-        ("FFT", CostClass::FFT),
-        ("RECURRENT", CostClass::RECURRENT),
         ("TILE", CostClass::TILE),
     ];
+    let packs = packs_of(OPS);
+    let own = packs.iter().flat_map(|p| p.costs).copied();
+    let all: Vec<_> = all.into_iter().chain(own).collect();
     let same = all.iter().filter(|c| c.1 == class);
     let named = same.clone().find(|c| c.0.eq_ignore_ascii_case(family));
     named.or_else(|| same.clone().next()).map_or("COPY", |c| c.0)

@@ -9,7 +9,6 @@
 //!   choices.
 //! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves nodes out of loops; `join_maps`
 //!   joins the pointwise nodes that stay in their bodies.
-//! * `join_splats` joins the two ops that draw an image of splats into one.
 //! * `keep_scan_states` keeps states of selective scans for their gradients.
 //! * [`keep_half`] keeps values for the backward half in half precision.
 //! * [`mod@qat`] rounds weights and activations, for quantisation-aware training.
@@ -31,7 +30,6 @@ pub mod fusion_notes;
 mod hoist;
 pub mod inline;
 mod join_maps;
-mod join_splats;
 pub mod keep;
 pub mod keep_half;
 mod keep_scan_states;

@@ -1,6 +1,6 @@
 //! The named tensors of a program: leaves and outputs, what they stand for, and where they lie.
 
-use super::block_readers::{BlockReader, block_readers};
+use super::encoded_readers::{EncodedReader, encoded_readers};
 use super::program::part::Part;
 use crate::arena::dims::Dims;
 use crate::arena::{Value, ids::Id};
@@ -57,8 +57,8 @@ pub struct Binding {
     /// Whether it is a state that belongs to a layer, as the statistics of batch norm do.
     pub buffer: bool,
     pub(super) init: Option<LeafInit>,
-    /// As what ops read its bytes, if they are blocks of a GGUF file.
-    pub(crate) blocks: Vec<BlockReader>,
+    /// As what ops read its bytes, if they are matrices in an encoding.
+    pub(crate) encoded: Vec<EncodedReader>,
 }
 
 impl Binding {
@@ -80,7 +80,7 @@ impl Binding {
 
 /// The bindings of a program: leaves in the graph's order, then outputs.
 pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
-    let readers = block_readers(g);
+    let readers = encoded_readers(g);
     let bind = |name: &str, role, v: Value, offset| Binding {
         name: name.to_string(),
         role,
@@ -92,7 +92,7 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
         averages: None,
         buffer: false,
         init: None,
-        blocks: readers.as_ref().map_or(Vec::new(), |readers| readers[v].clone()),
+        encoded: readers.as_ref().map_or(Vec::new(), |readers| readers[v].clone()),
     };
     let leaves = g.leaves().map(|Leaf { value: v, kind, name }| {
         let attrs = g.attrs(g.def[v.at()]);
@@ -175,7 +175,7 @@ impl BindingTable {
                 if i == next {
                     table.bindings.push(b);
                 } else {
-                    table.bindings[i as usize].blocks.extend(b.blocks);
+                    table.bindings[i as usize].encoded.extend(b.encoded);
                 }
                 named.push(i);
                 reads.extend(read.then_some(i));

@@ -119,8 +119,8 @@ mod tests {
         let dims = Dims::new(&[2]).unwrap();
         let init = init.map(|init| init.attrs(&[]));
         let (dtype, offset, bytes, default, averages) = (DType::F32, 0, 8, None, None);
-        let (buffer, blocks) = (false, Vec::new());
-        Binding { name: name.to_string(), role, dtype, dims, offset, bytes, default, averages, buffer, init, blocks }
+        let (buffer, encoded) = (false, Vec::new());
+        Binding { name: name.to_string(), role, dtype, dims, offset, bytes, default, averages, buffer, init, encoded }
     }
 
     fn bindings() -> Vec<Binding> {

@@ -14,7 +14,7 @@ use arenagrad::nn;
 use arenagrad::optim::{self, LR, train};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::{Node, Value};
-use arenagrad::tools::ir::opdef::{Arity, Batch, Deriv, Flags, Lower, OpDef};
+use arenagrad::tools::ir::opdef::{Batch, Deriv, OpDef};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::layout::attrs::ToShapeAttrs;
 use arenagrad::tools::passes::pipeline;
@@ -321,24 +321,17 @@ fn whole_numbers_beside_integers_are_taken() {
 
 // Results after an error.
 
-const TWICE: OpDef = OpDef {
-    name: "twice",
-    doc: "x and x, of rank 3",
-    arity: Arity::Exactly(1),
-    attrs: &[],
-    flags: Flags::PURE,
-    infer: |cx| {
+const TWICE: OpDef = OpDef::new("twice", "x and x, of rank 3")
+    .infer(|cx| {
         cx.rank(0, "x", 3)?;
         cx.same_as(0)?;
         cx.same_as(0)
-    },
-    deriv: Deriv::Zero,
-    batch: Batch::Members,
-    decompose: Some(|s| vec![s.args[0]; 2]),
-    lower: Lower::Expand,
-    cost: |_| 0,
-    cases: &[],
-};
+    })
+    .deriv(Deriv::Zero)
+    .batch(Batch::Members)
+    .decompose(|s| vec![s.args[0]; 2])
+    .cost(|_| 0)
+    .cases(&[]);
 
 #[test]
 fn results_can_be_indexed_after_an_error() {

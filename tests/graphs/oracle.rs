@@ -7,7 +7,7 @@ use arenagrad::tools::fuzz::{
 };
 use arenagrad::tools::fuzz::{random_graph, seeded_draws};
 use arenagrad::tools::ir::attrs::Attr;
-use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Flags, Lower, Op, OpDef};
+use arenagrad::tools::ir::opdef::{Batch, Case, Deriv, Lower, Op, OpDef};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::table::{FAMILIES, OPS};
 use arenagrad::tools::passes::pipeline;
@@ -371,20 +371,13 @@ fn zeros_are_compared() {
 }
 
 /// An op that has no decomposition, and whose kernel cannot be lowered.
-static BROKEN: OpDef = OpDef {
-    name: "broken",
-    doc: "an op that does not compile",
-    arity: Arity::Exactly(1),
-    attrs: &[],
-    flags: Flags::PURE,
-    infer: |cx| cx.same_as(0),
-    deriv: Deriv::Zero,
-    batch: Batch::Members,
-    decompose: None,
-    lower: Lower::Kernel(|_| Err("this op cannot be lowered".to_string())),
-    cost: |cx| cx.out(),
-    cases: &[],
-};
+static BROKEN: OpDef = OpDef::new("broken", "an op that does not compile")
+    .infer(|cx| cx.same_as(0))
+    .deriv(Deriv::Zero)
+    .batch(Batch::Members)
+    .lower(Lower::Kernel(|_| Err("this op cannot be lowered".to_string())))
+    .cost(|cx| cx.out())
+    .cases(&[]);
 
 #[test]
 fn the_engine_may_not_fail_where_there_is_no_reference() {

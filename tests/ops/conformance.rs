@@ -5,7 +5,7 @@
 
 use arenagrad::graph::{Builder, DType, OpDef};
 use arenagrad::tools::ir::attrs::{Field, Kind};
-use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower};
+use arenagrad::tools::ir::opdef::{Batch, Case, Deriv, Domain, Flags};
 use arenagrad::tools::ops::pointwise::arith::FLOOR;
 use arenagrad::tools::ops::pointwise::math::SIN;
 use arenagrad::tools::ops::table::OPS;
@@ -36,48 +36,36 @@ fn every_op_passes_every_facet() {
 #[test]
 fn lax_rules_are_refused() {
     // A sum over an axis and the next: the last axis has no next one, and the decomposition says so.
-    static LAX: OpDef = OpDef {
-        name: "pair_sum",
-        doc: "yᵢ = xᵢ + xᵢ₊₁ along the axis",
-        arity: Arity::Exactly(1),
-        attrs: &[Field::new("axis", Kind::Int)],
-        flags: Flags::PURE,
-        infer: |cx| {
+    static LAX: OpDef = OpDef::new("pair_sum", "yᵢ = xᵢ + xᵢ₊₁ along the axis")
+        .attrs(&[Field::new("axis", Kind::Int)])
+        .infer(|cx| {
             let (mut dims, axis) = (cx.dims(0).to_vec(), cx.attrs.size(0));
             if let Some(n) = dims.get_mut(axis) {
                 *n = n.saturating_sub(1);
             }
             cx.result(cx.dtype(0), &dims)
-        },
-        deriv: Deriv::ViaDecompose,
-        batch: Batch::ViaDecompose,
-        decompose: Some(|s| {
+        })
+        .deriv(Deriv::ViaDecompose)
+        .batch(Batch::ViaDecompose)
+        .decompose(|s| {
             let (x, axis) = (s.args[0], s.attrs.int(0));
             let n = x.dims().get(s.attrs.size(0)).map_or(0, |n| n.saturating_sub(1));
             vec![x.narrow(axis, 0, n) + x.narrow(axis, 1, n)]
-        }),
-        lower: Lower::Expand,
-        cost: |cx| cx.out(),
-        cases: &[Case { args: "f[3,4]", attrs: "axis=1", domains: &[Domain::Real] }],
-    };
+        })
+        .cost(|cx| cx.out())
+        .cases(&[Case::new("f[3,4]", "axis=1", &[Domain::Real])]);
     // A derivative that is right for the attribute of the case alone.
-    static BENT: OpDef = OpDef {
-        name: "bent",
-        doc: "y = slope·x²",
-        arity: Arity::Exactly(1),
-        attrs: &[Field::new("slope", Kind::F64)],
-        flags: Flags::PURE,
-        infer: |cx| {
+    static BENT: OpDef = OpDef::new("bent", "y = slope·x²")
+        .attrs(&[Field::new("slope", Kind::F64)])
+        .infer(|cx| {
             cx.float(0)?;
             cx.same_as(0)
-        },
-        deriv: Deriv::Pointwise(|s, _| Some(s.args[0] * 2.6)),
-        batch: Batch::Leading,
-        decompose: Some(|s| vec![s.args[0] * s.args[0] * s.attrs.f64(0)]),
-        lower: Lower::Expand,
-        cost: |cx| 2 * cx.out(),
-        cases: &[Case { args: "f[3]", attrs: "slope=1.3", domains: &[Domain::Real] }],
-    };
+        })
+        .deriv(Deriv::Pointwise(|s, _| Some(s.args[0] * 2.6)))
+        .batch(Batch::Leading)
+        .decompose(|s| vec![s.args[0] * s.args[0] * s.attrs.f64(0)])
+        .cost(|cx| 2 * cx.out())
+        .cases(&[Case::new("f[3]", "slope=1.3", &[Domain::Real])]);
     let e = conform(&[&LAX]).unwrap_err().message;
     assert!(e.contains("pair_sum#0 f64 variants: "), "{e}");
     let e = conform(&[&BENT]).unwrap_err().message;
@@ -86,9 +74,9 @@ fn lax_rules_are_refused() {
 
 #[test]
 fn a_wrong_zero_is_refused() {
-    static SIN_WITHOUT: OpDef = OpDef { name: "sin_without", deriv: Deriv::Zero, flags: Flags::PURE, ..SIN };
-    static SIN_AS_STEP: OpDef = OpDef { name: "sin_as_step", deriv: Deriv::Zero, flags: Flags::STEP, ..SIN };
-    static FLOOR_WITHOUT: OpDef = OpDef { name: "floor_without", flags: Flags::PURE, ..FLOOR };
+    static SIN_WITHOUT: OpDef = SIN.named("sin_without").deriv(Deriv::Zero).flags(Flags::PURE);
+    static SIN_AS_STEP: OpDef = SIN.named("sin_as_step").deriv(Deriv::Zero).flags(Flags::STEP);
+    static FLOOR_WITHOUT: OpDef = FLOOR.named("floor_without").flags(Flags::PURE);
     for (def, why) in [(&SIN_WITHOUT, "not marked as a step function"), (&SIN_AS_STEP, "the op is a step function")] {
         let report = conformance(&[def]);
         let failed = report.failed();

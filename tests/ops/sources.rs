@@ -126,12 +126,12 @@ fn methods() -> BTreeMap<String, String> {
     first
 }
 
-/// No constructor of op definitions chooses a derivative: it takes one. A definition that is made of another one by
-/// `..OTHER` says its own.
+/// No family's constructor of op definitions chooses a derivative: it takes one. A definition that is made of another
+/// one by `..OTHER` says its own.
 #[test]
 fn every_definition_says_its_derivative() {
     for (path, text) in sources(Path::new("src/nodes")) {
-        for (at, _) in text.match_indices("-> OpDef {\n") {
+        for (at, _) in text.match_indices("-> OpDef {\n").filter(|_| !path.ends_with("ir/opdef.rs")) {
             let body = text[at..].split("\n}\n").next().unwrap_or_default();
             assert!(!body.contains("deriv: "), "{}: a constructor chooses a derivative:{body}", path.display());
         }

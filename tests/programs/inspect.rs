@@ -4,7 +4,7 @@ use arenagrad::error::{Kind, Location};
 use arenagrad::graph::{FakeQuantize, Op, OpDef, Quantize};
 use arenagrad::prelude::*;
 use arenagrad::session::{GradientCheck, check_gradients};
-use arenagrad::tools::ir::opdef::{Arity, Batch, Deriv, Flags, Lower};
+use arenagrad::tools::ir::opdef::{Batch, Deriv};
 use arenagrad::tools::ir::text;
 
 const F32: DType = DType::F32;
@@ -198,20 +198,13 @@ fn right_gradients_pass_at_given_and_drawn_values() {
 
 /// 3x with the derivative `deriv`.
 const fn tripled(name: &'static str, deriv: Deriv) -> OpDef {
-    OpDef {
-        name,
-        doc: "3x, whose derivative is told to be another one",
-        arity: Arity::Exactly(1),
-        attrs: &[],
-        flags: Flags::PURE,
-        infer: |cx| cx.same_as(0),
-        deriv,
-        batch: Batch::Leading,
-        decompose: Some(|s| vec![s.args[0] * 3.0]),
-        lower: Lower::Expand,
-        cost: |_| 1,
-        cases: &[],
-    }
+    OpDef::new(name, "3x, whose derivative is told to be another one")
+        .infer(|cx| cx.same_as(0))
+        .deriv(deriv)
+        .batch(Batch::Leading)
+        .decompose(|s| vec![s.args[0] * 3.0])
+        .cost(|_| 1)
+        .cases(&[])
 }
 
 /// With the derivative 2.

@@ -2,6 +2,7 @@
 
 /// The number of operands of an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Arity {
     /// Exactly this many.
     Exactly(usize),

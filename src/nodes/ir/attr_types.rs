@@ -98,13 +98,14 @@ impl<T: Choice> AttrType for T {
 }
 
 /// Declares an enum of named variants: `choice! { pub enum Mask { None = "none", Causal = "causal" } }`.
-macro_rules! choice {
+#[macro_export]
+macro_rules! op_choice {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         $vis enum $name { $($(#[$vmeta])* $variant),* }
 
-        impl $crate::nodes::ir::attr_types::Choice for $name {
+        impl $crate::op::Choice for $name {
             const NAMES: &'static [&'static str] = &[$($text),*];
 
             fn from_choice_index(i: u32) -> $name {
@@ -119,10 +120,12 @@ macro_rules! choice {
     };
 }
 
-pub(crate) use choice;
+pub use crate::op_choice as choice;
 
-/// Declares the attributes of an op: `attrs! { pub struct SoftmaxAttrs { axis: i64 } }`.
-macro_rules! attrs {
+/// Declares the attributes of an op: `attrs! { pub struct SoftmaxAttrs { axis: i64 } }`. `FIELDS` is their schema, `of`
+/// reads them from a node, `list` gives them to a node.
+#[macro_export]
+macro_rules! op_attrs {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$fmeta:meta])* $field:ident: $ty:ty),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
@@ -131,16 +134,16 @@ macro_rules! attrs {
         #[allow(dead_code)] // Some ops are read only, some are written only.
         impl $name {
             /// The schema.
-            pub const FIELDS: &'static [$crate::nodes::ir::attrs::Field] = &[$(
-                $crate::nodes::ir::attrs::Field {
+            pub const FIELDS: &'static [$crate::op::Field] = &[$(
+                $crate::op::Field {
                     name: stringify!($field),
-                    kind: <$ty as $crate::nodes::ir::attr_types::AttrType>::KIND,
-                    optional: <$ty as $crate::nodes::ir::attr_types::AttrType>::OPTIONAL,
+                    kind: <$ty as $crate::op::AttrType>::KIND,
+                    optional: <$ty as $crate::op::AttrType>::OPTIONAL,
                 }
             ),*];
 
             /// The attributes of a node of the op, or of an op whose schema begins with these fields.
-            pub fn of(attrs: &$crate::nodes::ir::attrs::Attrs<'_>) -> $name {
+            pub fn of(attrs: &$crate::op::Attrs<'_>) -> $name {
                 debug_assert!(
                     attrs.fields.starts_with(Self::FIELDS),
                     "{} does not begin the schema {:?}",
@@ -149,21 +152,22 @@ macro_rules! attrs {
                 );
                 let mut next = 0..;
                 let mut field = || next.next().unwrap_or_default();
-                $name { $($field: <$ty as $crate::nodes::ir::attr_types::AttrType>::read_attr(attrs, field())),* }
+                $name { $($field: <$ty as $crate::op::AttrType>::read_attr(attrs, field())),* }
             }
 
             /// The attributes as `Emit::emit` takes them.
-            pub fn list(&self) -> [$crate::nodes::ir::attrs::Attr<'_>; [$(stringify!($field)),*].len()] {
-                [$($crate::nodes::ir::attr_types::AttrType::write_attr(&self.$field)),*]
+            pub fn list(&self) -> [$crate::op::Attr<'_>; [$(stringify!($field)),*].len()] {
+                [$($crate::op::AttrType::write_attr(&self.$field)),*]
             }
         }
     };
 }
 
-pub(crate) use attrs;
+pub use crate::op_attrs as attrs;
 
 #[cfg(test)]
 mod tests {
+    use super::{attrs, choice};
     use crate::nodes::ir::attrs::Attrs;
 
     choice! {

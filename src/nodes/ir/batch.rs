@@ -19,6 +19,7 @@ pub type BatchRule = for<'g> fn(&BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>>;
 
 /// How an op runs on a batch: the field `batch` of an op definition.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub enum Batch {
     /// The op takes one more leading axis on all operands and gives it to all results, with the same attributes.
     Leading,

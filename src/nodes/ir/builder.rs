@@ -13,6 +13,7 @@ use super::emit::Emit;
 use super::graph::GraphBuf;
 use super::leaf::{Init, InputAttrs, LeafInit, ParamAttrs};
 use super::opdef::{Op, OpDef};
+use super::pack::Pack;
 use super::results::Results;
 use super::sizes::Sizes;
 use crate::arena::dims::Dims;
@@ -240,6 +241,17 @@ impl Builder {
     pub fn custom(&self, def: &'static OpDef, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Results<'_> {
         let op = self.with(|e| e.register(def));
         self.emit(op, args, attrs)
+    }
+
+    /// Lets patterns put nodes of this graph into the ops of `pack`, of which there need be no node yet: see
+    /// [`Pack`](crate::op::Pack).
+    #[track_caller]
+    pub fn pack(&self, pack: &'static Pack) {
+        self.with(|e| {
+            for def in pack.ops {
+                e.register(def);
+            }
+        });
     }
 
     /// The size that this graph is built for under the name `name`, as `SizedProgram::at` or [`Builder::with_sizes`]

@@ -9,6 +9,7 @@ use crate::nodes::ir::opdef::Domain;
 /// type with parts of that type. `attrs` is in the text form: `"ta=false tb=true"`. If there are more operands than
 /// `domains`, the rest have the last domain.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Case {
     /// Operand types.
     pub args: &'static str,
@@ -19,6 +20,11 @@ pub struct Case {
 }
 
 impl Case {
+    /// A case.
+    pub const fn new(args: &'static str, attrs: &'static str, domains: &'static [Domain]) -> Case {
+        Case { args, attrs, domains }
+    }
+
     /// The float types that the case stands for: f32 and f64, or `otherwise` if no operand says `f` or `c`.
     pub fn floats(&self, otherwise: &'static [DType]) -> &'static [DType] {
         if case_has_generic_types(self.args) { &[DType::F32, DType::F64] } else { otherwise }

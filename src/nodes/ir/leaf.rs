@@ -167,10 +167,10 @@ pub(in crate::nodes) const fn define_leaf_op(
         infer,
         deriv,
         batch: Batch::Leading,
-        decompose: None,
         lower: Lower::Leaf,
         cost: |_| 0,
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

@@ -28,6 +28,8 @@ pub mod leaf;
 pub mod lower_cx;
 pub mod op;
 pub mod opdef;
+pub mod pack;
+pub mod pattern;
 pub mod results;
 pub mod site;
 pub mod sizes;

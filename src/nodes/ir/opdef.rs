@@ -10,6 +10,7 @@ pub use super::flags::Flags;
 use super::graph::Graph;
 use super::infer::Infer;
 pub use super::op::Op;
+use super::pack::Pack;
 use super::site::Site;
 use crate::arena::{Node, Region};
 use crate::kernels::tile::TileOp;
@@ -29,6 +30,7 @@ pub type Expand = for<'g> fn(&Site<'_, 'g>) -> Vec<Var<'g>>;
 
 /// How an op is differentiated: the field `deriv` of an op definition.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub enum Deriv {
     /// The derivative is zero. The conformance suite checks it by finite differences. For an op with float operands,
     /// [`Flags::STEP`] or [`Flags::STOP`] gives the reason.
@@ -56,6 +58,7 @@ pub enum Deriv {
 
 /// How an op becomes instructions.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub enum Lower {
     /// No instruction: a leaf, whose bytes exist before the first instruction.
     Leaf,
@@ -78,6 +81,7 @@ pub type Cost = fn(&crate::nodes::ir::cost_cx::CostCx<'_>) -> u64;
 
 /// The range of numbers that an operand of a conformance case is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Domain {
     /// Uniform in (−1.5, 1.5), at least 0.1 away from 0, where functions may have kinks.
     Real,
@@ -106,40 +110,38 @@ pub enum Domain {
     Code,
 }
 
-/// An op definition: all that the engine knows of an op. Every field is needed: an op without a derivative says so by
-/// [`Deriv::Error`].
+/// An op definition: all that the engine knows of an op. [`OpDef::new`] begins one, and its methods say the rest. A
+/// definition says its derivative: an op without one says why, by [`Deriv::Error`].
 ///
 /// Make the definition of an op of your own a `static`, because the engine identifies a definition by its address.
 /// [`Builder::custom`](crate::graph::Builder::custom) adds nodes of it, [`text::parse_with`](super::text::parse_with)
 /// reads it, and `tools::testing::conform` tests it. There is no registry.
 ///
 /// ```
+/// use arenagrad::op::{Batch, Case, Deriv, Domain, OpDef, attrs};
 /// use arenagrad::prelude::*;
-/// use arenagrad::tools::ir::attrs::{Attr, Field, Kind};
-/// use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 ///
-/// static BUMP: OpDef = OpDef {
-///     name: "bump",
-///     doc: "y = exp(−sharpness·x²)",
-///     arity: Arity::Exactly(1),
-///     attrs: &[Field::new("sharpness", Kind::F64)],
-///     flags: Flags::PURE,
-///     infer: |cx| {
+/// attrs! {
+///     /// Attributes of `bump`.
+///     pub struct BumpAttrs { sharpness: f64 }
+/// }
+///
+/// static BUMP: OpDef = OpDef::new("bump", "y = exp(−sharpness·x²)")
+///     .attrs(BumpAttrs::FIELDS)
+///     .infer(|cx| {
 ///         cx.float(0)?;
 ///         cx.same_as(0)
-///     },
-///     deriv: Deriv::Pointwise(|s, _| Some(s.outs[0] * s.args[0] * (-2.0 * s.attrs.f64(0)))),
-///     batch: Batch::Leading,
-///     decompose: Some(|s| vec![(s.args[0] * s.args[0] * -s.attrs.f64(0)).exp()]),
-///     lower: Lower::Expand,
-///     cost: |cx| 3 * cx.out(),
-///     cases: &[Case { args: "f[3,4]", attrs: "sharpness=0.5", domains: &[Domain::Real] }],
-/// };
+///     })
+///     .deriv(Deriv::Pointwise(|s, _| Some(s.outs[0] * s.args[0] * (-2.0 * BumpAttrs::of(&s.attrs).sharpness))))
+///     .batch(Batch::Leading)
+///     .decompose(|s| vec![(s.args[0] * s.args[0] * -BumpAttrs::of(&s.attrs).sharpness).exp()])
+///     .cost(|cx| 3 * cx.out())
+///     .cases(&[Case::new("f[3,4]", "sharpness=0.5", &[Domain::Real])]);
 ///
 /// # fn main() -> Result<()> {
 /// let g = Builder::new("bumps");
 /// let x = g.input("x", [2], DType::F64);
-/// let y = g.custom(&BUMP, &[x], &[Attr::F64(0.5)])[0];
+/// let y = g.custom(&BUMP, &[x], &BumpAttrs { sharpness: 0.5 }.list())[0];
 /// let graph = g.finish([y.sum(..).named("loss")])?;
 /// let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::wrt(&["x"]))?)?;
 /// p.values_mut::<f64>("x")?.copy_from_slice(&[0.0, 1.0]);
@@ -153,32 +155,23 @@ pub enum Domain {
 /// lives until the process ends: make it once, not once for each graph.
 ///
 /// ```
-/// # use arenagrad::tools::{ir::opdef::OpDef, ops::pointwise::math::TANH};
+/// # use arenagrad::{op::OpDef, tools::ops::pointwise::math::TANH};
 /// fn named(name: String) -> &'static OpDef {
-///     Box::leak(Box::new(OpDef { name: name.leak(), ..TANH }))
+///     Box::leak(Box::new(TANH.named(name.leak())))
 /// }
 /// assert_eq!(named("tanh.2".to_string()).name, "tanh.2");
 /// ```
 ///
-/// Without `deriv` a definition does not build:
+/// A definition without a derivative, or without a kernel and a decomposition, is refused: where it is first used, or
+/// by [`check_opdefs`] when it is compiled.
 ///
 /// ```compile_fail
-/// # use arenagrad::tools::ir::opdef::{Arity, Batch, Flags, Lower, OpDef};
-/// static BUMP: OpDef = OpDef {
-///     name: "bump",
-///     doc: "y = x",
-///     arity: Arity::Exactly(1),
-///     attrs: &[],
-///     flags: Flags::PURE,
-///     infer: |cx| cx.same_as(0),
-///     batch: Batch::Leading,
-///     decompose: Some(|s| s.args.to_vec()),
-///     lower: Lower::Expand,
-///     cost: |_| 0,
-///     cases: &[],
-/// };
+/// # use arenagrad::op::{OpDef, check_opdefs};
+/// static BUMP: OpDef = OpDef::new("bump", "y = x").decompose(|s| s.args.to_vec());
+/// const _: () = check_opdefs(&[&BUMP]);
 /// ```
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct OpDef {
     /// Name in the text form, unique.
     pub name: &'static str,
@@ -204,9 +197,95 @@ pub struct OpDef {
     pub cost: Cost,
     /// Conformance cases.
     pub cases: &'static [Case],
+    /// What the engine must know beyond the definition, for instance patterns.
+    pub pack: Option<&'static Pack>,
 }
 
 impl OpDef {
+    /// Says nothing yet. Definitions take from it what they do not say.
+    pub(crate) const BLANK: OpDef = OpDef {
+        name: "",
+        doc: "",
+        arity: Arity::Exactly(1),
+        attrs: &[],
+        flags: Flags::PURE,
+        infer: |_| Err("the definition has no shape inference".to_string()),
+        deriv: Deriv::Error(""),
+        batch: Batch::Members,
+        decompose: None,
+        lower: Lower::Expand,
+        cost: |cx| cx.out(),
+        cases: &[],
+        pack: None,
+    };
+
+    /// A definition with a name and a line that says the formula. Until its methods say otherwise, the op is pure, has
+    /// one operand and no attributes, is lowered by its decomposition, runs a batch member by member, and costs one
+    /// operation for each element of its results.
+    pub const fn new(name: &'static str, doc: &'static str) -> OpDef {
+        OpDef { name, doc, ..OpDef::BLANK }
+    }
+
+    /// The same definition under another name.
+    pub const fn named(self, name: &'static str) -> OpDef {
+        OpDef { name, ..self }
+    }
+
+    /// Sets the number of operands.
+    pub const fn arity(self, arity: Arity) -> OpDef {
+        OpDef { arity, ..self }
+    }
+
+    /// Sets the schema of the attributes: `FIELDS` of a struct that [`attrs!`](crate::op::attrs) declares.
+    pub const fn attrs(self, attrs: &'static [Field]) -> OpDef {
+        OpDef { attrs, ..self }
+    }
+
+    /// Sets the facts.
+    pub const fn flags(self, flags: Flags) -> OpDef {
+        OpDef { flags, ..self }
+    }
+
+    /// Sets the shape inference.
+    pub const fn infer(self, infer: fn(&mut Infer<'_>) -> Result<(), String>) -> OpDef {
+        OpDef { infer, ..self }
+    }
+
+    /// Sets the derivative.
+    pub const fn deriv(self, deriv: Deriv) -> OpDef {
+        OpDef { deriv, ..self }
+    }
+
+    /// Sets how the op runs on a batch.
+    pub const fn batch(self, batch: Batch) -> OpDef {
+        OpDef { batch, ..self }
+    }
+
+    /// Sets the op in simpler ops.
+    pub const fn decompose(self, expand: Expand) -> OpDef {
+        OpDef { decompose: Some(expand), ..self }
+    }
+
+    /// Sets how the op becomes instructions.
+    pub const fn lower(self, lower: Lower) -> OpDef {
+        OpDef { lower, ..self }
+    }
+
+    /// Sets the number of floating-point operations.
+    pub const fn cost(self, cost: Cost) -> OpDef {
+        OpDef { cost, ..self }
+    }
+
+    /// Sets the conformance cases.
+    pub const fn cases(self, cases: &'static [Case]) -> OpDef {
+        OpDef { cases, ..self }
+    }
+
+    /// Sets what the engine must know beyond the definition.
+    pub const fn pack(self, pack: &'static Pack) -> OpDef {
+        OpDef { pack: Some(pack), ..self }
+    }
+
     /// True if the op may be merged, moved and dropped.
     pub const fn is_pure(&self) -> bool {
         self.flags.has(Flags::PURE)
@@ -250,9 +329,12 @@ pub fn opdef_regions(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> + '_
 
 /// What is wrong with a definition by itself, if anything.
 pub const fn opdef_fault(def: &OpDef) -> Option<&'static str> {
+    let unsaid = matches!(def.deriv, Deriv::Error(why) if why.is_empty());
     let stops = def.flags.has(Flags::STEP) || def.flags.has(Flags::STOP);
     if def.name.is_empty() || def.doc.is_empty() {
         Some("an op needs a name and a doc line")
+    } else if unsaid {
+        Some("an op needs a derivative, or the reason why it has none")
     } else if !def.is_pure() && def.flags.has(Flags::MOVE) {
         Some("an op that only moves elements is pure")
     } else if stops && !matches!(def.deriv, Deriv::Zero) {

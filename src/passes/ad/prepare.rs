@@ -18,7 +18,7 @@ use crate::passes::expand_blocks::{expand_blocks, has_blocks_to_expand};
 use crate::passes::fuse::FusionPolicy;
 use crate::passes::hoist::hoist_for_adjoint;
 use crate::passes::inline::{InlineCalls, inlined};
-use crate::passes::join_splats::{has_splats_to_join, join_splats};
+use crate::passes::patterns::{rules_before_ad, write_before_ad};
 use crate::passes::rebuild::finish_rebuild;
 
 /// As [`decompose_picked_nodes`], after `calls` are inlined at once. Round by round, nested regions would be written
@@ -49,7 +49,8 @@ fn prepare_stats_used(g: Graph<'_>) -> Side<Node, bool> {
 pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
     let batched = has_loops_at_once(g).then(|| write_loops_at_once(g)).transpose()?;
     let g = batched.as_ref().map_or(g, GraphBuf::view);
-    let joined = has_splats_to_join(g).then(|| join_splats(g)).transpose()?;
+    let rules = rules_before_ad(g);
+    let joined = (!rules.is_empty()).then(|| write_before_ad(g, &rules)).transpose()?;
     let g = joined.as_ref().map_or(g, GraphBuf::view);
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
     let ready = decompose_picked_nodes(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {

@@ -1,9 +1,8 @@
 //! Activations whose derivative a training step needs too.
 
-use super::facts::PatternFacts;
-use super::matches::{Found, Match};
 use crate::arena::{Node, ids::Id};
 use crate::nodes::Op;
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 use crate::nodes::ops::pointwise::attrs::CurveAttr;
 

@@ -4,11 +4,10 @@
 //! `attention`, whose backward op computes the weights again. A query whose scores are all −∞ gets zeros from the op
 //! and NaN from the plain ops. Other values change by rounding only.
 
-use super::facts::PatternFacts;
-use super::matches::{Found, Match};
 use crate::arena::dims::Dims;
 use crate::arena::{Node, Value};
 use crate::nodes::build::size_attrs::to_size_attr;
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 use crate::nodes::{Attention, Op, Var};

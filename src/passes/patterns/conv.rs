@@ -1,9 +1,8 @@
 //! Convolutions with a bias and an activation.
 
-use super::facts::PatternFacts;
-use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs};
 use crate::nodes::ops::matmul::activation::Activation;
 

@@ -1,13 +1,12 @@
-//! The facts of a graph that rules ask for: readers, definitions and fills.
+//! What rules ask of fills, products and moves.
 
-use crate::arena::dims::Dims;
-use crate::arena::{Node, Side, Value, ids::Id};
-use crate::nodes::ir::attrs::Attrs;
+use crate::arena::{Node, Value, ids::Id};
+use crate::nodes::Op;
 use crate::nodes::ir::leaf::ArgAttrs;
+use crate::nodes::ir::pattern::PatternFacts;
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs};
-use crate::nodes::{Graph, Op};
 
 /// A value times a number.
 pub(super) struct Scaled {
@@ -24,83 +23,12 @@ pub(super) struct Linear {
     pub(super) transposed: [bool; 2],
 }
 
-/// The facts of a graph that rules ask for.
-pub(super) struct PatternFacts<'x> {
-    pub(super) g: Graph<'x>,
-    /// Number of reads of each value by nodes, outputs and updates.
-    pub(super) reads: Side<Value, u32>,
-    /// The nodes that read value v: `readers[readers_at[v]..readers_at[v + 1]]`, in order.
-    pub(super) readers_at: Vec<u32>,
-    pub(super) readers: Vec<Node>,
-}
-
-impl<'x> PatternFacts<'x> {
-    pub(super) fn new(g: Graph<'x>) -> PatternFacts<'x> {
-        let mut reads = Side::filled(g.values(), 0);
-        g.args.iter().for_each(|&a| reads[a] += 1);
-        let mut at = Vec::with_capacity(g.values() + 1);
-        let mut end = 0;
-        at.push(0);
-        at.extend(reads.as_slice().iter().map(|n| {
-            end += n;
-            end
-        }));
-        let (mut readers, mut next) = (vec![Node::NONE; end as usize], at.clone());
-        for n in (0..g.nodes()).map(Node::new) {
-            for a in g.args_of(n) {
-                readers[next[a.at()] as usize] = n;
-                next[a.at()] += 1;
-            }
-        }
-        for &v in g.yields.iter().chain(g.updates.iter().map(|u| &u.1)) {
-            reads[v] += 1;
-        }
-        PatternFacts { g, reads, readers_at: at, readers }
-    }
-
-    /// The nodes that read `v`, in order.
-    pub(super) fn readers(&self, v: Value) -> &[Node] {
-        &self.readers[self.readers_at[v.at()] as usize..self.readers_at[v.at() + 1] as usize]
-    }
-
-    /// The only reader of `v`, a node.
-    pub(super) fn reader(&self, v: Value) -> Option<Node> {
-        self.readers(v).first().copied().filter(|_| self.alone(v))
-    }
-
-    /// The node that makes `v`.
-    pub(super) fn node(&self, v: Value) -> Node {
-        self.g.def[v.at()]
-    }
-
+impl PatternFacts<'_> {
     /// True if `next` is what the region yields for its argument `v`, as a loop's carry and its next value.
     pub(super) fn is_carried_to(&self, v: Value, next: Value) -> bool {
         let Some(arg) = self.is(v, Op::ARG) else { return false };
         let r = self.g.region_of(arg);
         self.g.region_yields(r).get(ArgAttrs::of(&self.g.attrs(arg)).index as usize) == Some(&next)
-    }
-
-    /// The node of `v`, if `v` is the first result of an `op`.
-    pub(super) fn is(&self, v: Value, op: Op) -> Option<Node> {
-        let n = self.node(v);
-        (self.g.op[n.at()] == op && self.g.out(n) == v).then_some(n)
-    }
-
-    pub(super) fn args(&self, n: Node) -> &'x [Value] {
-        self.g.args_of(n)
-    }
-
-    pub(super) fn attrs(&self, n: Node) -> Attrs<'x> {
-        self.g.attrs(n)
-    }
-
-    pub(super) fn dims(&self, v: Value) -> Dims {
-        self.g.dims(v)
-    }
-
-    /// True if one node reads `v`, once, and there is no other reader.
-    pub(super) fn alone(&self, v: Value) -> bool {
-        self.reads[v] == 1
     }
 
     /// The number that fills `v`.
@@ -143,15 +71,5 @@ impl<'x> PatternFacts<'x> {
             let MatmulAttrs { ta, tb } = MatmulAttrs::of(&attrs);
             Linear { x: a[0], weight: a[1], transposed: [ta, tb] }
         })
-    }
-
-    /// The reason of a miss: `v`, called `what`, has other readers.
-    pub(super) fn reads_of(&self, what: &str, v: Value) -> String {
-        let n = self.reads[v];
-        if self.g.yields.contains(&v) {
-            format!("{what} is an output too")
-        } else {
-            format!("{what} is read {n} times")
-        }
     }
 }

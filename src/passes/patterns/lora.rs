@@ -1,9 +1,8 @@
 //! Products with a low-rank correction (LoRA; Hu et al., arXiv:2106.09685).
 
-use super::facts::PatternFacts;
-use super::matches::{Found, Match};
 use crate::arena::{Node, Value};
 use crate::nodes::Op;
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::matmul::attrs::LoraMatmulAttrs;
 
 /// The low-rank term `scale·((x·a)·b)`.

@@ -1,8 +1,7 @@
 //! Products times the derivative of an activation (act-grad epilogues), and the bias gradients that are sums of them.
 
-use super::facts::PatternFacts;
-use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::matmul::activation::ActGrad;
 use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulDactAttrs};
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;

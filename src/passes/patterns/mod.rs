@@ -1,10 +1,9 @@
 //! Patterns: named rules that replace a group of ops by one op.
 //!
-//! A rule looks at a root node and at the definitions of its operands. It returns a [`Match`]: the values that it
-//! replaces, the operands of the new op, and how to write it. Invariant: a value that has another reader (an output, an
-//! update, a later node) is never dropped. Either it is a result of the match, or the rule misses with a reason. All
-//! matches of a round are found first, in node order, and no two share a node. Rounds go on until there is no match: a
-//! bias is fused into a product in one round, its activation in the next.
+//! All matches of a round are found first, in node order, and no two share a node. Rounds go on until there is no
+//! match: a bias is fused into a product in one round, its activation in the next.
+//! [`pattern`](crate::nodes::ir::pattern) tells what a rule is. The engine's rules are here, those of packs with their
+//! ops.
 //!
 //! Runs on whole graphs, after derivatives and simplification. So rules may rely on two facts: no operand of a
 //! broadcast is a broadcast, and a broadcast or reshape of a `full` is a `full`.
@@ -15,79 +14,119 @@ mod conv;
 mod facts;
 mod lora;
 mod losses;
-mod matches;
 mod matmul_dact;
 mod norm;
 mod packed;
 mod product;
-mod splats;
 mod sums;
 mod swiglu;
 mod unpool;
 mod updates;
 
-use self::facts::PatternFacts;
-use self::matches::{Found, Match, first_matched_node};
 use super::copier::Copier;
 use super::fuse::fused_regions;
 use super::fusion_notes::{Fusion, Notes, Outcome};
 use super::rebuild::{finish_rebuild, rebuild_buf};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
+use crate::nodes::ir::pack::packs_of;
+use crate::nodes::ir::pattern::{Found, Match, Pattern, PatternFacts, Roots};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
-use crate::passes::patterns::matches::late_pattern_operand;
 
 /// The most rounds. A product with its bias and activation needs two or three.
 const ROUNDS: usize = 8;
 
-/// A named rule.
-struct Rule {
-    name: &'static str,
-    /// The ops of roots that the rule looks at.
-    roots: fn(Op) -> bool,
-    find: fn(&PatternFacts<'_>, Node) -> Found,
-}
-
 /// The rules. Of several rules for one root, the first that fires wins.
-const RULES: &[Rule] = &[
-    Rule { name: "lora", roots: |op| op == Op::ADD, find: lora::match_lora_pattern },
+const RULES: &[Pattern] = &[
+    Pattern { name: "lora", roots: Roots::Picked(|op| op == Op::ADD), find: lora::match_lora_pattern },
     // Before the norms: a bias is free in a product.
-    Rule { name: "matmul-bias", roots: |op| op == Op::ADD, find: product::match_product_bias },
-    Rule { name: "matmul-sum", roots: |op| op == Op::ADD, find: product::match_product_sum },
-    Rule {
+    Pattern { name: "matmul-bias", roots: Roots::Picked(|op| op == Op::ADD), find: product::match_product_bias },
+    Pattern { name: "matmul-sum", roots: Roots::Picked(|op| op == Op::ADD), find: product::match_product_sum },
+    Pattern {
         name: "matmul-activation",
-        roots: product::can_match_product_activation,
+        roots: Roots::Picked(product::can_match_product_activation),
         find: product::match_product_activation,
     },
-    Rule { name: "conv-bias", roots: |op| op == Op::ADD, find: conv::match_conv_bias },
-    Rule { name: "conv-activation", roots: product::can_match_product_activation, find: conv::match_conv_activation },
-    Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: unpool::match_mask_before_unpool },
-    Rule { name: "matmul-dact", roots: |op| op == Op::SELECT || op == Op::MUL, find: matmul_dact::match_matmul_dact },
-    Rule { name: "matmul-dact-sums", roots: |op| op == Op::REDUCE_SUM, find: matmul_dact::match_dact_column_sums },
-    Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::match_shared_products },
-    Rule { name: "matmul-step", roots: updates::can_match_update, find: updates::match_update_behind_product },
-    Rule { name: "step-scale", roots: updates::can_match_update, find: updates::match_update_scale },
-    Rule { name: "steps-together", roots: updates::can_match_update, find: updates::match_joined_updates },
-    Rule {
+    Pattern { name: "conv-bias", roots: Roots::Picked(|op| op == Op::ADD), find: conv::match_conv_bias },
+    Pattern {
+        name: "conv-activation",
+        roots: Roots::Picked(product::can_match_product_activation),
+        find: conv::match_conv_activation,
+    },
+    Pattern {
+        name: "gate-before-unpool",
+        roots: Roots::Picked(|op| op == Op::SELECT),
+        find: unpool::match_mask_before_unpool,
+    },
+    Pattern {
+        name: "matmul-dact",
+        roots: Roots::Picked(|op| op == Op::SELECT || op == Op::MUL),
+        find: matmul_dact::match_matmul_dact,
+    },
+    Pattern {
+        name: "matmul-dact-sums",
+        roots: Roots::Picked(|op| op == Op::REDUCE_SUM),
+        find: matmul_dact::match_dact_column_sums,
+    },
+    Pattern {
+        name: "matmul-shared-input",
+        roots: Roots::Picked(|op| op == Op::MATMUL),
+        find: product::match_shared_products,
+    },
+    Pattern {
+        name: "matmul-step",
+        roots: Roots::Picked(updates::can_match_update),
+        find: updates::match_update_behind_product,
+    },
+    Pattern { name: "step-scale", roots: Roots::Picked(updates::can_match_update), find: updates::match_update_scale },
+    Pattern {
+        name: "steps-together",
+        roots: Roots::Picked(updates::can_match_update),
+        find: updates::match_joined_updates,
+    },
+    Pattern {
         name: "activation-slope",
-        roots: act_with_grad::is_act_with_grad_pattern,
+        roots: Roots::Picked(act_with_grad::is_act_with_grad_pattern),
         find: act_with_grad::match_act_with_grad_pattern,
     },
-    Rule { name: "sum-squares", roots: sums::can_match_sum, find: sums::match_sum_of_squares },
-    Rule { name: "squared-error-gradient", roots: |op| op == Op::ADD, find: losses::match_squared_error_loss },
-    Rule {
+    Pattern { name: "sum-squares", roots: Roots::Picked(sums::can_match_sum), find: sums::match_sum_of_squares },
+    Pattern {
+        name: "squared-error-gradient",
+        roots: Roots::Picked(|op| op == Op::ADD),
+        find: losses::match_squared_error_loss,
+    },
+    Pattern {
         name: "cross-entropy-gradient",
-        roots: |op| op == Op::SOFTMAX_CROSS_ENTROPY_BACKWARD,
+        roots: Roots::Picked(|op| op == Op::SOFTMAX_CROSS_ENTROPY_BACKWARD),
         find: losses::match_cross_entropy_loss,
     },
-    Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::match_attention_pattern },
-    Rule { name: "attention-packed", roots: |op| op == Op::ATTENTION, find: packed::match_packed_forward },
-    Rule { name: "attention-packed-backward", roots: |op| op == Op::CONCAT, find: packed::match_packed_backward },
-    Rule { name: "residual-layer-norm", roots: |op| op == Op::LAYER_NORM, find: norm::match_norm_residual },
-    Rule { name: "residual-rms-norm", roots: |op| op == Op::RMS_NORM, find: norm::match_norm_residual },
-    Rule { name: "splat-render", roots: |op| op == Op::SPLAT_RASTERIZE, find: splats::match_split_splat_render },
-    Rule { name: "swiglu", roots: |op| op == Op::MUL, find: swiglu::match_swiglu_pattern },
-    Rule { name: "swiglu-cast", roots: |op| op == Op::CAST, find: swiglu::match_swiglu_cast },
+    Pattern {
+        name: "attention",
+        roots: Roots::Picked(|op| op == Op::MATMUL),
+        find: attention::match_attention_pattern,
+    },
+    Pattern {
+        name: "attention-packed",
+        roots: Roots::Picked(|op| op == Op::ATTENTION),
+        find: packed::match_packed_forward,
+    },
+    Pattern {
+        name: "attention-packed-backward",
+        roots: Roots::Picked(|op| op == Op::CONCAT),
+        find: packed::match_packed_backward,
+    },
+    Pattern {
+        name: "residual-layer-norm",
+        roots: Roots::Picked(|op| op == Op::LAYER_NORM),
+        find: norm::match_norm_residual,
+    },
+    Pattern {
+        name: "residual-rms-norm",
+        roots: Roots::Picked(|op| op == Op::RMS_NORM),
+        find: norm::match_norm_residual,
+    },
+    Pattern { name: "swiglu", roots: Roots::Picked(|op| op == Op::MUL), find: swiglu::match_swiglu_pattern },
+    Pattern { name: "swiglu-cast", roots: Roots::Picked(|op| op == Op::CAST), find: swiglu::match_swiglu_cast },
 ];
 
 /// The nodes that patterns look at, each with its region. Regions of fused ops are left out: they are one sweep
@@ -106,13 +145,13 @@ struct Round {
     missed: Vec<Fusion>,
 }
 
-/// Runs all rules on all nodes.
-fn find_patterns(f: &PatternFacts<'_>) -> Round {
+/// Runs `rules` on all nodes.
+fn find_patterns(f: &PatternFacts<'_>, rules: &[&Pattern]) -> Round {
     let g = f.g;
     let mut claimed = Side::<Node, bool>::filled(g.nodes(), false);
     let mut round = Round::default();
     for (n, r) in pattern_nodes(g) {
-        for rule in RULES.iter().filter(|rule| (rule.roots)(g.op[n.at()])) {
+        for rule in rules.iter().filter(|rule| rule.roots.has(g.op[n.at()], g.def_of(n))) {
             let note = |outcome| Fusion { rule: rule.name, op: g.def_of(n).name, location: g.location(n), outcome };
             match pattern_in_order(f, (rule.find)(f, n), r) {
                 Found::No => {}
@@ -148,6 +187,19 @@ fn pattern_in_order(f: &PatternFacts<'_>, found: Found, r: Region) -> Found {
     }
 }
 
+/// The first node that a match replaces.
+fn first_matched_node(f: &PatternFacts<'_>, m: &Match) -> Node {
+    m.gives.iter().map(|g| f.node(g.0)).min().unwrap_or(Node::NONE)
+}
+
+/// An operand that is computed after the first replaced node and cannot move up. A node of the entry without operands
+/// can.
+fn late_pattern_operand(f: &PatternFacts<'_>, m: &Match, r: Region) -> Option<Value> {
+    let first = first_matched_node(f, m);
+    let movable = |n: Node| r == f.g.entry() && f.args(n).is_empty();
+    m.args.iter().copied().find(|&a| f.node(a) >= first && !movable(f.node(a)))
+}
+
 fn pattern_value_name(g: Graph<'_>, v: Value) -> String {
     let name = g.names[v.at()];
     if name.is_some() { format!("%{}", g.str(name)) } else { format!("%{v}") }
@@ -174,9 +226,10 @@ fn write_late_pattern_operands(f: &PatternFacts<'_>, found: &[Match], c: &mut Co
     }
 }
 
-/// Writes the graph with each match replaced.
-fn rewrite_patterns(f: &PatternFacts<'_>, found: &[Match]) -> Result<GraphBuf> {
-    let g = f.g;
+/// Writes the graph with each match of a round replaced. Errors (kind `Verify`): a rule gives values of other types
+/// than those that it replaces.
+fn rewrite_patterns(f: &PatternFacts<'_>, round: &Round) -> Result<GraphBuf> {
+    let (g, found) = (f.g, &round.found);
     let mut of = Side::<Node, Option<usize>>::filled(g.nodes(), None);
     for (i, m) in found.iter().enumerate() {
         m.gives.iter().for_each(|v| of[f.node(v.0)] = Some(i));
@@ -193,7 +246,18 @@ fn rewrite_patterns(f: &PatternFacts<'_>, found: &[Match]) -> Result<GraphBuf> {
                 made[i] = (found[i].make)(v.g, &args).iter().map(|x| x.v).collect();
             }
             let at = |o: Value| found[i].gives.iter().find(|g| g.0 == o).and_then(|g| made[i].get(g.1));
-            Some(v.src.outs_of(v.node).map(|o| v.g.var(at(o).copied().unwrap_or(Value::NONE))).collect())
+            let outs: Vec<Var<'_>> =
+                v.src.outs_of(v.node).map(|o| v.g.var(at(o).copied().unwrap_or(Value::NONE))).collect();
+            let fits = v
+                .src
+                .outs_of(v.node)
+                .zip(&outs)
+                .all(|(o, y)| (v.src.dtype[o.at()], v.src.dims(o)) == (y.dtype(), y.dims()));
+            if !fits {
+                let (rule, op) = (round.fired[i].rule, v.def.name);
+                v.g.with(|e| e.fail(Error::new(Kind::Verify, format!("pattern {rule:?} gives other types than {op}"))));
+            }
+            Some(outs)
         });
         c.signature();
         drop(c);
@@ -205,21 +269,36 @@ fn rewrite_patterns(f: &PatternFacts<'_>, found: &[Match]) -> Result<GraphBuf> {
 
 /// Replaces all patterns of `g` and notes the outcomes in `notes`.
 pub fn patterns(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
+    let packs = packs_of(g.ops);
+    let rules: Vec<&Pattern> = RULES.iter().chain(packs.iter().flat_map(|p| p.patterns)).collect();
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     for _ in 0..ROUNDS {
-        let g = buf.view();
-        let facts = PatternFacts::new(g);
-        let round = find_patterns(&facts);
-        for f in &round.fired {
-            *notes.hits.entry(f.rule).or_default() += 1;
-        }
-        notes.fusions.extend(round.fired);
+        let facts = PatternFacts::new(buf.view());
+        let round = find_patterns(&facts, &rules);
         if round.found.is_empty() {
             notes.fusions.extend(round.missed);
             break;
         }
-        let next = rewrite_patterns(&facts, &round.found)?;
+        let next = rewrite_patterns(&facts, &round)?;
+        for f in &round.fired {
+            *notes.hits.entry(f.rule).or_default() += 1;
+        }
+        notes.fusions.extend(round.fired);
         buf = next;
     }
     Ok(buf)
+}
+
+/// The rules of packs that run before derivatives are taken, if `g` has roots of them.
+pub(super) fn rules_before_ad(g: Graph<'_>) -> Vec<&'static Pattern> {
+    let rules = packs_of(g.ops).into_iter().flat_map(|p| p.before_ad);
+    let at_root = |rule: &Pattern| (0..g.nodes()).map(Node::new).any(|n| rule.roots.has(g.op[n.at()], g.def_of(n)));
+    rules.filter(|rule| at_root(rule)).collect()
+}
+
+/// Puts nodes into ops that have derivatives, by `rules`.
+pub(super) fn write_before_ad(g: Graph<'_>, rules: &[&Pattern]) -> Result<GraphBuf> {
+    let facts = PatternFacts::new(g);
+    let round = find_patterns(&facts, rules);
+    rewrite_patterns(&facts, &round)
 }

@@ -1,10 +1,9 @@
 //! Norms of a residual sum.
 
-use super::facts::PatternFacts;
-use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::ir::opdef::{Flags, Lower};
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::norm::NormAttrs;
 
 /// True if the node takes much longer than a sweep over its operands.

@@ -1,10 +1,9 @@
 //! Attention whose q, k and v are slices of one value, in rows `[q | k | v]`.
 
-use super::facts::PatternFacts;
-use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
 use crate::nodes::ops::attention::packed_parts::packed_part_widths;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, SliceAttrs};

@@ -1,9 +1,9 @@
 //! Products with a bias and an activation, products that a loop adds to a carry, and products that share an input.
 
-use super::facts::{Linear, PatternFacts};
-use super::matches::{Found, Match};
+use super::facts::Linear;
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::layout::attrs::SliceAttrs;
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs};

@@ -1,9 +1,8 @@
 //! Sums of squares, and losses that are fused with their gradients.
 
-use super::facts::PatternFacts;
-use super::matches::{Found, Match};
 use crate::arena::{Node, ids::Id};
 use crate::nodes::Op;
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::reduce::attrs::SumSquaresAttrs;
 
 /// True for sums and means.

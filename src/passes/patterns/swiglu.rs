@@ -1,9 +1,8 @@
 //! SwiGLU on the halves of one packed value: `silu(gate)·value`.
 
-use super::facts::PatternFacts;
-use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
 use crate::nodes::ops::pointwise::attrs::CurveAttr;

@@ -1,10 +1,9 @@
 //! Relu masks that are applied before a max pool's gradient, not after it.
 
-use super::facts::PatternFacts;
-use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::build::size_attrs::size_attrs_to_i64;
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
 use crate::nodes::ops::pool::pool_op_plane;
 

@@ -1,10 +1,9 @@
 //! Optimiser steps: a step goes into the epilogue of the product that is its gradient, a scale of the gradient goes
 //! into the step, and the steps of several small params become one.
 
-use super::facts::PatternFacts;
-use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::ir::attrs::Owned;
+use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::optim::fused_update::fused_update_of_step;
 use crate::nodes::ops::optim::optim_step_layout;
 use crate::nodes::{Op, Var};

@@ -25,10 +25,10 @@ const fn def(name: &'static str, lower: fn(&mut LowerCx<'_>) -> Result<(), Strin
         infer: |cx| cx.same_as(0),
         deriv: Deriv::Zero,
         batch: Batch::Members,
-        decompose: None,
         lower: Lower::Kernel(lower),
         cost: |_| 0,
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

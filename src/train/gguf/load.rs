@@ -141,7 +141,7 @@ fn gguf_load_conversion(
             return differ(&format!("; its blocks are u8[{}]", t.bytes));
         }
         // Blocks of several types have the same number of bytes.
-        return match leaf.blocks.iter().find(|reader| !reader.fits(b, dims)) {
+        return match leaf.encoded.iter().find(|reader| !reader.fits(b.name(), dims)) {
             Some(reader) => differ(&format!("; the program reads {:?} as {reader}", leaf.name)),
             None => Ok(GgufConversion::Copy),
         };
@@ -165,4 +165,70 @@ fn gguf_load_conversion(
     }
     report.cast.push(leaf.name.clone());
     Ok(by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Builder, Var};
+    use crate::session::encoded_readers::encoded_readers;
+
+    /// Blocks of 32 elements in 34 bytes.
+    const T: BlockType = BlockType::Q8_0;
+
+    /// As what ops read four blocks, in the graph of what `read` makes of them and of an x of 3 rows of 32 elements.
+    fn readers(read: impl for<'g> Fn(&'g Builder, Var<'g>, Var<'g>) -> Var<'g>) -> Vec<String> {
+        let g = Builder::new("blocks");
+        let (w, x) = (g.input("w", [4, 34], DType::U8), g.input("x", [3, 32], DType::F32));
+        let graph = g.finish([read(&g, w, x).named("y")]).unwrap();
+        let view = graph.view();
+        let (blocks, _) = view.find_leaf("w").unwrap();
+        encoded_readers(&view).unwrap()[blocks].iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_bytes_of_a_view_are_read_as_the_view_is() {
+        assert_eq!(readers(|_, w, x| x.gguf_matmul(w.reshape([136]), T, 4)), ["Q8_0[4, 32]"]);
+        assert_eq!(readers(|_, w, _| w.reshape([2, 68]).reshape([136]).gguf_dequant(T, [2, 64])), ["Q8_0[2, 64]"]);
+        // Two ops that read them alike are one reader.
+        let twice = readers(|_, w, x| {
+            let w = w.reshape([136]);
+            x.gguf_matmul(w, T, 4) + (x * 2.0).gguf_matmul(w, T, 4) + w.gguf_dequant(T, [1, 128]).sum(..)
+        });
+        assert!(twice.len() == 2 && ["Q8_0[4, 32]", "Q8_0[1, 128]"].iter().all(|r| twice.iter().any(|t| t == r)));
+    }
+
+    #[test]
+    fn of_a_part_the_type_is_known_and_not_the_matrix() {
+        assert_eq!(readers(|_, w, x| x.gguf_matmul(w.narrow(0, 1, 2).reshape([68]), T, 2)), ["Q8_0"]);
+        // Each iteration of a loop reads a row.
+        let rows = readers(|g, w, x| {
+            let start = g.full(0.0, [3, 1], DType::F32);
+            g.scan(&[start], &[w], |c, w| (vec![c[0] + x.gguf_matmul(w[0], T, 1)], vec![])).0[0]
+        });
+        assert_eq!(rows, ["Q8_0"]);
+    }
+
+    #[test]
+    fn loops_and_branches_read_what_they_capture() {
+        let constant = readers(|g, w, x| {
+            let (w, start) = (w.reshape([136]), g.full(0.0, [4], DType::F32));
+            g.scan(&[start], &[x], |c, x| (vec![c[0] + x[0].gguf_matmul(w, T, 4)], vec![])).0[0]
+        });
+        assert_eq!(constant, ["Q8_0[4, 32]"]);
+        let branches = readers(|g, w, _| {
+            let (w, on) = (w.reshape([136]), g.input("on", [], DType::Bool));
+            let other = || w.gguf_dequant(T, [2, 64]).reshape([4, 32]);
+            g.cond(on, || vec![w.gguf_dequant(T, [4, 32])], || vec![other()])[0]
+        });
+        assert_eq!(branches, ["Q8_0[4, 32]", "Q8_0[2, 64]"]);
+    }
+
+    #[test]
+    fn what_is_computed_of_bytes_says_nothing_about_them() {
+        assert!(readers(|_, w, x| x.gguf_matmul((w + w).reshape([136]), T, 4)).is_empty());
+        let g = Builder::new("none");
+        let y = g.input("w", [4], DType::U8).reshape([2, 2]);
+        assert!(encoded_readers(&g.finish([y.named("y")]).unwrap().view()).is_none());
+    }
 }

@@ -214,6 +214,7 @@ pub const ATTENTION: OpDef = OpDef {
             domains: &[Real, Real, Real, Bits],
         },
     ],
+    ..OpDef::BLANK
 };
 
 /// The cotangents of the operands of [`ATTENTION`].
@@ -273,4 +274,5 @@ pub const ATTENTION_BACKWARD: OpDef = OpDef {
             domains: &[Real, Unit, Unit, Real, Real, Positive, Bit, Unit, Bits],
         },
     ],
+    ..OpDef::BLANK
 };

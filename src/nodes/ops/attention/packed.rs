@@ -76,6 +76,7 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    ..OpDef::BLANK
 };
 
 /// The cotangents of the operands of [`ATTENTION_PACKED`].
@@ -129,4 +130,5 @@ pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
             domains: &[Real, Unit, Real, Positive],
         },
     ],
+    ..OpDef::BLANK
 };

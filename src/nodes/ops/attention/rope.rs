@@ -109,4 +109,5 @@ pub const ROPE: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    ..OpDef::BLANK
 };

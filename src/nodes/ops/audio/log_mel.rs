@@ -113,6 +113,7 @@ pub const LOG_MEL: OpDef = OpDef {
         },
         Case { args: "c[0,2,3] f[2,3]", attrs: "floor=1 range=1 over=clip layout=complex", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };
 
 /// Options of [`Var::log_mel`]. The defaults are Whisper's.

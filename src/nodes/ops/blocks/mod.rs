@@ -35,6 +35,7 @@ pub(super) const fn block_op(deriv: Deriv, expand: Expand) -> OpDef {
         lower: Lower::Expand,
         cost: block_op_flops,
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

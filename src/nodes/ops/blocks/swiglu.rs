@@ -91,6 +91,7 @@ pub const SWIGLU: OpDef = OpDef {
         Case { args: "f[2,4200]", attrs: "gate_first=false to=f32", domains: &[Real] },
         Case { args: "f[6]", attrs: "gate_first=true to=f64", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };
 
 /// `(silu(x·gate)·(x·up))·down`.

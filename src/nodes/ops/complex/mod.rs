@@ -29,7 +29,6 @@ const fn complex_op(name: &'static str, doc: &'static str, arity: usize, lower: 
         },
         deriv,
         batch: Batch::Leading,
-        decompose: None,
         lower: Lower::Kernel(lower),
         cost: cost_free,
         cases: &[
@@ -38,6 +37,7 @@ const fn complex_op(name: &'static str, doc: &'static str, arity: usize, lower: 
             Case { args: "c[0,2]", attrs: "", domains: &[Real] },
             Case { args: "c[5000]", attrs: "", domains: &[Real] },
         ],
+        ..OpDef::BLANK
     }
 }
 

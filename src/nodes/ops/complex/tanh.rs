@@ -81,4 +81,5 @@ pub const TANH_PARTS: OpDef = OpDef {
         Case { args: "f[] f[]", attrs: "", domains: &[Real, Unit] },
         Case { args: "f[0,3] f[0,3]", attrs: "", domains: &[Real, Unit] },
     ],
+    ..OpDef::BLANK
 };

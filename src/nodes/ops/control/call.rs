@@ -32,10 +32,10 @@ pub const CALL: OpDef = OpDef {
     },
     deriv: Deriv::Error("calls are inlined before differentiation"),
     batch: Batch::ViaDecompose,
-    decompose: None,
     lower: Lower::Control,
     cost: cost_free,
     cases: &[Case { args: "f[3] f[3]", attrs: "body=@case_body", domains: &[Domain::Real] }],
+    ..OpDef::BLANK
 };
 
 impl Builder {

@@ -41,7 +41,6 @@ pub const IF: OpDef = OpDef {
     infer: infer_if,
     deriv: Deriv::Choice,
     batch: Batch::Regions,
-    decompose: None,
     lower: Lower::Choice,
     cost: if_cost,
     cases: &[
@@ -50,6 +49,7 @@ pub const IF: OpDef = OpDef {
         Case { args: "bool[] f[2,700] f[2,700]", attrs: "then=@case_then otherwise=@case_else", domains: BRANCHES },
         Case { args: "bool[] f[0] f[0]", attrs: "then=@case_then otherwise=@case_else", domains: BRANCHES },
     ],
+    ..OpDef::BLANK
 };
 
 const BRANCHES: &[Domain] = &[Domain::Real];

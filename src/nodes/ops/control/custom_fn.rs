@@ -57,7 +57,6 @@ pub const CUSTOM_FN: OpDef = OpDef {
     infer: infer_custom_fn,
     deriv: Deriv::OwnRules,
     batch: Batch::Regions,
-    decompose: None,
     lower: Lower::Control,
     cost: cost_free,
     cases: &[
@@ -67,6 +66,7 @@ pub const CUSTOM_FN: OpDef = OpDef {
         Case { args: "f[700] f[700]", attrs: "body=@case_body captures=0 vjp=@case_vjp jvp=@case_jvp", domains: REAL },
         Case { args: "f[0] f[0]", attrs: "body=@case_body captures=0 vjp=@case_vjp", domains: REAL },
     ],
+    ..OpDef::BLANK
 };
 
 const REAL: &[Domain] = &[Domain::Real];

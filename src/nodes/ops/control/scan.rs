@@ -147,7 +147,6 @@ pub const SCAN: OpDef = OpDef {
     infer: infer_scan,
     deriv: Deriv::Loop,
     batch: Batch::Regions,
-    decompose: None,
     lower: Lower::Loop,
     cost: scan_cost,
     cases: &[
@@ -218,6 +217,7 @@ pub const SCAN: OpDef = OpDef {
             domains: &[Domain::Real, Domain::Index(5), Domain::Real],
         },
     ],
+    ..OpDef::BLANK
 };
 
 const REAL: &[Domain] = &[Domain::Real];

@@ -66,4 +66,5 @@ pub const CONV2D_BIAS_ACT: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    ..OpDef::BLANK
 };

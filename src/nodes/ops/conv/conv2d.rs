@@ -27,10 +27,10 @@ const fn conv2d_op(name: &'static str, doc: &'static str, attrs: &'static [Field
         infer: |cx| cx.same_as(0),
         deriv,
         batch: Batch::Members,
-        decompose: None,
         lower: Lower::Expand,
         cost: |cx| cx.out(),
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

@@ -37,6 +37,7 @@ pub(super) const fn conv_nd_op(
         lower: Lower::Expand,
         cost,
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

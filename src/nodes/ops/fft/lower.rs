@@ -1,7 +1,7 @@
 //! Kernel calls of Fourier transforms. The tables of a length are made here, once for a program.
 
+use super::TRANSFORM;
 use super::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
-use crate::kernels::cost_model::CostClass;
 use crate::kernels::fft::{FftKind, FftRows, fft_kernel_for};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
@@ -32,7 +32,7 @@ fn lower_fft_call(cx: &mut LowerCx<'_>, kind: FftKind, scale: f64) -> Result<(),
     let (kernel, tables, scratch) = fft_kernel_for(kind, n, float)?;
     let scratch = cx.scratch(float.size(), scratch);
     let call = Call::new(kernel, p.to_words(), p.units()).prepared(tables);
-    let call = call.flops(cx.flops()).cost_class(CostClass::FFT).reads_args(1);
+    let call = call.flops(cx.flops()).cost_class(TRANSFORM).reads_args(1);
     cx.call(call.writes(Buf::Out(0), p.rows_per_unit() * written).scratch(scratch));
     Ok(())
 }

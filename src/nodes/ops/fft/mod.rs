@@ -11,14 +11,22 @@ pub mod var;
 
 use crate::arena::dims::Dims;
 use crate::ensure;
+use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::pack::Pack;
 use crate::nodes::ir::site::Site;
 use Domain::Real;
 use attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
+
+/// Fourier transforms. An estimate: half the rate of convolutions and less.
+pub const TRANSFORM: CostClass = CostClass::new(200, 60_000, 30_000);
+
+/// What the engine knows of the family beside its definitions.
+pub static PACK: Pack = Pack::new("fft").costs(&[("FFT", TRANSFORM)]);
 
 /// The longest transform: its tables take at most about a gibibyte.
 pub const LONGEST_FFT: usize = 1 << 24;
@@ -61,7 +69,6 @@ pub const FFT: OpDef = OpDef {
         Some(g.scaled_fft(!inverse, scale))
     }),
     batch: Batch::Leading,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_fft),
     cost: fft_cost,
     cases: &[
@@ -71,6 +78,8 @@ pub const FFT: OpDef = OpDef {
         Case { args: "c[700,7]", attrs: "inverse=false scale=1", domains: &[Real] },
         Case { args: "c[0,4]", attrs: "inverse=false scale=1", domains: &[Real] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 /// The half spectrum of real rows.

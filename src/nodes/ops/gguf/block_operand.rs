@@ -8,21 +8,13 @@ use crate::nodes::Graph;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ir::pack::{EncodedOperand, Pack};
 
-/// An operand that is blocks.
-pub struct BlockOperand {
-    /// Its place among the operands.
-    pub operand: usize,
-    /// The type of the blocks.
-    pub block_type: BlockType,
-    /// Rows of the matrix, those of all experts together.
-    pub rows: usize,
-    /// Columns of the matrix.
-    pub columns: usize,
-}
+/// What the engine knows of blocks beside the definitions of their ops.
+pub static PACK: Pack = Pack::new("gguf").encoded(block_operand);
 
-/// The operand of node `n` that is blocks.
-pub fn block_operand(g: &Graph<'_>, n: Node) -> Option<BlockOperand> {
+/// The operand of node `n` that is blocks. A matrix of experts has the rows of all of them.
+fn block_operand(g: &Graph<'_>, n: Node) -> Option<EncodedOperand> {
     let attrs = &g.attrs(n);
     let (operand, block_type, rows, columns) = match g.op[n.at()] {
         Op::GGUF_MATMUL => {
@@ -45,7 +37,7 @@ pub fn block_operand(g: &Graph<'_>, n: Node) -> Option<BlockOperand> {
         _ => return None,
     };
     let size = |x: i64| usize::try_from(x).unwrap_or(0);
-    Some(BlockOperand { operand, block_type, rows: size(rows), columns: size(columns) })
+    Some(EncodedOperand { operand, encoding: block_type.name(), rows: size(rows), columns: size(columns) })
 }
 
 /// Requires that operand `i` is the blocks of a matrix of `rows` rows of `k` elements.
@@ -86,9 +78,9 @@ mod tests {
         ];
         let graph = g.finish(outs).unwrap();
         let v = graph.view();
-        let of = |n: Node| block_operand(&v, n).map(|b| (b.operand, b.block_type, b.rows, b.columns));
+        let of = |n: Node| block_operand(&v, n).map(|b| (b.operand, b.encoding, b.rows, b.columns));
         let got: Vec<_> = v.outputs().iter().map(|y| of(v.def[y.at()])).collect();
-        let [second, first] = [1, 0].map(|operand: usize| Some((operand, t, 6usize, 32usize)));
+        let [second, first] = [1, 0].map(|operand: usize| Some((operand, "Q8_0", 6usize, 32usize)));
         assert_eq!(got, [second, second, first, first, None]);
     }
 }

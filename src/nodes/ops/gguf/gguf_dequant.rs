@@ -1,6 +1,7 @@
 //! All elements of a matrix of blocks.
 
 use super::attrs::GgufDequantAttrs;
+use super::block_operand::PACK;
 use crate::arena::dims::MAX_RANK;
 use crate::ensure;
 use crate::kernels::gguf::{GgufDequant, gguf_dequant_kernel};
@@ -53,7 +54,6 @@ pub const GGUF_DEQUANT: OpDef = OpDef {
     infer: infer_gguf_dequant,
     deriv: Deriv::Zero,
     batch: Batch::Rule(batch_gguf_dequant),
-    decompose: None,
     lower: Lower::Kernel(lower_gguf_dequant),
     cost: |cx| 2 * cx.out(),
     // Bytes below 64 make no scale of half precision infinite.
@@ -64,4 +64,6 @@ pub const GGUF_DEQUANT: OpDef = OpDef {
         Case { args: "u8[17000]", attrs: "block_type=Q8_0 dims=[250,64]", domains: &[Index(64)] },
         Case { args: "u8[0]", attrs: "block_type=Q2_K dims=[0,256]", domains: &[Index(64)] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

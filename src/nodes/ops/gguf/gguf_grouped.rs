@@ -3,6 +3,7 @@
 
 use super::DECODING;
 use super::attrs::{GgufExpertsAttrs, GgufGroupedAttrs};
+use super::block_operand::PACK;
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gguf::{BlockType, GgufGrouped, gguf_grouped_kernel_for};
@@ -128,6 +129,8 @@ pub const GGUF_GROUPED_MATMUL: OpDef = OpDef {
         2 * cx.out().saturating_mul(terms.unsigned_abs())
     },
     cases: GROUPED_CASES,
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 /// Cases of [`GGUF_GROUPED_MATMUL`]: few rows and many, units of rows and of columns, both directions, sizes of groups.
@@ -204,4 +207,6 @@ pub const GGUF_DEQUANT_EXPERTS: OpDef = OpDef {
         Case { args: "u8[432]", attrs: "block_type=Q4_K experts=3 n=1 k=256", domains: &[Index(64)] },
         Case { args: "u8[0]", attrs: "block_type=Q8_0 experts=0 n=4 k=64", domains: &[Index(64)] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

@@ -2,6 +2,7 @@
 
 use super::DECODING;
 use super::attrs::GgufMatmulAttrs;
+use super::block_operand::PACK;
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gguf::{GgufMatmul, gguf_matmul_kernel_for};
@@ -95,4 +96,6 @@ pub const GGUF_MATMUL: OpDef = OpDef {
         Case { args: "f[0,32] u8[90]", attrs: "block_type=Q4_0 n=5 k=32 back=false", domains: &[Real, Index(64)] },
         Case { args: "f[2,0] u8[0]", attrs: "block_type=Q4_0 n=5 k=0 back=false", domains: &[Real, Index(64)] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

@@ -19,7 +19,5 @@ pub mod gguf_grouped;
 pub mod gguf_matmul;
 pub mod var;
 
-pub use block_operand::block_operand;
-
 /// Operations that decoding an element costs in a product, about.
 const DECODING: u64 = 16;

@@ -162,6 +162,7 @@ pub const GROUPED_MATMUL: OpDef = OpDef {
         Case { args: "f[0,4] f[3,4,5] i32[0]", attrs: "tw=false by_size=false", domains: &[Real, Real, Index(3)] },
         Case { args: "f[3,0] f[2,0,4] i32[3]", attrs: "tw=false by_size=false", domains: &[Real, Real, Index(2)] },
     ],
+    ..OpDef::BLANK
 };
 
 /// The sum of the outer products of the rows of each group.
@@ -189,4 +190,5 @@ pub const GROUPED_OUTER: OpDef = OpDef {
         },
         Case { args: "f[0,4] f[0,5] i32[0]", attrs: "groups=3 by_size=false", domains: &[Real, Real, Index(3)] },
     ],
+    ..OpDef::BLANK
 };

@@ -29,10 +29,10 @@ const fn index_op(name: &'static str, doc: &'static str, attrs: &'static [Field]
         infer: |cx| cx.same_as(0),
         deriv,
         batch: Batch::Members,
-        decompose: None,
         lower,
         cost: cost_free,
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

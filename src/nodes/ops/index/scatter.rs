@@ -176,7 +176,6 @@ pub const SCATTER: OpDef = OpDef {
     infer: infer_scatter,
     deriv: Deriv::Rules(scatter_jvp, scatter_vjp),
     batch: Batch::Rule(super::batch::batch_scatter),
-    decompose: None,
     lower: Lower::Kernel(lower::lower_scatter),
     cost: |cx| cx.arg(1),
     cases: &[
@@ -212,6 +211,7 @@ pub const SCATTER: OpDef = OpDef {
             domains: &[Domain::Bit, Domain::Bit, Index(3)],
         },
     ],
+    ..OpDef::BLANK
 };
 
 /// Coordinates as positions in row-major order.
@@ -235,7 +235,6 @@ pub const RAVEL_INDEX: OpDef = OpDef {
     },
     deriv: Deriv::Zero,
     batch: Batch::Leading,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_ravel_index),
     cost: |cx| 2 * cx.arg(0),
     cases: &[
@@ -243,4 +242,5 @@ pub const RAVEL_INDEX: OpDef = OpDef {
         Case { args: "i64[2,3,1]", attrs: "sizes=[4]", domains: &[Index(4)] },
         Case { args: "i64[3,0]", attrs: "sizes=[]", domains: &[Index(4)] },
     ],
+    ..OpDef::BLANK
 };

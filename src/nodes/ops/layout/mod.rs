@@ -43,10 +43,10 @@ const fn layout_op(
         infer: |cx| cx.same_as(0),
         deriv,
         batch: Batch::Leading,
-        decompose: None,
         lower: Lower::Kernel(lower),
         cost: cost_free,
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

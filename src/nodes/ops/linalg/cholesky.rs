@@ -1,5 +1,6 @@
 //! Cholesky factors.
 
+use super::PACK;
 use super::triangular::LOWER;
 use super::{linalg_cubic_cost, linalg_halved_lower, linalg_square_dims, linalg_symmetric_part, lower};
 use crate::nodes::ir::builder::Var;
@@ -41,7 +42,6 @@ pub const CHOLESKY: OpDef = OpDef {
     },
     deriv: Deriv::Rules(cholesky_jvp, cholesky_vjp),
     batch: Batch::Leading,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_cholesky),
     cost: |cx| linalg_cubic_cost(cx, 1),
     cases: &[
@@ -51,4 +51,6 @@ pub const CHOLESKY: OpDef = OpDef {
         Case { args: "f[40,40]", attrs: "", domains: &[Dominant] },
         Case { args: "f[2,0,0]", attrs: "", domains: &[Dominant] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

@@ -1,5 +1,6 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 
+use super::PACK;
 use super::spectral_quotient::{QuotientBy, spectral_quotient};
 use super::{linalg_cubic_cost, linalg_square_dims, linalg_sum_of, linalg_symmetric_part, lower};
 use crate::nodes::ir::builder::Var;
@@ -46,7 +47,6 @@ pub const EIGH: OpDef = OpDef {
     },
     deriv: Deriv::Rules(eigh_jvp, eigh_vjp),
     batch: Batch::Leading,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_eigh),
     cost: |cx| linalg_cubic_cost(cx, 27),
     cases: &[
@@ -56,4 +56,6 @@ pub const EIGH: OpDef = OpDef {
         Case { args: "f[20,20]", attrs: "", domains: &[Distinct] },
         Case { args: "f[0,3,3]", attrs: "", domains: &[Distinct] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

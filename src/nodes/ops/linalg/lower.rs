@@ -1,7 +1,7 @@
 //! Kernel calls of linear algebra. A matrix of the batch is a unit.
 
+use super::FACTOR;
 use crate::kernels::abi::{Kernel, Split};
-use crate::kernels::cost_model::CostClass;
 use crate::kernels::linalg::cholesky::Cholesky;
 use crate::kernels::linalg::eigh::Eigh;
 use crate::kernels::linalg::lu::{LuFactor, LuSolve};
@@ -27,7 +27,7 @@ fn lower_linalg_batch(cx: &LowerCx<'_>, b: usize) -> Vec<u64> {
 
 /// A call with a unit for each of `units` matrices.
 fn lower_matrix_call(cx: &LowerCx<'_>, kernel: Kernel, words: Vec<u64>, units: usize) -> Call {
-    Call::new(kernel, words, units).flops(cx.flops()).cost_class(CostClass::LINALG)
+    Call::new(kernel, words, units).flops(cx.flops()).cost_class(FACTOR)
 }
 
 /// Scratch of `len` elements for `count` matrices, each a unit: for each thread, or once if there is one matrix.
@@ -178,7 +178,7 @@ mod tests {
         let call = &l.calls[0];
         assert_eq!((call.units, &call.params[..]), (3, &[3, 5, 2, 0, 0, 1, 3, 1, 1][..]));
         // 75 numbers, 5 rows, 2/3 of an operation for the factors; 30 numbers, 10 operations for X.
-        assert_eq!((call.flops, call.work, call.looks.is_some()), (250 + 300, CostClass::LINALG, true));
+        assert_eq!((call.flops, call.work, call.looks.is_some()), (250 + 300, FACTOR, true));
         // One matrix has its scratch once, and the largest small one has 16 rows.
         let l = solve(&[16, 16], &[16, 1], [true, false, false]);
         assert_eq!(l.operands(), [(&[Arg(0), Arg(1)][..], &[(Out(0), PerUnit(16)), (Temp(0), PerUnit(256))][..])]);

@@ -1,5 +1,6 @@
 //! LU factors with partial pivoting, and solves with them.
 
+use super::PACK;
 use super::attrs::{LuSolveAttrs, TriangularSolveAttrs};
 use super::triangular::{UNIT_LOWER, UPPER};
 use super::{linalg_cubic_cost, linalg_square_dims, lower};
@@ -75,7 +76,6 @@ pub const LU: OpDef = OpDef {
     },
     deriv: Deriv::Rules(lu_jvp, lu_vjp),
     batch: Batch::Leading,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_lu),
     cost: |cx| linalg_cubic_cost(cx, 2),
     cases: &[
@@ -86,6 +86,8 @@ pub const LU: OpDef = OpDef {
         Case { args: "f[2,0,0]", attrs: "", domains: &[Real] },
         Case { args: "f[0,3,3]", attrs: "", domains: &[Real] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 /// L⁻¹ and U⁻¹ one after the other, or their transposes in the other order.
@@ -149,6 +151,8 @@ pub const LU_SOLVE: OpDef = OpDef {
         Case { args: "f[40,40] i32[40] f[40,3]", attrs: "transpose=true singular=fault", domains: FORTY },
         Case { args: "f[2,2] i32[2] f[2,0]", attrs: "transpose=true singular=fault", domains: &[Dominant, Index(2)] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 const THREE: &[Domain] = &[Dominant, Index(3), Real];

@@ -4,6 +4,7 @@
 //! 1965), which are defined at equal eigenvalues. That of the root is a Sylvester equation in the root. Both maps are
 //! their own transposes.
 
+use super::PACK;
 use super::eigh::{eigh_jvp_of, eigh_vjp_of};
 use super::sylvester::sylvester;
 use super::{
@@ -133,4 +134,6 @@ pub const MATRIX_FUNCTION: OpDef = OpDef {
         Case { args: "f[1,1]", attrs: "function=exp", domains: &[Dominant] },
         Case { args: "f[0,3,3]", attrs: "function=sqrt", domains: &[Dominant] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

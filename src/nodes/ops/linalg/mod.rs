@@ -24,10 +24,18 @@ pub mod var;
 
 use crate::arena::dims::Dims;
 use crate::ensure;
+use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ir::pack::Pack;
+
+/// Factors of matrices and solves with them: an operation is a multiplication and an addition of a row.
+pub const FACTOR: CostClass = CostClass::new(150, 150_000, 30_000);
+
+/// What the engine knows of the family beside its definitions.
+pub static PACK: Pack = Pack::new("linalg").costs(&[("LINALG", FACTOR)]);
 
 /// Batch axes, rows and columns of operand `i`, called `what`.
 fn linalg_matrix_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usize, usize), String> {

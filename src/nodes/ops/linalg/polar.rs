@@ -1,6 +1,7 @@
 //! Polar factors. Their derivative is a Sylvester equation (Higham, Functions of Matrices, 2008, 8.1), so equal
 //! singular values are no special case.
 
+use super::PACK;
 use super::sylvester::sylvester;
 use super::{linalg_cubic_cost, linalg_matrix_dims, linalg_results_of, linalg_sum_of, linalg_symmetric_part};
 use crate::ensure;
@@ -75,4 +76,6 @@ pub const POLAR: OpDef = OpDef {
         Case { args: "f[5,3]", attrs: "", domains: &[Distinct] },
         Case { args: "f[1,1]", attrs: "", domains: &[Dominant] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

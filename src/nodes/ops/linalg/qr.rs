@@ -1,5 +1,6 @@
 //! Reduced QR factors.
 
+use super::PACK;
 use super::triangular::UPPER;
 use super::{linalg_cubic_cost, linalg_matrix_dims, linalg_sum_of, lower};
 use crate::nodes::ir::builder::Var;
@@ -69,7 +70,6 @@ pub const QR: OpDef = OpDef {
     },
     deriv: Deriv::Rules(qr_jvp, qr_vjp),
     batch: Batch::Leading,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_qr),
     cost: |cx| linalg_cubic_cost(cx, 12),
     cases: &[
@@ -80,4 +80,6 @@ pub const QR: OpDef = OpDef {
         Case { args: "f[40,20]", attrs: "", domains: &[Real] },
         Case { args: "f[0,3]", attrs: "", domains: &[Real] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

@@ -1,5 +1,6 @@
 //! Solves with general matrices. The node keeps the factors, and its derivative solves with them.
 
+use super::PACK;
 use super::attrs::{LuSolveAttrs, SolveAttrs};
 use super::{linalg_cubic_cost, linalg_matrix_dims, linalg_results_of, linalg_square_dims, linalg_sum_of, lower};
 use crate::ensure;
@@ -79,6 +80,8 @@ pub const SOLVE: OpDef = OpDef {
         Case { args: "f[0,0] f[0,2]", attrs: "singular=fault", domains: CASE },
         Case { args: "f[2,2] f[2,0]", attrs: "singular=fault", domains: CASE },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 const CASE: &[Domain] = &[Dominant, Real];

@@ -5,6 +5,7 @@
 //! from 0, the result is 0 if the dividend is 0 to rounding, too, and NaN otherwise. The derivative of the quotient is
 //! a quotient, so the same holds for derivatives of any order.
 
+use super::PACK;
 use super::{linalg_matrix_dims, linalg_op_rounding_noise};
 use crate::ensure;
 use crate::nodes::ir::attr_types::{attrs, choice};
@@ -116,4 +117,6 @@ pub const SPECTRAL_QUOTIENT: OpDef = OpDef {
         Case { args: "f[5,3] f[3]", attrs: "by=column", domains: &[Real, Positive] },
         Case { args: "f[0,3,3] f[0,3]", attrs: "by=gap", domains: &[Real, Domain::Distinct] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

@@ -1,5 +1,6 @@
 //! Thin singular value decompositions.
 
+use super::PACK;
 use super::spectral_quotient::{QuotientBy, spectral_quotient};
 use super::{linalg_cubic_cost, linalg_matrix_dims, linalg_sum_of, lower};
 use crate::nodes::ir::builder::Var;
@@ -97,7 +98,6 @@ pub const SVD: OpDef = OpDef {
     },
     deriv: Deriv::Rules(svd_jvp, svd_vjp),
     batch: Batch::Leading,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_svd),
     cost: |cx| linalg_cubic_cost(cx, 120),
     cases: &[
@@ -108,4 +108,6 @@ pub const SVD: OpDef = OpDef {
         Case { args: "f[20,4]", attrs: "", domains: &[Distinct] },
         Case { args: "f[0,3]", attrs: "", domains: &[Distinct] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

@@ -3,6 +3,7 @@
 //! Invariant: derivatives pass through H and never through its eigenvectors, so they are right where eigenvalues are
 //! equal, in every order.
 
+use super::PACK;
 use super::spectral_quotient::{QuotientBy, spectral_quotient};
 use super::{
     linalg_cubic_cost, linalg_matrix_dims, linalg_results_of, linalg_square_dims, linalg_sum_of, linalg_symmetric_part,
@@ -88,4 +89,6 @@ pub const SYLVESTER: OpDef = OpDef {
         Case { args: "f[5,3] f[3,3]", attrs: "right=true", domains: &[Real, Dominant] },
         Case { args: "f[1,1] f[1,1]", attrs: "right=false", domains: &[Real, Dominant] },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

@@ -1,5 +1,6 @@
 //! Solves with triangular matrices.
 
+use super::PACK;
 use super::attrs::{Singular, TriangularSolveAttrs};
 use super::{linalg_sum_of, lower};
 use crate::nodes::ir::builder::Var;
@@ -81,7 +82,6 @@ pub const TRIANGULAR_SOLVE: OpDef = OpDef {
     infer: |cx| infer_linalg_solution(cx, "A", 1),
     deriv: Deriv::Rules(triangular_solve_jvp, triangular_solve_vjp),
     batch: Batch::Rule(batch_triangular_solve),
-    decompose: None,
     lower: Lower::Kernel(lower::lower_triangular_solve),
     cost: |cx| linalg_solve_cost(cx) / 2,
     cases: &[
@@ -93,6 +93,8 @@ pub const TRIANGULAR_SOLVE: OpDef = OpDef {
         Case { args: "f[0,0] f[0,2]", attrs: "upper=true transpose=false unit=false singular=fault", domains: CASE },
         Case { args: "f[2,2] f[2,0]", attrs: "upper=true transpose=false unit=false singular=fault", domains: CASE },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 const CASE: &[Domain] = &[Dominant, Real];

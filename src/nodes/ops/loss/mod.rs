@@ -28,10 +28,10 @@ const fn loss_op(name: &'static str, doc: &'static str, arity: usize, attrs: &'s
         infer: |cx| cx.same_as(0),
         deriv,
         batch: Batch::ViaDecompose,
-        decompose: None,
         lower: Lower::Expand,
         cost: |cx| 5 * cx.arg(0),
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

@@ -84,4 +84,5 @@ pub const DOT_GENERAL: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    ..OpDef::BLANK
 };

@@ -52,6 +52,7 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
         Case { args: "f[1,4] f[4,5] f[5]", attrs: "ta=false tb=false act=sigmoid", domains: &[Real] },
         Case { args: "f[1,40] f[33,40] f[33]", attrs: "ta=false tb=true act=relu", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };
 
 fn infer_epilogue_sum(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -89,6 +90,7 @@ pub const MATMUL_ADD: OpDef = OpDef {
         Case { args: "f[7,1] f[1,5] f[7,5]", attrs: "ta=false tb=false", domains: &[Real] },
         Case { args: "f[3,0] f[0,5] f[3,5]", attrs: "ta=false tb=false", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };
 
 fn infer_dact_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -137,4 +139,5 @@ pub const MATMUL_DACT: OpDef = OpDef {
         Case { args: "f[7,1] f[1,5] f[7,5]", attrs: "ta=false tb=false by=mul", domains: &[Real] },
         Case { args: "f[9,64] f[64,1] f[9,1]", attrs: "ta=false tb=false by=relu", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };

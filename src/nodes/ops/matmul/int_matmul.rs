@@ -62,7 +62,6 @@ pub const INT_MATMUL: OpDef = OpDef {
     infer: infer_int_matmul,
     deriv: Deriv::Zero,
     batch: Batch::Rule(|s| s.merged()),
-    decompose: None,
     lower: Lower::Kernel(lower_int_matmul),
     cost: matmul_flops,
     cases: &[
@@ -73,6 +72,7 @@ pub const INT_MATMUL: OpDef = OpDef {
         Case { args: "i32[1,90,30] i32[1,30,40]", attrs: "ta=false tb=false", domains: &[Index(99)] },
         Case { args: "i32[1,3,0] i32[1,0,4]", attrs: "ta=false tb=false", domains: &[Index(99)] },
     ],
+    ..OpDef::BLANK
 };
 
 #[cfg(test)]

@@ -67,4 +67,5 @@ pub const LORA_MATMUL: OpDef = OpDef {
         Case { args: "f[70,17] f[40,17] f[4,17] f[40,4] f[40]", attrs: "scale=0.25 transposed=true", domains: &[Real] },
         Case { args: "f[3,4] f[4,5] f[4,0] f[0,5]", attrs: "scale=2 transposed=false", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };

@@ -64,7 +64,6 @@ pub const MATMUL: OpDef = OpDef {
     infer: infer_matmul,
     deriv: Deriv::Multilinear(transpose_matmul),
     batch: Batch::Rule(batch_matmul),
-    decompose: None,
     lower: Lower::Kernel(lower::lower_matmul),
     cost: matmul_flops,
     cases: &[
@@ -78,4 +77,5 @@ pub const MATMUL: OpDef = OpDef {
         Case { args: "f[3,0] f[0,2]", attrs: "ta=false tb=false", domains: &[Real] },
         Case { args: "f[37,19] f[19,41]", attrs: "ta=false tb=false", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };

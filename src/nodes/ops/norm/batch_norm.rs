@@ -97,6 +97,7 @@ pub const BATCH_NORM: OpDef = OpDef {
         Case { args: "f[7,5] f[5] f[5]", attrs: "eps=0.00001", domains: &[Real] },
         Case { args: "f[2,3,9] f[3] f[3]", attrs: "eps=0.1", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };
 
 /// dx = γr(dy − mean(dy) − x̂·mean(x̂⊙dy)), dγ = Σ dy⊙x̂, dβ = Σ dy.
@@ -137,4 +138,5 @@ pub const BATCH_NORM_BACKWARD: OpDef = OpDef {
         Case { args: "f[0,3,2] f[0,3,2] f[3] f[3] f[3]", attrs: "", domains: STATISTICS },
         Case { args: "f[2,0,4] f[2,0,4] f[0] f[0] f[0]", attrs: "", domains: STATISTICS },
     ],
+    ..OpDef::BLANK
 };

@@ -73,4 +73,5 @@ pub const BATCH_NORM_INFERENCE: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Positive],
         },
     ],
+    ..OpDef::BLANK
 };

@@ -110,6 +110,7 @@ pub const GROUP_NORM: OpDef = OpDef {
         Case { args: "f[5,6] f[6] f[6]", attrs: "groups=1 eps=0.1", domains: &[Real] },
         Case { args: "f[0,4,3] f[4] f[4]", attrs: "groups=2 eps=0.1", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };
 
 /// dx = r(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy.
@@ -153,4 +154,5 @@ pub const GROUP_NORM_BACKWARD: OpDef = OpDef {
         Case { args: "f[0,4,3] f[0,4,3] f[4] f[0,2] f[0,2]", attrs: "", domains: STATISTICS },
         Case { args: "f[2,6,7,11] f[2,6,7,11] f[6] f[2,1] f[2,1]", attrs: "", domains: STATISTICS },
     ],
+    ..OpDef::BLANK
 };

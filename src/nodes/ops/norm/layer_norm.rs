@@ -72,6 +72,7 @@ pub const LAYER_NORM: OpDef = OpDef {
         Case { args: "f[0,4] f[4] f[4]", attrs: "eps=0.1", domains: &[Real] },
         Case { args: "f[70,33] f[33] f[33]", attrs: "eps=0.00001", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };
 
 /// dx = r(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy.
@@ -116,4 +117,5 @@ pub const LAYER_NORM_BACKWARD: OpDef = OpDef {
         Case { args: "f[7] f[7] f[7] f[] f[]", attrs: "", domains: &[Real, Real, Real, Real, Positive] },
         Case { args: "f[70,33] f[70,33] f[33] f[70] f[70]", attrs: "", domains: &[Real, Real, Real, Real, Positive] },
     ],
+    ..OpDef::BLANK
 };

@@ -62,6 +62,7 @@ pub const RESIDUAL_LAYER_NORM: OpDef = OpDef {
     lower: Lower::Kernel(lower::lower_residual_layer_norm),
     cost: |cx| 9 * cx.arg(0),
     cases: CASES,
+    ..OpDef::BLANK
 };
 
 /// A sum and its normalisation by the root mean square.

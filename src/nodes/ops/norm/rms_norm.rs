@@ -54,6 +54,7 @@ pub const RMS_NORM: OpDef = OpDef {
         Case { args: "f[0,4] f[4] f[4]", attrs: "eps=0.1", domains: &[Real] },
         Case { args: "f[70,33] f[33] f[33]", attrs: "eps=0.00001", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };
 
 /// dx = r(γdy − x·r²·mean(x⊙γdy)), dγ = Σ dy⊙x·r, dβ = Σ dy.
@@ -91,4 +92,5 @@ pub const RMS_NORM_BACKWARD: OpDef = OpDef {
         Case { args: "f[7] f[7] f[7] f[]", attrs: "", domains: &[Real, Real, Real, Positive] },
         Case { args: "f[70,33] f[70,33] f[33] f[70]", attrs: "", domains: &[Real, Real, Real, Positive] },
     ],
+    ..OpDef::BLANK
 };

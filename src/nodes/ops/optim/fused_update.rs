@@ -35,10 +35,10 @@ const fn fused_update_op(
         infer: |cx| cx.same_as(2),
         deriv,
         batch: Batch::ViaDecompose,
-        decompose: None,
         lower: Lower::Kernel(lower::lower_fused_update),
         cost: |cx| matmul_flops(cx) + 4 * cx.out(),
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

@@ -47,10 +47,10 @@ const fn optim_step_op(
         infer: |cx| cx.same_as(0),
         deriv,
         batch: Batch::Rule(batch_optim_step),
-        decompose: None,
         lower: Lower::Expand,
         cost: |cx| 4 * optim_op_step_elements(cx, 2, 1),
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

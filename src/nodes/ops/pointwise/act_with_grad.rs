@@ -35,4 +35,5 @@ pub const ACT_WITH_GRAD: OpDef = OpDef {
         Case { args: "f[]", attrs: "act=silu", domains: &[Real] },
         Case { args: "f[70]", attrs: "act=silu", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };

@@ -38,10 +38,10 @@ const fn arith_op(name: &'static str, doc: &'static str, arity: usize, op: TileO
         infer: infer_arith,
         deriv,
         batch: Batch::Leading,
-        decompose: None,
         lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,
         cases: if arity == 1 { UNARY } else { BINARY },
+        ..OpDef::BLANK
     }
 }
 

@@ -50,10 +50,10 @@ const fn bits_op(
         infer: infer_bits,
         deriv,
         batch: Batch::Leading,
-        decompose: None,
         lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,
         cases,
+        ..OpDef::BLANK
     }
 }
 

@@ -27,10 +27,10 @@ const fn compare_op(
         infer: infer_compare,
         deriv,
         batch: Batch::Leading,
-        decompose: None,
         lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,
         cases,
+        ..OpDef::BLANK
     }
 }
 

@@ -186,7 +186,6 @@ pub const MAP: OpDef = OpDef {
     },
     deriv: Deriv::Error("fused regions are inlined before differentiation"),
     batch: Batch::ViaDecompose,
-    decompose: None,
     lower: Lower::Kernel(|cx| {
         let body = map_region_program(cx.graph, MapAttrs::of(&cx.attrs()).body)?;
         emit_map_program(cx, body);
@@ -194,6 +193,7 @@ pub const MAP: OpDef = OpDef {
     }),
     cost: cost_free,
     cases: &[Case { args: "f[3] f[3]", attrs: "body=@case_body", domains: &[Domain::Real] }],
+    ..OpDef::BLANK
 };
 
 #[cfg(test)]

@@ -43,10 +43,10 @@ pub(super) const fn math_op(
         infer: infer_math,
         deriv,
         batch: Batch::Leading,
-        decompose: None,
         lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,
         cases,
+        ..OpDef::BLANK
     }
 }
 

@@ -36,10 +36,10 @@ const fn pair_op(name: &'static str, doc: &'static str, op: TileOp, cases: &'sta
         infer: infer_arith_float,
         deriv,
         batch: Batch::Leading,
-        decompose: None,
         lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,
         cases,
+        ..OpDef::BLANK
     }
 }
 

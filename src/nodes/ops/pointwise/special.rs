@@ -193,7 +193,6 @@ const FLOAT_TEST: OpDef = OpDef {
     },
     deriv: Deriv::Zero,
     batch: Batch::Leading,
-    decompose: None,
     lower: Lower::Expand,
     cost: cost_per_result,
     cases: &[
@@ -201,6 +200,7 @@ const FLOAT_TEST: OpDef = OpDef {
         Case { args: "f[]", attrs: "", domains: &[Unit] },
         Case { args: "f[1100]", attrs: "", domains: &[Distinct] },
     ],
+    ..OpDef::BLANK
 };
 
 /// Whether an element is NaN.

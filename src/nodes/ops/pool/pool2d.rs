@@ -35,10 +35,10 @@ const fn pool2d_op(
         infer: |cx| cx.same_as(0),
         deriv,
         batch: Batch::Rule(|s| s.merged()),
-        decompose: None,
         lower: Lower::Expand,
         cost: |cx| cx.args(),
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

@@ -38,6 +38,7 @@ const fn pool_nd_op(
         lower: Lower::Expand,
         cost: |cx| 2 * cx.arg(0),
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 

@@ -77,6 +77,7 @@ pub const DEQUANT: OpDef = OpDef {
         Case { args: "u8[170] u8[2,17] f[]", attrs: "scheme=nvfp4 block=16 k=20", domains: &[Code, Index(100), Real] },
         Case { args: "i8[0,3] f[0,3]", attrs: "scheme=int8 block=2 k=0", domains: &[Code, Real] },
     ],
+    ..OpDef::BLANK
 };
 
 /// The result of a rule of `dequant_matmul`: the product of `x` with the same weights, or with their transpose.
@@ -167,6 +168,7 @@ pub const DEQUANT_MATMUL: OpDef = OpDef {
         2 * cx.out().saturating_mul(d.last().copied().unwrap_or(1) as u64)
     },
     cases: MATMUL_CASES,
+    ..OpDef::BLANK
 };
 
 /// Cases of [`DEQUANT_MATMUL`]: every scheme, odd rows of nibbles, blocks that do not divide k, one row and many.

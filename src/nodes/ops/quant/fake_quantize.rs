@@ -122,6 +122,7 @@ pub const FAKE_QUANTIZE: OpDef = OpDef {
         Case { args: "f[0,3] f[3]", attrs: "axis=1 lo=-8 hi=7 ste=clipped", domains: &[Real, Positive] },
         Case { args: "f[] f[] i32[]", attrs: "lo=-8 hi=7 ste=saturated", domains: CHANNELS },
     ],
+    ..OpDef::BLANK
 };
 
 const CHANNELS: &[Domain] = &[Real, Positive, Index(3)];

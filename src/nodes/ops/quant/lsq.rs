@@ -112,6 +112,7 @@ pub const LSQ: OpDef = OpDef {
         Case { args: "f[0,3] f[3]", attrs: "axis=1 lo=-8 hi=7 factor=paper", domains: &[Real, Positive] },
         Case { args: "f[] f[]", attrs: "lo=-8 hi=7 factor=one", domains: &[Real, Positive] },
     ],
+    ..OpDef::BLANK
 };
 
 /// The factors of the shape of `x` around the axis of scales; one scale if there is no axis.
@@ -190,6 +191,7 @@ pub const LSQ_BACKWARD: OpDef = OpDef {
         Case { args: "f[0,3] f[0,3] f[3]", attrs: "axis=1 lo=-8 hi=7 factor=paper", domains: TERMS },
         Case { args: "f[] f[] f[]", attrs: "lo=-8 hi=7 factor=one", domains: TERMS },
     ],
+    ..OpDef::BLANK
 };
 
 const TERMS: &[Domain] = &[Real, Real, Positive];

@@ -160,6 +160,7 @@ pub const Q_CONV2D: OpDef = OpDef {
         2 * cx.out().saturating_mul(w.iter().skip(1).product::<usize>() as u64)
     },
     cases: CONV_CASES,
+    ..OpDef::BLANK
 };
 
 /// Cases of [`Q_CONV2D`]: edges, steps, dilation, groups, one channel a group, windows of one place.

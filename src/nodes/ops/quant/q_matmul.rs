@@ -192,4 +192,5 @@ pub const Q_MATMUL: OpDef = OpDef {
             domains: &[Code],
         },
     ],
+    ..OpDef::BLANK
 };

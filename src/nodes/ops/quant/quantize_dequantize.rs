@@ -115,6 +115,7 @@ pub const QUANTIZE: OpDef = OpDef {
         Case { args: "f[0,3] f[3]", attrs: "axis=1 to=i8 lo=-8 hi=7 ste=clip", domains: &[Real, Positive] },
         Case { args: "f[] f[]", attrs: "to=i8 lo=-128 hi=127 ste=identity", domains: &[Real, Positive] },
     ],
+    ..OpDef::BLANK
 };
 
 const SCALED: &[Domain] = &[Real, Positive, Index(5)];
@@ -163,4 +164,5 @@ pub const DEQUANTIZE: OpDef = OpDef {
         Case { args: "i8[0,3] f[3]", attrs: "axis=1", domains: &[Index(100), Positive] },
         Case { args: "u8[] f[]", attrs: "", domains: &[Index(100), Positive] },
     ],
+    ..OpDef::BLANK
 };

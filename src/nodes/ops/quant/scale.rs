@@ -43,7 +43,6 @@ pub const POSITIVE_SCALE: OpDef = OpDef {
     // Not `Linear`: a tangent may have any sign.
     deriv: Deriv::Rules(|_, t| vec![t[0]], |_, ct, _| vec![ct[0]]),
     batch: Batch::Leading,
-    decompose: None,
     lower: Lower::Kernel(lower_positive_scale),
     cost: |_| 0,
     cases: &[
@@ -52,6 +51,7 @@ pub const POSITIVE_SCALE: OpDef = OpDef {
         Case { args: "f[9000]", attrs: "", domains: &[Domain::Positive] },
         Case { args: "f[0]", attrs: "", domains: &[Domain::Positive] },
     ],
+    ..OpDef::BLANK
 };
 
 /// Checks that operand `i`, called `what`, is a scalar, or has an element for each position of `axis` of operand 0.

@@ -62,10 +62,10 @@ const fn random_op(name: &'static str, doc: &'static str, lower: Lower, cases: &
         infer: infer_random_draws,
         deriv,
         batch: Batch::Draws(batch_random_draws),
-        decompose: None,
         lower,
         cost: |cx| 20 * cx.out(),
         cases,
+        ..OpDef::BLANK
     }
 }
 

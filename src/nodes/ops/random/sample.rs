@@ -38,7 +38,6 @@ pub const SAMPLE: OpDef = OpDef {
     batch: Batch::Draws(|s| {
         if s.batched[1] { None } else { s.emit(&[s.arg(0), s.site.args[1]], &SampleAttrs::of(&s.site.attrs).list()) }
     }),
-    decompose: None,
     lower: Lower::Kernel(lower_sample),
     cost: |cx| cx.arg(0),
     cases: &[
@@ -47,4 +46,5 @@ pub const SAMPLE: OpDef = OpDef {
         Case { args: "f[40] u32[4]", attrs: "stream=5 temperature=0 top_k=2 top_p=0.5", domains: &[Real, Bits] },
         Case { args: "f[0,4] u32[4]", attrs: "stream=6 temperature=1 top_k=9 top_p=1", domains: &[Real, Bits] },
     ],
+    ..OpDef::BLANK
 };

@@ -1,6 +1,7 @@
 //! The gated delta rule of gated DeltaNets. The state is a matrix. Each step multiplies it by a decay, then changes it
 //! so that it maps the step's key closer to the step's value.
 
+use super::PACK;
 use super::attrs::{GatedDeltaAttrs, GatedDeltaBackwardAttrs};
 use super::gated_delta_steps::DeltaSteps;
 use super::lower;
@@ -134,6 +135,8 @@ pub const GATED_DELTA_NET: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 /// The cotangents of the operands of [`GATED_DELTA_NET`].
@@ -174,4 +177,6 @@ pub const GATED_DELTA_NET_BACKWARD: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

@@ -1,5 +1,6 @@
 //! Kernel calls of recurrences.
 
+use super::SWEEP;
 use super::attrs::{
     GatedDeltaAttrs, GatedDeltaBackwardAttrs, SelectiveScanAttrs, SelectiveScanBackwardAttrs, SelectiveScanKeepAttrs,
     SelectiveScanKeptBackwardAttrs,
@@ -38,7 +39,7 @@ fn lower_forward_scan(cx: &mut LowerCx<'_>, keep: usize) -> Result<(), String> {
     let p = lower_selective_scan_params(cx, 0, keep);
     let (units, scratch) = (p.units(), cx.scratch(cx.dtype(0).size(), p.scratch()));
     let call = Call::new(selective_scan_kernel_for(cx.dtype(0))?, p.to_words(), units.count()).flops(cx.flops());
-    let call = call.cost_class(CostClass::RECURRENT).reads_args(cx.args());
+    let call = call.cost_class(SWEEP).reads_args(cx.args());
     let mut call = call.divided(Buf::Out(0), units.split(p.steps, 1)).divided(Buf::Out(1), units.split(1, p.states));
     if keep > 0 {
         call = call.divided(Buf::Out(2), units.split(p.stretches(), p.states));
@@ -68,7 +69,7 @@ fn lower_backward_scan(cx: &mut LowerCx<'_>, last: bool, keep: usize) -> Result<
     };
     let scratch = cx.scratch(dtype.size(), p.backward_scratch());
     let call = Call::new(selective_scan_backward_kernel_for(dtype)?, p.to_words(), units.count()).flops(cx.flops());
-    let call = call.cost_class(CostClass::RECURRENT).reads_args(cx.args());
+    let call = call.cost_class(SWEEP).reads_args(cx.args());
     let call = call.divided(Buf::Out(0), units.split(p.steps, 1)).divided(Buf::Out(1), units.split(p.steps, 1));
     let mut call = call.divided(Buf::Out(2), units.split(1, p.states));
     for part in parts {
@@ -110,7 +111,7 @@ pub fn lower_gated_delta_net(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = lower_gated_delta_params(cx, 0);
     let (units, scratch) = (p.units(), cx.scratch(cx.dtype(0).size(), p.scratch()));
     let call = Call::new(gated_delta_kernel_for(cx.dtype(0))?, p.to_words(), units.count()).flops(cx.flops());
-    let call = call.cost_class(CostClass::RECURRENT).reads_args(cx.args());
+    let call = call.cost_class(SWEEP).reads_args(cx.args());
     let call = call.divided(Buf::Out(0), units.split(p.steps, p.values));
     cx.call(call.divided(Buf::Out(1), units.split(1, p.state_len())).scratch(scratch));
     Ok(())
@@ -122,7 +123,7 @@ pub fn lower_gated_delta_net_backward(cx: &mut LowerCx<'_>) -> Result<(), String
     let (p, dtype) = (lower_gated_delta_params(cx, 1 + usize::from(last)), cx.dtype(0));
     let (units, scratch) = (p.units(), cx.scratch(dtype.size(), p.backward_scratch()));
     let call = Call::new(gated_delta_backward_kernel_for(dtype)?, p.to_words(), units.count()).flops(cx.flops());
-    let mut call = call.cost_class(CostClass::RECURRENT).reads_args(cx.args());
+    let mut call = call.cost_class(SWEEP).reads_args(cx.args());
     for (i, columns) in [p.keys, p.keys, p.values, 1, 1].into_iter().enumerate() {
         call = call.divided(Buf::Out(i), units.split(p.steps, columns));
     }
@@ -169,7 +170,7 @@ mod tests {
         // Three members, and channels of one vector.
         let l = lowered(Op::SELECTIVE_SCAN, &scan_operands([3, 4, 2, 5])[..5], &attrs.list(), &[true; 2]);
         assert_eq!((l.calls.len(), l.calls[0].units, l.calls[0].reads.len()), (1, 3, 5));
-        assert_eq!(work(&l), (3 * 4 * 2 * 5 * 6, CostClass::RECURRENT));
+        assert_eq!(work(&l), (3 * 4 * 2 * 5 * 6, SWEEP));
         assert_eq!(results(&l.calls[0], 2), [(Out(0), PerUnit(4 * 2)), (Out(1), PerUnit(2 * 5))]);
         // One member, and three vectors of channels.
         let l = lowered(Op::SELECTIVE_SCAN, &scan_operands([1, 4, 35, 5])[..5], &attrs.list(), &[true; 2]);
@@ -187,7 +188,7 @@ mod tests {
             let kept = (Out(2), PerUnit(stretches * 2 * 5));
             assert_eq!(results(&l.calls[0], 3)[2], kept, "{steps} steps, each {every}");
             assert_eq!(l.calls[0].params, [3, steps as u64, 2, 5, 1, 1, 0, keep]);
-            assert_eq!(work(&l), (3 * steps as u64 * 2 * 5 * 6, CostClass::RECURRENT));
+            assert_eq!(work(&l), (3 * steps as u64 * 2 * 5 * 6, SWEEP));
         }
     }
 
@@ -202,7 +203,7 @@ mod tests {
         let want: Vec<(Buf, Split)> = want.into_iter().enumerate().map(|(i, split)| (Out(i), split)).collect();
         assert_eq!(results(&l.calls[0], 7), want);
         assert_eq!(l.calls[0].params, [3, 4, 2, 5, 1, 1, 1, 0]);
-        assert_eq!(work(&l), (3 * 4 * 2 * 5 * 26, CostClass::RECURRENT));
+        assert_eq!(work(&l), (3 * 4 * 2 * 5 * 26, SWEEP));
     }
 
     #[test]
@@ -246,7 +247,7 @@ mod tests {
         let l = lowered(Op::SELECTIVE_SCAN_KEPT_BACKWARD, &args, &attrs.list(), &[true; 5]);
         assert_eq!((l.calls.len(), l.calls[0].units), (3, 2));
         assert_eq!(l.calls[0].params, [1, 7, 19, 2, 0, 0, 0, 3]);
-        assert_eq!(work(&l), (7 * 19 * 2 * 20, CostClass::RECURRENT));
+        assert_eq!(work(&l), (7 * 19 * 2 * 20, SWEEP));
         assert_eq!(l.calls[1].params, Reduce::new(1, 2, 7 * 2).to_words());
     }
 
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!((l.calls.len(), l.calls[0].units), (1, 2));
         assert_eq!(results(&l.calls[0], 2), [(Out(0), PerUnit(4 * 5)), (Out(1), PerUnit(3 * 5))]);
         assert_eq!(l.calls[0].params, [2, 4, 1, 3, 5, 0, 0]);
-        assert_eq!(work(&l), (2 * 4 * 3 * 5 * 8, CostClass::RECURRENT));
+        assert_eq!(work(&l), (2 * 4 * 3 * 5 * 8, SWEEP));
         let attrs = GatedDeltaBackwardAttrs { state: true, last: true };
         let own = operands([1, 4, 2, 3, 5]);
         let args = [&[vec![1, 4, 2, 5], vec![1, 2, 3, 5]], &own[..]].concat();
@@ -270,6 +271,6 @@ mod tests {
         let want: Vec<(Buf, Split)> = want.into_iter().enumerate().map(|(i, split)| (Out(i), split)).collect();
         assert_eq!((l.calls[0].units, results(&l.calls[0], 6)), (2, want));
         assert_eq!(l.calls[0].params, [1, 4, 2, 3, 5, 1, 1]);
-        assert_eq!(work(&l), (4 * 2 * 3 * 5 * 32, CostClass::RECURRENT));
+        assert_eq!(work(&l), (4 * 2 * 3 * 5 * 32, SWEEP));
     }
 }

@@ -14,3 +14,12 @@ pub mod selective_scan_kept;
 mod selective_scan_steps;
 pub mod ssd;
 pub mod var;
+
+use crate::kernels::cost_model::CostClass;
+use crate::nodes::ir::pack::Pack;
+
+/// Recurrences with a state of their own, and their gradients. An estimate: half the rate of convolutions and less.
+pub const SWEEP: CostClass = CostClass::new(250, 60_000, 30_000);
+
+/// What the engine knows of the family beside its definitions.
+pub static PACK: Pack = Pack::new("recurrent").costs(&[("RECURRENT", SWEEP)]);

@@ -1,6 +1,7 @@
 //! The selective scan of S6 layers: a recurrence with a diagonal decay, whose decay, input and output depend on the
 //! step.
 
+use super::PACK;
 use super::attrs::{SelectiveScanAttrs, SelectiveScanBackwardAttrs};
 use super::lower;
 use super::selective_scan_steps::ScanSteps;
@@ -189,6 +190,8 @@ pub const SELECTIVE_SCAN: OpDef = OpDef {
             domains: &[Real, Positive, Unit, Real],
         },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 /// The cotangents of the operands of [`SELECTIVE_SCAN`].
@@ -238,4 +241,6 @@ pub const SELECTIVE_SCAN_BACKWARD: OpDef = OpDef {
             domains: &[Real, Real, Real, Positive, Unit, Real],
         },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

@@ -2,6 +2,7 @@
 //! op computes the other states from these. Without kept states the backward op would compute each state twice: once to
 //! find the states before the stretches, and once inside its stretch.
 
+use super::PACK;
 use super::attrs::{SelectiveScanKeepAttrs, SelectiveScanKeptBackwardAttrs};
 use super::lower;
 use super::selective_scan::{
@@ -73,6 +74,8 @@ pub const SELECTIVE_SCAN_KEEP: OpDef = OpDef {
             domains: &[Real, Positive, Unit, Real],
         },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 /// The cotangents of the operands of a selective scan, from the states that [`SELECTIVE_SCAN_KEEP`] kept.
@@ -115,4 +118,6 @@ pub const SELECTIVE_SCAN_KEPT_BACKWARD: OpDef = OpDef {
             domains: &[Real, Real, Real, Positive, Unit, Real],
         },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

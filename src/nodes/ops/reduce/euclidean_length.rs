@@ -29,6 +29,7 @@ pub const ROOT_SUM_SQUARES: OpDef = OpDef {
         Case { args: "f[] f[3,5]", attrs: "", domains: &[Positive, Real] },
         Case { args: "f[] f[4] f[] f[2,0] f[1,9,2]", attrs: "", domains: &[Positive, Real] },
     ],
+    ..OpDef::BLANK
 };
 
 /// √Σx² of all elements of `xs`, which have one type, in f64. It is right wherever it is a finite number of their type,

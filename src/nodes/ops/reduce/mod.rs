@@ -30,10 +30,10 @@ const fn reduce_op(name: &'static str, doc: &'static str, lower: Lower, deriv: D
         infer: infer_reduced_numbers,
         deriv,
         batch: Batch::Rule(batch_reduction),
-        decompose: None,
         lower,
         cost: cost_per_operand,
         cases,
+        ..OpDef::BLANK
     }
 }
 

@@ -40,10 +40,10 @@ const fn softmax_op(name: &'static str, doc: &'static str, arity: usize, lower: 
         infer: infer_softmax,
         deriv,
         batch: Batch::Rule(batch_softmax),
-        decompose: None,
         lower: Lower::Kernel(lower),
         cost: |cx| 4 * cost_per_result(cx),
         cases: if arity == 1 { ONE } else { TWO },
+        ..OpDef::BLANK
     }
 }
 

@@ -37,7 +37,6 @@ pub const CUM_ARG_MAX: OpDef = OpDef {
     },
     deriv: Deriv::Zero,
     batch: Batch::Rule(batch_cum_arg_max),
-    decompose: None,
     lower: Lower::Kernel(lower_cum_arg_max),
     cost: |cx| cx.arg(0),
     cases: &[
@@ -45,6 +44,7 @@ pub const CUM_ARG_MAX: OpDef = OpDef {
         Case { args: "f[4,6,5]", attrs: "axis=1 smallest=true", domains: &[Domain::Distinct] },
         Case { args: "i64[9,2]", attrs: "axis=0 smallest=false", domains: &[Domain::Index(4)] },
     ],
+    ..OpDef::BLANK
 };
 
 /// `cum_arg_max`.

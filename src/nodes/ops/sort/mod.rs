@@ -34,7 +34,6 @@ pub const ARG_SORT: OpDef = OpDef {
     },
     deriv: Deriv::Zero,
     batch: Batch::Leading,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_arg_sort),
     cost: |cx| cx.arg(0) * 8,
     cases: &[
@@ -44,6 +43,7 @@ pub const ARG_SORT: OpDef = OpDef {
         Case { args: "f[0,4]", attrs: "descending=false", domains: &[Domain::Distinct] },
         Case { args: "f[4,0]", attrs: "descending=false", domains: &[Domain::Distinct] },
     ],
+    ..OpDef::BLANK
 };
 
 /// The start of the sorted elements.
@@ -95,4 +95,5 @@ pub const TOP_K: OpDef = OpDef {
         Case { args: "f[3,5]", attrs: "k=0", domains: &[Domain::Distinct] },
         Case { args: "f[0,4]", attrs: "k=2", domains: &[Domain::Distinct] },
     ],
+    ..OpDef::BLANK
 };

@@ -5,6 +5,7 @@
 
 use super::OPERANDS;
 use super::attrs::SplatAttrs;
+use super::pack::IMAGE;
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::splat::{self, MOMENTS, RECORD, SPLATS, Splat, VIEW_SUMS};
@@ -27,7 +28,7 @@ fn lower_splat_params(cx: &LowerCx<'_>, first: usize) -> Splat {
 /// A call with these params; most of the work is in the one that is `main`.
 fn lower_splat_call(cx: &LowerCx<'_>, p: &Splat, kernel: Kernel, units: usize, main: bool) -> Call {
     let flops = if main { cx.flops() } else { p.count as u64 * 400 };
-    Call::new(kernel, p.to_words(), units).flops(flops).cost_class(CostClass::SPLAT)
+    Call::new(kernel, p.to_words(), units).flops(flops).cost_class(IMAGE)
 }
 
 /// Projects and orders the splats.

@@ -6,6 +6,7 @@
 //! | `stages` | the image in two ops |
 //! | `attrs` | their attributes |
 //! | `lower` | their kernel calls |
+//! | `pack` | the pattern that joins the two stages |
 //! | `var` | the scene and the camera, for users |
 //! | `splat_image` | the options of an image |
 //!
@@ -14,6 +15,7 @@
 
 pub mod attrs;
 pub mod lower;
+pub mod pack;
 pub mod render;
 pub mod splat_image;
 pub mod stages;

@@ -1,6 +1,7 @@
 //! The image of splats, with its gradient and its tangent.
 
 use super::attrs::SplatAttrs;
+use super::pack::PACK;
 use super::{OPERANDS, check_splats, lower};
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
@@ -100,7 +101,6 @@ pub const SPLAT_RENDER: OpDef = OpDef {
     infer: infer_splat_render,
     deriv: Deriv::Rules(splat_render_jvp, splat_render_vjp),
     batch: Batch::Members,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_splat_render),
     cost: |cx| splat_render_cost(cx, cx.arg(0) / 3, 50),
     cases: &[
@@ -131,6 +131,8 @@ pub const SPLAT_RENDER: OpDef = OpDef {
             domains: &[Real],
         },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 /// The gradients of [`SPLAT_RENDER`].
@@ -145,7 +147,6 @@ pub const SPLAT_RENDER_BACKWARD: OpDef = OpDef {
     infer: infer_splat_render_backward,
     deriv: Deriv::Error(NO_SECOND),
     batch: Batch::Members,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_splat_render_backward),
     cost: |cx| splat_render_cost(cx, cx.arg(1) / 3, 180),
     cases: &[
@@ -165,6 +166,8 @@ pub const SPLAT_RENDER_BACKWARD: OpDef = OpDef {
             domains: &[Unit, Unit, Unit, Real, Chance, Unit, Unit],
         },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 /// The tangents of the results of [`SPLAT_RENDER`].
@@ -178,7 +181,6 @@ pub const SPLAT_RENDER_TANGENT: OpDef = OpDef {
     infer: infer_splat_render_tangent,
     deriv: Deriv::Error(NO_SECOND),
     batch: Batch::Members,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_splat_render_tangent),
     cost: |cx| splat_render_cost(cx, cx.arg(0) / 3, 120),
     cases: &[
@@ -193,4 +195,6 @@ pub const SPLAT_RENDER_TANGENT: OpDef = OpDef {
             domains: &[Unit, Real, Real, Chance, Unit, Unit],
         },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

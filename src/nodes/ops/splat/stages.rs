@@ -2,6 +2,7 @@
 //! before they take derivatives, and when they fuse ops.
 
 use super::attrs::SplatAttrs;
+use super::pack::PACK;
 use super::render::{infer_splat_image, splat_render_cost};
 use super::{OPERANDS, check_splats, lower};
 use crate::ensure;
@@ -52,7 +53,6 @@ pub const SPLAT_PREPARE: OpDef = OpDef {
     infer: infer_splat_prepare,
     deriv: Deriv::Error(JOINED),
     batch: Batch::Members,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_splat_prepare),
     cost: |cx| cx.arg(0) / 3 * 400,
     cases: &[
@@ -67,6 +67,8 @@ pub const SPLAT_PREPARE: OpDef = OpDef {
             domains: &[Unit, Unit, Real, Chance, Unit, Unit],
         },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };
 
 /// The second stage of [`SPLAT_RENDER`](super::render::SPLAT_RENDER).
@@ -79,7 +81,6 @@ pub const SPLAT_RASTERIZE: OpDef = OpDef {
     infer: infer_splat_rasterize,
     deriv: Deriv::Error(JOINED),
     batch: Batch::Members,
-    decompose: None,
     lower: Lower::Kernel(lower::lower_splat_rasterize),
     cost: |cx| splat_render_cost(cx, cx.arg(0) / RECORD as u64, 50),
     cases: &[
@@ -94,4 +95,6 @@ pub const SPLAT_RASTERIZE: OpDef = OpDef {
             domains: &[Chance, Count(4), Index(5), Unit],
         },
     ],
+    pack: Some(&PACK),
+    ..OpDef::BLANK
 };

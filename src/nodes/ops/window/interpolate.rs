@@ -221,6 +221,7 @@ pub const INTERPOLATE: OpDef = OpDef {
         Case { args: "f[1,2,9,4]", attrs: "size=[4,6] mode=linear_antialias", domains: &[Real] },
         Case { args: "f[2,2,11]", attrs: "size=[4] mode=cubic_antialias", domains: &[Real] },
     ],
+    ..OpDef::BLANK
 };
 
 #[cfg(test)]

@@ -80,6 +80,7 @@ const fn unfold_op(
         lower: Lower::Expand,
         cost: |cx| cx.args(),
         cases: &[],
+        ..OpDef::BLANK
     }
 }
 
