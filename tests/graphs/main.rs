@@ -14,6 +14,7 @@ mod edges;
 mod extend;
 mod filetests;
 mod fusion;
+mod gradients_there;
 mod hoist;
 mod inner_values;
 mod joined_maps;

@@ -100,7 +100,7 @@ impl<'x> Attrs<'x> {
     }
 
     /// First word of the value of field `i`.
-    fn start(&self, i: usize) -> usize {
+    pub(super) fn start(&self, i: usize) -> usize {
         let mut at = 0;
         for f in &self.fields[..i] {
             at += self.width(f, at);

@@ -4,7 +4,7 @@
 //! outputs.
 
 use super::activity::{Mode, active_nodes};
-use crate::arena::{Node, Side, Value, ids::Id};
+use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
@@ -30,11 +30,14 @@ fn prepare_all(g: Graph<'_>, calls: InlineCalls, pick: impl FnMut(Graph<'_>) -> 
     }
 }
 
-/// The nodes of which a statistic (a result after the first) is read.
-fn prepare_stats_used(g: Graph<'_>) -> Side<Node, bool> {
+/// The nodes with a statistic (a result after the first) that a derivative passes through: an active node, a region or
+/// one of `results` reads it. A gradient that stands in the graph reads statistics, too, and is not differentiated.
+fn prepare_stats_used(g: Graph<'_>, active: &Side<Node, bool>, results: &[&str]) -> Side<Node, bool> {
     let mut used = Side::filled(g.nodes(), false);
-    let read = g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1));
-    for &v in read {
+    let inner = (0..g.regions() - 1).map(Region::new).flat_map(|r| g.region_yields(r));
+    let outputs = g.outputs().iter().zip(g.output_names).filter(|o| results.contains(&g.str(*o.1))).map(|o| o.0);
+    let nodes = (0..g.nodes()).map(Node::new).filter(|&n| active[n]).flat_map(|n| g.args_of(n));
+    for &v in nodes.chain(inner).chain(outputs) {
         let n = g.def[v.at()];
         if v != g.out(n) {
             used[n] = true;
@@ -54,7 +57,8 @@ pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: 
     let g = joined.as_ref().map_or(g, GraphBuf::view);
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
     let ready = decompose_picked_nodes(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
-        let (active, stats) = (active_nodes(g, wrt, results, mode), prepare_stats_used(g));
+        let active = active_nodes(g, wrt, results, mode);
+        let stats = prepare_stats_used(g, &active, results);
         let mut pick = Side::filled(g.nodes(), false);
         for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
             let def = g.def_of(n);

@@ -42,6 +42,7 @@ impl Emit {
         entry.yields = self.outputs.iter().map(|o| o.1).collect();
         entry.name = Some(self.name);
         self.done.push(entry);
+        self.drop_unused_twins();
         Ok(())
     }
 
@@ -101,7 +102,8 @@ impl Emit {
     }
 }
 
-fn emit_finish_starts(lens: impl Iterator<Item = usize>) -> Vec<u32> {
+/// Where each of some runs starts, and the end of the last.
+pub(super) fn emit_finish_starts(lens: impl Iterator<Item = usize>) -> Vec<u32> {
     let mut at = vec![0];
     let mut sum = 0;
     at.extend(lens.map(|n| {

@@ -21,6 +21,7 @@ use hashbrown::DefaultHashBuilder;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 mod body;
+mod equal_regions;
 mod finish;
 mod leaves;
 mod limits;
@@ -67,6 +68,7 @@ pub struct Emit {
     // For duplicate checks in constant time.
     outputs_seen: hashbrown::HashMap<Sym, Value>,
     updates_seen: hashbrown::HashSet<Value>,
+    equal: equal_regions::EqualRegions,
     /// Regions of copied fused ops.
     fused: hashbrown::HashSet<u32>,
     scopes: u32,
@@ -123,6 +125,7 @@ impl Emit {
             updates: Vec::new(),
             outputs_seen: Default::default(),
             updates_seen: Default::default(),
+            equal: Default::default(),
             fused: Default::default(),
             scopes: 0,
             aside: 0,
@@ -319,7 +322,7 @@ impl Emit {
             &[a, b] if self.exchanges(op) => [a.min(b), a.max(b)].hash(&mut h),
             _ => args.hash(&mut h),
         }
-        words.hash(&mut h);
+        self.words_of_equal(op, words).hash(&mut h);
         h.finish()
     }
 
@@ -350,9 +353,11 @@ impl Emit {
                 (&[a, b], &[x, y]) if exchanges => (a, b) == (x, y) || (a, b) == (y, x),
                 _ => known == args,
             };
+            let equal = self.words_of_equal(op, words);
             let same = |&n: &u32| {
                 let n = n as usize;
-                b.op[n] == op && same_args(b.args_of(n)) && self.attrs_in(b, n).words == words
+                let known = || self.words_of_equal(op, self.attrs_in(b, n).words);
+                b.op[n] == op && same_args(b.args_of(n)) && known() == equal
             };
             if let Some(&n) = b.table.find(hash, same) {
                 return b.outs(n as usize);

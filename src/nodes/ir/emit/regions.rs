@@ -45,9 +45,8 @@ impl Emit {
         b.yields = yields.to_vec();
         let args = b.op.iter().take_while(|&&op| op == Op::ARG).count();
         let tys = |vs: &[Value]| vs.iter().filter_map(|v| b.ty.get(v.at()).copied()).collect();
-        self.sigs.push(Signature { args: b.ty[..args].to_vec(), yields: tys(yields) });
-        self.done.push(b);
-        Region::new(self.done.len() - 1)
+        let sig = Signature { args: b.ty[..args].to_vec(), yields: tys(yields) };
+        self.push_region(b, sig)
     }
 
     /// The last closed region called `name`.
@@ -80,9 +79,7 @@ impl Emit {
             return r;
         }
         self.scopes += 1;
-        self.sigs.push(sig);
-        self.done.push(copy);
-        Region::new(self.done.len() - 1)
+        self.push_region(copy, sig)
     }
 
     /// Number of open regions, the entry included.

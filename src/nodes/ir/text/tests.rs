@@ -41,8 +41,8 @@ fn names_that_are_not_unique_or_not_plain_keep_all_the_same() {
     let x = g.input("x", [2], DType::F32);
     let (a, b, c) = (x.exp().named("h"), x.tanh().named("h"), x.sin().named("7"));
     let d = x.cos().named("x");
-    let body = |e| g.region(e, &[x.ty()], |a| vec![a[0].exp().named("tab\there")]);
-    let (r, s, t) = (body("f"), body("f"), body(""));
+    let body = |e, k: f64| g.region(e, &[x.ty()], |a| vec![(a[0] * k).exp().named("tab\there")]);
+    let (r, s, t) = (body("f", 1.0), body("f", 2.0), body("", 3.0));
     let calls: Vec<_> = [r, s, t].map(|r| g.call(r, &[x])[0]).to_vec();
     g.output("é \u{1}", a + b + c + d);
     let g = g.finish(calls).unwrap();
