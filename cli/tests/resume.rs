@@ -52,6 +52,28 @@ fn fewer_steps_than_done_are_refused() {
     good(&[&resume[..], &["4"]].concat());
 }
 
+/// A schedule's length is that of the run, so more steps are another schedule, unless the rate stays the same.
+#[test]
+fn another_schedule_is_refused_and_a_constant_rate_goes_on() {
+    let s = Scratch::new();
+    let out = finished(&s);
+    let resume = ["train", "digits", "--resume", &out, "--quiet", "--threads", "1"];
+    let parts = ["checkpoint.safetensors", "step 4 had the learning rate ", "schedule of 8 steps gives it "];
+    fails(2, &[&resume[..], &["--steps", "8"]].concat(), &parts);
+    good(&resume);
+    let out = s.path("constant");
+    let config = s.path("constant.toml");
+    std::fs::write(&config, "[schedule]\nkind = \"constant\"\n").unwrap();
+    let run =
+        |more: &[&str]| good(&[&["train", "digits", "--config", &config, "--quiet", "--threads", "1"], more].concat());
+    run(&["--steps", "4", "--out", &out]);
+    run(&["--steps", "8", "--resume", &out]);
+    let weights = |dir: &str| std::fs::read(format!("{dir}/weights.safetensors")).unwrap();
+    let straight = s.path("straight");
+    run(&["--steps", "8", "--out", &straight]);
+    assert_eq!(weights(&out), weights(&straight));
+}
+
 /// In an address space that the losses of that many steps would not fit.
 #[cfg(unix)]
 #[test]

@@ -157,6 +157,11 @@ impl Batches {
         Ok(())
     }
 
+    /// Number of examples of which batches are taken.
+    pub fn examples(&self) -> usize {
+        self.examples
+    }
+
     /// Number of examples of a batch.
     pub fn batch(&self) -> usize {
         self.batch

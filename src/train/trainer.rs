@@ -99,6 +99,8 @@ pub struct Trainer {
     step: u64,
     /// The loss of the last step.
     last_loss: f64,
+    /// The rate of the last step; `None` before the first.
+    last_rate: Option<f64>,
     /// The last report.
     metric: f64,
     /// The program's training methods: the first is for full batches.
@@ -148,6 +150,7 @@ impl Trainer {
             seed,
             step: 0,
             last_loss: f64::NAN,
+            last_rate: None,
             metric: f64::NAN,
             non_finite: NonFinite::default(),
             kept: Vec::new(),
@@ -178,6 +181,9 @@ impl Trainer {
     }
 
     /// Runs one step. `fill` writes the examples whose indices it gets into the program's inputs.
+    ///
+    /// The first batch of each method is checked: an input with more rows than the batch, of which `fill` writes only those
+    /// of the batch, is an error of kind [`Kind::Data`].
     ///
     /// A step that fails in the rate, in `fill` or in the program leaves the trainer unchanged: the next step sees the
     /// same examples. A loss that is not finite is an error of kind [`Kind::Diverged`], unless
@@ -234,7 +240,15 @@ impl Trainer {
         if let Some(mask) = io.mask {
             mask.write(&mut self.program, real)?;
         }
-        fill(&mut self.program, batches.taken())?;
+        if io.checked {
+            fill(&mut self.program, batches.taken())?;
+        } else {
+            let marked = self.program.mark_inputs(io.method, size);
+            let filled = fill(&mut self.program, batches.taken());
+            let whole = self.program.unmark_inputs(marked);
+            filled.and(whole)?;
+            self.steps[at].checked = true;
+        }
         Ok((at, real, self.run(at)?))
     }
 
@@ -252,7 +266,7 @@ impl Trainer {
     fn done(&mut self, at: usize, examples: usize, lr: f64, ns: u64) -> Result<Progress> {
         self.step += 1;
         let loss = self.steps[at].loss.read(&self.program)?;
-        self.last_loss = loss;
+        (self.last_loss, self.last_rate) = (loss, Some(lr));
         match loss.is_finite() || self.non_finite == NonFinite::GoOn {
             true => Ok(Progress { step: self.step, epoch: self.epoch(), examples, loss, lr, ns }),
             false => Err(self.diverged(at, lr)),
@@ -275,6 +289,19 @@ impl Trainer {
     fn next_lr(&self) -> Result<f64> {
         let m = RateInput { step: self.step, epoch: self.epoch(), loss: self.last_loss, metric: self.metric };
         self.rate.lr(&m, &self.plateau)
+    }
+
+    /// The rate of the last step, which may have been done before [`Trainer::restore`]. `None` before the first step, and
+    /// after a checkpoint of a version that did not keep it.
+    pub fn last_rate(&self) -> Option<f64> {
+        self.last_rate
+    }
+
+    /// The rate that the trainer's schedule or function gives the step after `step` others. `None` if it depends on more
+    /// than the step.
+    pub fn rate_of_step(&self, step: u64) -> Option<f64> {
+        let m = RateInput { step, epoch: 0, loss: f64::NAN, metric: f64::NAN };
+        if self.rate.has_state() { None } else { self.rate.lr(&m, &self.plateau).ok() }
     }
 
     /// Records the next step, see [`Program::step_traced`].

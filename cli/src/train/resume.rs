@@ -23,7 +23,22 @@ pub fn resume_task(c: &Config, task: &mut dyn TrainTask, from: &Path) -> Run<Pat
         return Err(named(format!("{done} steps are done, more than the {} that are asked for", c.steps)));
     }
     resumed_counters_agree(c, task).map_err(named)?;
+    resumed_rates_agree(c, task).map_err(named)?;
     Ok(file)
+}
+
+/// Fails if the schedule gives the last step another rate than it had: the run would be one that no schedule describes.
+fn resumed_rates_agree(c: &Config, task: &dyn TrainTask) -> Result<(), String> {
+    let (t, done) = (task.trainer(), task.trainer().steps_done());
+    let now = done.checked_sub(1).and_then(|before| t.rate_of_step(before));
+    match (t.last_rate(), now) {
+        (Some(was), Some(now)) if was != now => Err(format!(
+            "step {done} had the learning rate {was}, and this run's schedule of {} steps gives it {now}: resume with the \
+             steps and the schedule of the first run, or train anew",
+            c.steps
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Fails unless all counters of steps agree. They do in a run of this program, which stops at the first failed step.

@@ -11,7 +11,7 @@ use crate::names;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method {
     program: u64,
-    at: u32,
+    pub(super) at: u32,
 }
 
 impl Program {

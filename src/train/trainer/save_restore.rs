@@ -16,6 +16,10 @@ use std::path::Path;
 /// Name of the checkpoint's tensor of counters, `i64[6]`: version, step, epoch, position, seed, batch. Of a stream the
 /// position counts batches, and the batch is 0.
 pub const CURSOR: &str = "train.cursor";
+/// Number of examples of which batches are made, `i64[1]`. Absent of a stream.
+const EXAMPLES: &str = "train.examples";
+/// The rate of the last step, `f64[1]`. Absent before the first.
+const LAST_RATE: &str = "train.last_rate";
 /// Number of batches that were taken of a stream, `i64[1]`.
 const STREAM: &str = "train.stream";
 /// What becomes of partial batches, `i64[1]`: 1 for padded ones, 2 for short ones. Absent if they are dropped.
@@ -30,7 +34,7 @@ pub const MAX_STEPS: u64 = 1 << 53;
 
 /// Whether a checkpoint's tensor of this name is the trainer's, not the program's.
 pub(in crate::train) fn is_saved_trainer_tensor(name: &str) -> bool {
-    [CURSOR, STREAM, PARTIAL, RATE].contains(&name) || name.starts_with(KEPT)
+    [CURSOR, EXAMPLES, LAST_RATE, STREAM, PARTIAL, RATE].contains(&name) || name.starts_with(KEPT)
 }
 
 /// The counters of a checkpoint: the elements of [`CURSOR`], in order.
@@ -95,6 +99,7 @@ struct RestoredTrainer {
     cursor: SavedTrainerCursor,
     taken: u64,
     rate: Option<SavedTrainerRate>,
+    last_rate: Option<f64>,
     kept: Vec<Kept>,
 }
 
@@ -116,6 +121,14 @@ impl Trainer {
         }
     }
 
+    /// Number of examples of which batches are made; 0 of a stream.
+    fn saved_examples(&self) -> u64 {
+        match &self.feed {
+            Feed::Shuffled(b) => b.examples() as u64,
+            Feed::Stream(_) => 0,
+        }
+    }
+
     /// Number of elements of [`RATE`].
     fn saved_rate_words(&self) -> usize {
         if self.rate.plateau().is_some() { 6 } else { 2 }
@@ -126,11 +139,18 @@ impl Trainer {
         let (cursor, partial, taken) = (self.saved_cursor().to_words(), [self.saved_partial()], [self.batches_taken()]);
         let rate = SavedTrainerRate { loss: self.last_loss, metric: self.metric, plateau: self.plateau }.to_words();
         let rate_words = [self.saved_rate_words()];
+        let (examples, last_rate) = ([self.saved_examples()], [self.last_rate.unwrap_or_default()]);
         let names: Vec<String> = self.kept.iter().map(|k| format!("{KEPT}{}", k.name)).collect();
         let sizes: Vec<[usize; 1]> = self.kept.iter().map(|k| [k.numbers.len()]).collect();
         let mut all = entries(&self.program, |_| true);
         let mut put = |name, dtype, dims, bytes| all.push(Entry { name, dtype, dims, bytes });
         put(CURSOR, DType::I64, &[6], bytemuck::cast_slice(&cursor));
+        if examples != [0] {
+            put(EXAMPLES, DType::I64, &[1], bytemuck::cast_slice(&examples));
+        }
+        if self.last_rate.is_some() {
+            put(LAST_RATE, DType::F64, &[1], bytemuck::cast_slice(&last_rate));
+        }
         if partial != [0] {
             put(PARTIAL, DType::I64, &[1], bytemuck::cast_slice(&partial));
         }
@@ -146,7 +166,8 @@ impl Trainer {
         checkpoint::save(path, &all)
     }
 
-    /// Continues from a checkpoint of the same graph, seed and batch, and returns whether the file holds a digest.
+    /// Continues from a checkpoint of the same graph, seed, batch and number of examples, and returns whether the file
+    /// holds a digest.
     /// Fails if the file is damaged, belongs to another run, or has counters that no run reaches. A failure changes
     /// nothing.
     pub fn restore(&mut self, path: impl AsRef<Path>) -> Result<Digest> {
@@ -158,7 +179,7 @@ impl Trainer {
     }
 
     fn restore_from(&mut self, file: &Loaded) -> Result<()> {
-        let RestoredTrainer { cursor, taken, rate, kept } = self.check_trainer_tensors(file)?;
+        let RestoredTrainer { cursor, taken, rate, last_rate, kept } = self.check_trainer_tensors(file)?;
         self.check_program_tensors(file)?;
         match &mut self.feed {
             // A position that no epoch comes to is refused before anything moves.
@@ -168,7 +189,7 @@ impl Trainer {
                 s.there = false;
             }
         }
-        (self.step, self.kept) = (cursor.step, kept);
+        (self.step, self.last_rate, self.kept) = (cursor.step, last_rate, kept);
         if let Some(r) = rate {
             (self.last_loss, self.metric, self.plateau) = (r.loss, r.metric, r.plateau);
         }
@@ -194,6 +215,15 @@ impl Trainer {
             return Err(Error::new(Kind::Data, text));
         }
         same("batch", read.batch, own.batch)?;
+        // Files of older versions do not say it.
+        if file.find(EXAMPLES).is_some() {
+            let read = bytemuck::pod_read_unaligned(file.expect(EXAMPLES, DType::I64, &[1])?.bytes);
+            same("number of examples", read, self.saved_examples())?;
+        }
+        let last_rate = match file.find(LAST_RATE) {
+            Some(_) => Some(bytemuck::pod_read_unaligned(file.expect(LAST_RATE, DType::F64, &[1])?.bytes)),
+            None => None,
+        };
         let partial = match file.find(PARTIAL) {
             Some(_) => bytemuck::pod_read_unaligned(file.expect(PARTIAL, DType::I64, &[1])?.bytes),
             None => 0,
@@ -231,7 +261,7 @@ impl Trainer {
         if let Some(e) = file.entries().find(|e| stray(e.name)) {
             return Err(unknown_saved_tensor(e.name));
         }
-        Ok(RestoredTrainer { cursor: read, taken, rate, kept: kept_numbers_of(file)? })
+        Ok(RestoredTrainer { cursor: read, taken, rate, last_rate, kept: kept_numbers_of(file)? })
     }
 
     /// Checks that the file has the params and states of the program and nothing else.

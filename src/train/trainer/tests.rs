@@ -14,6 +14,7 @@ mod saved;
 mod streams;
 
 const BATCH: usize = 4;
+const QUARTER: Schedule = Schedule::Constant { lr: 0.25 };
 
 fn trainer(hidden: usize, seed: u64) -> Trainer {
     trainer_at(hidden, seed, Schedule::one_cycle(1e-2, 40))
@@ -71,6 +72,44 @@ fn a_resumed_run_is_the_straight_run() {
     std::fs::remove_file(path).unwrap();
 }
 
+/// Batches of two over a graph for four.
+#[test]
+fn a_batch_that_leaves_rows_of_an_input_as_they_were_is_an_error() {
+    let batches = || Batches::new(11, 2, 3).unwrap();
+    let trainer = || Trainer::new(program(8), "loss", QUARTER, batches(), 3).unwrap();
+    let mut t = trainer();
+    t.program_mut().values_mut::<f32>("x").unwrap().fill(0.5);
+    let two = &mut |p: &mut Program, which: &[u32]| {
+        assert_eq!(which.len(), 2);
+        p.values_mut::<f32>("x")?[..6].copy_from_slice(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        Ok(())
+    };
+    let before = weights(&t);
+    let e = t.step(two).unwrap_err();
+    assert_eq!(e.kind, Kind::Data);
+    let want = "input \"x\" (f32[4,3]) has 4 rows, and only the 2 of a batch were written";
+    assert!(e.to_string().starts_with(want), "{e}");
+    assert_eq!((weights(&t), t.steps_done(), t.batches_taken()), (before, 0, 0));
+    // Both examples, each twice; an input that is written once before the run; and one of which a part stays.
+    let written: Vec<f32> = (0u8..12).map(f32::from).collect();
+    let write = |p: &mut Program, n: usize| {
+        p.values_mut::<f32>("x")?[..n].copy_from_slice(&written[..n]);
+        Ok(())
+    };
+    let mut all = trainer();
+    all.step(&mut |p: &mut Program, _: &[u32]| write(p, 12)).unwrap();
+    let mut none = trainer();
+    write(none.program_mut(), 12).unwrap();
+    none.step(&mut |_: &mut Program, _: &[u32]| Ok(())).unwrap();
+    let mut some = trainer();
+    write(some.program_mut(), 12).unwrap();
+    some.step(&mut |p: &mut Program, _: &[u32]| write(p, 9)).unwrap();
+    assert_eq!((weights(&none), weights(&some)), (weights(&all), weights(&all)));
+    // Nothing was written at all.
+    let e = trainer().step(&mut |_: &mut Program, _: &[u32]| Ok(())).unwrap_err();
+    assert!(e.to_string().contains("\"x\"") && e.to_string().contains("was never written"), "{e}");
+}
+
 #[test]
 fn checkpoints_of_other_runs_are_refused_and_change_nothing() {
     let path = file("other");
@@ -84,6 +123,12 @@ fn checkpoints_of_other_runs_are_refused_and_change_nothing() {
     };
     refused(trainer(8, 4), "seed 4, this run has 3");
     refused(trainer(9, 3), "\"fc1.weight\" is f32[9, 3] in the file, not f32[8, 3]");
+    let of = |examples| {
+        let batches = Batches::new(examples, BATCH, 3).unwrap();
+        Trainer::new(program(8), "loss", Schedule::one_cycle(1e-2, 40), batches, 3).unwrap()
+    };
+    refused(of(10), "number of examples 10, this run has 11");
+    refused(of(12), "number of examples 12, this run has 11");
     let t = trainer(8, 3);
     t.save(&path).unwrap();
     let file = Loaded::open(&path).unwrap();

@@ -27,8 +27,6 @@ fn streaming(rate: impl Into<Rate>) -> Trainer {
     Trainer::streaming(line(), "loss", rate, 5).unwrap()
 }
 
-const QUARTER: Schedule = Schedule::Constant { lr: 0.25 };
-
 /// The trainer's own tensors in the file: name, type and shape, bits of the numbers.
 fn own(path: &Path) -> Vec<(String, String, Vec<u64>)> {
     let file = Loaded::open(path).unwrap();
@@ -47,28 +45,36 @@ fn a_checkpoint_holds_counters_and_what_else_the_run_depends_on() {
     };
     let mut t = trainer(8, 3);
     run(&mut t, 5);
-    held(&t, &[("train.cursor", "i64[6]", &[1, 5, 2, 4, 3, 4])]);
+    let last = [Schedule::one_cycle(1e-2, 40).lr(4).to_bits()];
+    let examples = ("train.examples", "i64[1]", &[11][..]);
+    held(&t, &[("train.cursor", "i64[6]", &[1, 5, 2, 4, 3, 4]), examples, ("train.last_rate", "f64[1]", &last)]);
+    let quarter = ("train.last_rate", "f64[1]", &[0.25f64.to_bits()][..]);
     let short = Batches::new(11, BATCH, 3).unwrap().partial(Partial::Short);
     let mut t = Trainer::new(program(8), "loss", QUARTER, short, 3).unwrap();
     run(&mut t, 2);
-    held(&t, &[("train.cursor", "i64[6]", &[1, 2, 0, 8, 3, 4]), ("train.partial", "i64[1]", &[2])]);
+    let cursor = ("train.cursor", "i64[6]", &[1, 2, 0, 8, 3, 4][..]);
+    held(&t, &[cursor, examples, quarter, ("train.partial", "i64[1]", &[2])]);
     let mut t = streaming(QUARTER);
     t.step(&mut fill).unwrap();
-    held(&t, &[("train.cursor", "i64[6]", &[1, 1, 0, 1, 5, 0]), ("train.stream", "i64[1]", &[1])]);
+    held(&t, &[("train.cursor", "i64[6]", &[1, 1, 0, 1, 5, 0]), quarter, ("train.stream", "i64[1]", &[1])]);
     let mut t = streaming(Rate::of_metrics(|_: &RateInput| 0.25));
     t.step(&mut fill).unwrap();
     t.report(-0.5);
     let (cursor, stream) = ([1, 1, 0, 1, 5, 0], [1]);
     let rate = [3.0f64, -0.5].map(f64::to_bits);
-    let all: [(&str, &str, &[u64]); 3] =
-        [("train.cursor", "i64[6]", &cursor), ("train.rate", "f64[2]", &rate), ("train.stream", "i64[1]", &stream)];
+    let all: [(&str, &str, &[u64]); 4] = [
+        ("train.cursor", "i64[6]", &cursor),
+        quarter,
+        ("train.rate", "f64[2]", &rate),
+        ("train.stream", "i64[1]", &stream),
+    ];
     held(&t, &all);
     let mut t = streaming(crate::train::ReduceLrOnPlateau { patience: 1, cooldown: 4, factor: 0.5, ..plateau() });
     t.step(&mut fill).unwrap();
     [0.75, 2.0, 2.0, 2.0].into_iter().for_each(|metric| t.report(metric));
     // The second of the bad reports lowers the rate; one report of the cooldown follows.
     let rate = [3.0f64, 2.0, 0.125, 0.75, 0.0, 3.0].map(f64::to_bits);
-    held(&t, &[all[0], ("train.rate", "f64[6]", &rate), all[2]]);
+    held(&t, &[all[0], quarter, ("train.rate", "f64[6]", &rate), all[3]]);
     std::fs::remove_file(path).unwrap();
 }
 
