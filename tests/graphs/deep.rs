@@ -36,6 +36,17 @@ fn loops_and_branches_stand_sixteen_deep_in_one_another() {
     assert_eq!((stepped(&graph, 1.5), stepped(&graph, -1.5)), ((3.0, 2.0), (-4.5, 3.0)));
 }
 
+/// The size is Rust's default for a thread.
+#[test]
+fn sixteen_levels_fit_the_stack_of_a_thread() {
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(|| {
+        let g = Builder::new("deep");
+        let x = g.input("x", [], DType::F64);
+        stepped(&g.finish([nested(&g, x, 16).named("y")]).unwrap(), 1.5)
+    });
+    assert_eq!(thread.unwrap().join().unwrap(), (3.0, 2.0));
+}
+
 #[test]
 fn a_switch_has_a_thousand_branches() {
     let g = Builder::new("many");
