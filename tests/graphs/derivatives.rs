@@ -421,3 +421,31 @@ fn one_region_has_neither_loops_nor_calls_but_keeps_blocks_and_rules() {
     assert_eq!(counts(one), ([0, 0, 0, 0, 1, 1], 2));
     assert_eq!(counts(prepare_decomposed(&graph).unwrap()), ([0; 6], 0));
 }
+
+#[test]
+fn gradients_of_slices_are_exact() {
+    use arenagrad::prelude::*;
+    let g = Builder::new("g");
+    let x = g.input("x", [4, 6], DType::F64);
+    let pieces = [
+        x.slice(&[0, 0], &[2, 3], &[1, 1]),
+        x.slice(&[0, 3], &[2, 5], &[1, 1]),
+        x.slice(&[2, 0], &[3, 5], &[1, 1]),
+        x.slice(&[0, 2], &[2, 6], &[1, 1]),
+        x.slice(&[3, 1], &[4, 6], &[1, 2]),
+        x.slice(&[0, 5], &[4, 6], &[3, 1]),
+    ];
+    let weighted = pieces.iter().enumerate().map(|(i, p)| p.sum(..) * 10f64.powi(i as i32));
+    let loss = weighted.reduce(|a, b| a + b).unwrap();
+    let graph = g.finish([loss.named("loss")]).unwrap().grad("loss", &GradOptions::wrt(&["x"])).unwrap();
+    let mut p = Session::new().compile(&graph).unwrap();
+    p.values_mut::<f64>("x").unwrap().fill(1.0);
+    p.step().unwrap();
+    let rows = [
+        [1.0, 1.0, 1001.0, 1010.0, 1010.0, 101_000.0],
+        [1.0, 1.0, 1001.0, 1010.0, 1010.0, 1000.0],
+        [100.0, 100.0, 100.0, 100.0, 100.0, 0.0],
+        [0.0, 10_000.0, 0.0, 10_000.0, 0.0, 110_000.0],
+    ];
+    assert_eq!(p.values::<f64>("grad.x").unwrap(), rows.concat());
+}

@@ -8,7 +8,7 @@ use super::activity::active_from;
 use super::choice_site::backward_choice;
 use super::codes::zero_tangent_of_code;
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
-use super::join::join_cotangents;
+use super::join::{Padded, join_padded};
 use super::scan_site::{AdContext, LoopOperands, ScanSite};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -16,12 +16,15 @@ use crate::nodes::ir::opdef::Deriv;
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::{Op, Var};
+use std::collections::HashMap;
 
 /// A reverse walk over one region: the entry, or the body of a loop.
 pub struct Backward<'r, 'x, 'g> {
     pub(super) context: AdContext<'r, 'x, 'g>,
     needs: Window<Value, bool>,
     cotangents: Window<Value, Option<Var<'g>>>,
+    /// Cotangents of slices, which are added when the walk has met all slices of their value.
+    slices: HashMap<Value, Vec<Padded<'g>>>,
     /// Of arguments of a loop's body: the sum of the cotangents of the iterations before this one.
     sums: Window<Value, Option<Var<'g>>>,
 }
@@ -31,28 +34,44 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     pub fn new(context: AdContext<'r, 'x, 'g>, roots: &[Value]) -> Self {
         let none = || Window::filled(context.src.region_values(context.region), None);
         let needs = active_from(context.codes, context.region, roots);
-        Backward { context, needs, cotangents: none(), sums: none() }
+        Backward { context, needs, cotangents: none(), slices: HashMap::new(), sums: none() }
     }
 
-    /// Adds `ct` to the cotangent of `v`.
+    /// Adds `ct` to the cotangent of `v`. It shows there when the walk has passed `v`.
     pub fn add(&mut self, v: Value, ct: Var<'g>) {
+        match Padded::of(ct) {
+            Some(slice) => self.slices.entry(v).or_default().push(slice),
+            None => self.add_now(v, ct),
+        }
+    }
+
+    /// Adds the cotangents of the slices of `v`.
+    fn add_slices(&mut self, v: Value) {
+        let Some(slices) = self.slices.remove(&v) else { return };
+        for sum in join_padded(slices) {
+            self.add_now(v, sum);
+        }
+    }
+
+    fn add_now(&mut self, v: Value, ct: Var<'g>) {
         let sum = match self.cotangents[v] {
             // A rule of a custom function that gives an argument nothing yields zeros.
             Some(old) if is_zero_cotangent(ct) => old,
-            Some(old) if !is_zero_cotangent(old) => join_cotangents(old, ct).unwrap_or_else(|| old + ct),
+            Some(old) if !is_zero_cotangent(old) => old + ct,
             Some(_) => ct,
             None => ct,
         };
         self.cotangents[v] = Some(sum);
     }
 
-    /// The cotangent of `v`; `None` is zero.
+    /// The cotangent of `v` after the walk; `None` is zero.
     pub fn cotangent(&self, v: Value) -> Option<Var<'g>> {
         self.cotangents[v]
     }
 
     /// Takes the cotangent of `v` so far, with the sum of the iterations before this one. A loop goes on adding to it.
     fn take_so_far(&mut self, v: Value) -> Option<Var<'g>> {
+        self.add_slices(v);
         match (self.sums[v].take(), self.cotangents[v].take()) {
             (Some(sum), Some(ct)) => Some(sum + ct),
             (sum, ct) => sum.or(ct),
@@ -63,6 +82,10 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     pub fn walk(&mut self) -> Result<()> {
         let src = self.context.src;
         for n in src.region_nodes(self.context.region).rev() {
+            if !self.slices.is_empty() {
+                self.context.g.with(|e| e.set_loc(src.loc[n.at()]));
+                src.outs_of(n).for_each(|v| self.add_slices(v));
+            }
             let reached = src.outs_of(n).any(|v| self.cotangents[v].is_some());
             if reached && src.args_of(n).iter().any(|&a| self.needs[a]) {
                 self.node(n)?;

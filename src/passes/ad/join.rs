@@ -1,62 +1,137 @@
-//! Cotangents of neighbouring slices: their sum is one concatenation.
+//! Cotangents of slices of one value: the sum of those that do not overlap is one concatenation.
 //!
-//! The cotangent of a slice is padded with zeros to the shape of the sliced value. If two such cotangents are adjacent
-//! and do not overlap (queries, keys and values of one product), an addition would write and read tensors of zeros.
+//! The cotangent of a slice is padded with zeros to the shape of the sliced value. An addition of two of them would
+//! write and read tensors of zeros, so the gradient of n slices would cost n times the sliced value. The reverse walk
+//! collects these cotangents, and this file joins those that differ along one axis: first neighbours, then those with a
+//! gap between them, which zeros fill. Slices that overlap come into several concatenations, which are added.
 
 use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::emit::Definition;
-use crate::nodes::ops::layout::attrs::{ConcatAttrs, PadAttrs};
+use crate::nodes::ops::layout::attrs::PadAttrs;
 use crate::nodes::{Op, Var};
+use std::collections::BTreeMap;
 
-/// The most parts of one concatenation. Each sum writes a new concatenation, so the number of operands is quadratic in
-/// the number of parts.
-const MAX_PARTS: usize = 32;
-
-/// A value padded with zeros: the inner value, and the padding at both ends of each axis.
-struct Padded<'g> {
-    inner: Var<'g>,
+/// A value padded with zeros.
+pub struct Padded<'g> {
+    /// The parts of the inner value along `axis`, in order.
+    parts: Vec<Var<'g>>,
+    axis: usize,
+    /// Where the inner value begins and ends along each axis.
     low: Vec<usize>,
-    high: Vec<usize>,
+    end: Vec<usize>,
+    /// The shape with the zeros.
+    dims: Vec<usize>,
 }
 
-fn padded_for_join<'g>(x: Var<'g>) -> Option<Padded<'g>> {
-    let (inner, a) = x.g.with(|e| match e.def(x.v)? {
-        Definition { op: Op::PAD, args, attrs } => Some((args[0], PadAttrs::of(&attrs))),
-        _ => None,
-    })?;
-    let zeros = a.value.to_bits() == 0;
-    zeros.then(|| Padded { inner: x.g.var(inner), low: to_size_attrs(&a.low), high: to_size_attrs(&a.high) })
-}
+impl<'g> Padded<'g> {
+    /// The parts of `x`, if it is padded with zeros.
+    pub fn of(x: Var<'g>) -> Option<Padded<'g>> {
+        let (inner, a) = x.g.with(|e| match e.def(x.v)? {
+            Definition { op: Op::PAD, args, attrs } => Some((args[0], PadAttrs::of(&attrs))),
+            _ => None,
+        })?;
+        let (low, high) = (to_size_attrs(&a.low), to_size_attrs(&a.high));
+        let end = x.dims().iter().zip(&high).map(|(n, high)| n - high).collect();
+        (a.value.to_bits() == 0).then(|| Padded {
+            parts: vec![x.g.var(inner)],
+            axis: 0,
+            low,
+            end,
+            dims: x.dims().to_vec(),
+        })
+    }
 
-/// The operands of `x` if it is a concatenation along `axis`; else `x` alone.
-fn ad_join_parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
-    let joined = x.g.with(|e| match e.def(x.v)? {
-        Definition { op: Op::CONCAT, args, attrs } if usize::try_from(ConcatAttrs::of(&attrs).axis) == Ok(axis) => {
-            Some(args.to_vec())
+    /// The extent along all axes but `axis`.
+    fn across(&self, axis: usize) -> Vec<(usize, usize)> {
+        let extent = self.low.iter().copied().zip(self.end.iter().copied());
+        extent.enumerate().filter(|e| e.0 != axis).map(|e| e.1).collect()
+    }
+
+    /// The inner value.
+    fn inner(&self) -> Var<'g> {
+        match &self.parts[..] {
+            [one] => *one,
+            parts => parts[0].concat(&parts[1..], self.axis as i64),
         }
-        _ => None,
-    });
-    joined.map_or_else(|| vec![x], |args| args.into_iter().map(|a| x.g.var(a)).collect())
+    }
+
+    /// This and `next`, which begins along `axis` where this one ends, or behind that.
+    fn followed_by(mut self, next: Padded<'g>, axis: usize) -> Padded<'g> {
+        if self.axis != axis {
+            (self.parts, self.axis) = (vec![self.inner()], axis);
+        }
+        let first = next.inner();
+        if next.low[axis] > self.end[axis] {
+            let mut gap = first.dims().to_vec();
+            gap[axis] = next.low[axis] - self.end[axis];
+            self.parts.push(first.g.full(0.0, gap, first.dtype()));
+        }
+        match next.axis == axis {
+            true => self.parts.extend(next.parts),
+            false => self.parts.push(first),
+        }
+        self.end[axis] = next.end[axis];
+        self
+    }
+
+    /// The padded value.
+    fn padded(&self) -> Var<'g> {
+        let high: Vec<usize> = self.dims.iter().zip(&self.end).map(|(n, end)| n - end).collect();
+        let inner = self.inner();
+        if self.low.iter().chain(&high).all(|&n| n == 0) { inner } else { inner.pad(&self.low, &high, 0.0) }
+    }
 }
 
-/// `a + b` as one padded concatenation, if both are padded with zeros and adjacent along one axis; else `None`.
-pub fn join_cotangents<'g>(a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
-    let (p, q) = (padded_for_join(a)?, padded_for_join(b)?);
-    let mut apart = (0..p.low.len()).filter(|&k| p.low[k] != q.low[k] || p.high[k] != q.high[k]);
-    let (axis, None) = (apart.next()?, apart.next()) else { return None };
-    let n = *a.dims().get(axis)?;
-    let (first, second) = if p.low[axis] < q.low[axis] { (p, q) } else { (q, p) };
-    if n - first.high[axis] != second.low[axis] {
-        return None;
+/// Values with the same sum as `all`, which have one shape: as few as there are slices at one place, if these differ
+/// along one axis.
+pub fn join_padded<'g>(mut all: Vec<Padded<'g>>) -> Vec<Var<'g>> {
+    for gaps in [false, true] {
+        loop {
+            let before = all.len();
+            for axis in (0..all.first().map_or(0, |p| p.low.len())).rev() {
+                all = join_along(all, axis, gaps);
+            }
+            if all.len() == before {
+                break;
+            }
+        }
     }
-    let all = [ad_join_parts(first.inner, axis), ad_join_parts(second.inner, axis)].concat();
-    if all.len() > MAX_PARTS {
-        return None;
+    all.iter().map(Padded::padded).collect()
+}
+
+/// Joins what differs along `axis` alone and does not overlap. Unless `gaps`, it must be adjacent.
+fn join_along(all: Vec<Padded<'_>>, axis: usize, gaps: bool) -> Vec<Padded<'_>> {
+    let mut order = BTreeMap::<_, Vec<Padded<'_>>>::new();
+    for p in all {
+        order.entry(p.across(axis)).or_default().push(p);
     }
-    let joined = all[0].concat(&all[1..], i64::try_from(axis).ok()?);
-    let mut high = first.high;
-    high[axis] = second.high[axis];
-    Some(if first.low.iter().chain(&high).all(|&n| n == 0) { joined } else { joined.pad(&first.low, &high, 0.0) })
+    let mut joined = Vec::new();
+    for mut group in order.into_values() {
+        group.sort_by_key(|p| (p.low[axis], p.end[axis]));
+        // Rows of joined pieces, by where they end.
+        let mut rows = BTreeMap::<usize, Vec<Padded<'_>>>::new();
+        for p in group {
+            let row = match gaps {
+                true => rows.range(..=p.low[axis]).next_back().map(|r| *r.0),
+                false => rows.contains_key(&p.low[axis]).then_some(p.low[axis]),
+            };
+            let row = row.and_then(|end| {
+                let ending = rows.get_mut(&end)?;
+                let row = ending.pop();
+                if ending.is_empty() {
+                    rows.remove(&end);
+                }
+                row
+            });
+            let row = match row {
+                Some(row) => row.followed_by(p, axis),
+                None => p,
+            };
+            rows.entry(row.end[axis]).or_default().push(row);
+        }
+        joined.extend(rows.into_values().flatten());
+    }
+    joined
 }
 
 #[cfg(test)]
@@ -103,11 +178,24 @@ mod tests {
     }
 
     #[test]
-    fn a_concatenation_has_thirty_two_parts_at_most() {
+    fn the_gradient_of_many_slices_is_one_concatenation() {
         let columns = |n: usize| ops_of_pieces(n, |x| (0..n).map(|i| x.narrow(1, i, 1)).collect());
-        assert_eq!(columns(32), (0, 1, 31));
-        // The last part is added; the loss has 32 additions of its own.
-        assert_eq!(columns(33), (2, 1, 33));
+        for n in [64, 128] {
+            assert_eq!(columns(n), (0, 1, n - 1));
+        }
+        // Every second column, and tiles of both rows.
+        let gaps = ops_of_pieces(128, |x| (0..64).map(|i| x.narrow(1, 2 * i, 1)).collect());
+        assert_eq!(gaps, (1, 1, 63));
+        let tile = |i: usize| ([i % 2, i / 2], [i % 2 + 1, i / 2 + 1]);
+        let tiles = ops_of_pieces(32, |x| (0..64).map(|i| x.slice(&tile(i).0, &tile(i).1, &[1, 1])).collect());
+        assert_eq!(tiles, (0, 3, 63));
+    }
+
+    #[test]
+    fn windows_that_overlap_are_as_many_sums_as_one_element_has_windows() {
+        let windows = ops_of_pieces(66, |x| (0..64).map(|i| x.narrow(1, i, 3)).collect());
+        // One of the sums covers all columns.
+        assert_eq!(windows, (2, 3, 63 + 2));
     }
 
     #[test]
@@ -121,9 +209,9 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_leave_gaps_or_overlap_are_added() {
+    fn slices_that_overlap_are_added_and_zeros_fill_gaps() {
         assert_eq!(ops(&[(1, 3), (4, 2)]), (1, 1, 1));
-        assert_eq!(ops(&[(0, 3), (4, 2)]), (2, 0, 2));
+        assert_eq!(ops(&[(0, 3), (4, 2)]), (1, 1, 1));
         assert_eq!(ops(&[(0, 5), (4, 2)]), (2, 0, 2));
     }
 
