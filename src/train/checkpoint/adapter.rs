@@ -48,8 +48,8 @@ impl Adapter {
     /// Opens the folder `path`, or the safetensors file `path` with the `adapter_config.json` of its folder.
     ///
     /// Rank and alpha are those of `rank_pattern` and `alpha_pattern`, or `r` and `lora_alpha`; `use_rslora` scales by
-    /// alpha/√r. Patterns are layers' names or regular expressions of characters, `.`, `\d`, `*`, `+`, `?`, `|` and
-    /// `^`.
+    /// alpha/√r. Patterns are regular expressions, as PEFT's: one matches the end of a layer's name, from its start or
+    /// from behind a dot, and the first of the file that matches counts. Look-around and back-references are refused.
     ///
     /// Errors, which name the file: those of [`Weights::open`]; the configuration is not one of LoRA, or asks for what
     /// is not built (DoRA, biases of factors, replicated layers, start values that change the base), by its key; a

@@ -4,12 +4,19 @@
 
 use super::header::bad_checkpoint_header;
 use crate::error::Result;
-use crate::names::list_names;
 use crate::nn::Lora;
+use regex_lite::{Regex, RegexBuilder};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Largest file, in bytes.
 pub(super) const CONFIG_LIMIT: u64 = 1 << 20;
+/// Largest number of patterns under one key.
+const PATTERNS: usize = 4096;
+/// Largest size of a compiled pattern: this many bytes, and more for each byte of its text.
+const PATTERN_BYTES: usize = 4096;
+const PATTERN_BYTES_PER_BYTE: usize = 128;
 
 /// Start values that change the weights of the base, too.
 const CHANGES_BASE: [&str; 4] = ["pissa", "olora", "corda", "loftq"];
@@ -38,7 +45,7 @@ pub(super) struct AdapterConfig {
 
 impl AdapterConfig {
     /// Errors: the text is no JSON object; its type is not LoRA; it asks for what is not built; a number is missing or
-    /// out of range; a pattern is no layer's name and no regular expression that is supported.
+    /// out of range; a pattern is no regular expression that `regex-lite` reads, or a very large one.
     pub fn parse(text: &[u8]) -> Result<AdapterConfig> {
         let json: Value = serde_json::from_slice(text).map_err(|e| bad_checkpoint_header(e.to_string()))?;
         let map = json.as_object().ok_or_else(|| bad_checkpoint_header("an adapter's configuration is an object"))?;
@@ -70,8 +77,8 @@ impl AdapterConfig {
         Ok(AdapterConfig {
             rank: adapter_number("r", map.get("r")).and_then(|r| adapter_rank("r", r))?,
             alpha: adapter_number("lora_alpha", map.get("lora_alpha"))?,
-            ranks: adapter_patterns(map, "rank_pattern")?,
-            alphas: adapter_patterns(map, "alpha_pattern")?,
+            ranks: adapter_patterns(text, "rank_pattern")?,
+            alphas: adapter_patterns(text, "alpha_pattern")?,
             rslora,
             dropout: map.get("lora_dropout").and_then(Value::as_f64).unwrap_or(0.0),
             modules_to_save: modules.ok_or_else(|| bad_checkpoint_header("modules_to_save is a list of names"))?,
@@ -80,11 +87,11 @@ impl AdapterConfig {
 
     /// Rank and alpha of the layer of this name.
     pub fn layer(&self, name: &str) -> Result<Lora> {
-        let rank = match pattern_value(&self.ranks, "rank_pattern", name)? {
+        let rank = match pattern_value(&self.ranks, name) {
             Some(rank) => adapter_rank("rank_pattern", rank)?,
             None => self.rank,
         };
-        let alpha = pattern_value(&self.alphas, "alpha_pattern", name)?.unwrap_or(self.alpha);
+        let alpha = pattern_value(&self.alphas, name).unwrap_or(self.alpha);
         Ok(Lora { dropout: self.dropout, rslora: self.rslora, ..Lora::new(rank, alpha) })
     }
 }
@@ -109,109 +116,51 @@ fn adapter_rank(key: &str, rank: f64) -> Result<usize> {
     }
 }
 
-/// The numbers under `key`, each with the pattern of its layers.
-fn adapter_patterns(map: &Map<String, Value>, key: &str) -> Result<Vec<(LayerPattern, f64)>> {
-    match map.get(key) {
-        None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Object(object)) => {
-            let one = |(pattern, value): (&String, &Value)| {
-                let number = adapter_number(key, Some(value))?;
-                Ok((LayerPattern::parse(pattern).map_err(|e| e.context(key))?, number))
-            };
-            object.iter().map(one).collect()
-        }
-        Some(_) => Err(bad_checkpoint_header(format!("{key} is no object"))),
+/// The numbers under `key`, each with the pattern of its layers, in the file's order.
+fn adapter_patterns(text: &[u8], key: &str) -> Result<Vec<(LayerPattern, f64)>> {
+    let parsed = |e: serde_json::Error| bad_checkpoint_header(format!("{key}: {e}"));
+    let file: BTreeMap<String, &RawValue> = serde_json::from_slice(text).map_err(parsed)?;
+    let Some(own) = file.get(key).filter(|own| own.get() != "null") else { return Ok(Vec::new()) };
+    if !own.get().starts_with('{') {
+        return Err(bad_checkpoint_header(format!("{key} is no object")));
     }
-}
-
-/// The number of the patterns that match `name`. PEFT takes the first of the file; patterns that disagree are refused.
-fn pattern_value(patterns: &[(LayerPattern, f64)], key: &str, name: &str) -> Result<Option<f64>> {
-    let matching: Vec<&(LayerPattern, f64)> = patterns.iter().filter(|p| p.0.matches(name)).collect();
-    if matching.iter().any(|p| p.1 != matching[0].1) {
-        let all = list_names(matching.iter().map(|p| p.0.text.as_str()));
-        return Err(bad_checkpoint_header(format!("{key}: {all} match {name:?} and have different numbers")));
+    let object: BTreeMap<String, &RawValue> = serde_json::from_str(own.get()).map_err(parsed)?;
+    if object.len() > PATTERNS {
+        return Err(bad_checkpoint_header(format!("{key} has {} patterns; {PATTERNS} are read", object.len())));
     }
-    Ok(matching.first().map(|p| p.1))
+    let mut entries: Vec<(String, &RawValue)> = object.into_iter().collect();
+    // The map is sorted. Each value is a part of the text, so that addresses have the file's order.
+    entries.sort_by_key(|(_, value)| value.get().as_ptr());
+    let one = |(pattern, value): (String, &RawValue)| {
+        let value: Value = serde_json::from_str(value.get()).map_err(parsed)?;
+        let number = adapter_number(key, Some(&value))?;
+        Ok((LayerPattern::parse(&pattern).map_err(|e| e.context(key))?, number))
+    };
+    entries.into_iter().map(one).collect()
 }
 
-/// What one character of a name may be.
-#[derive(Clone, Copy)]
-enum Atom {
-    Char(char),
-    Any,
-    Digit,
+/// The number of the first pattern that matches `name`.
+fn pattern_value(patterns: &[(LayerPattern, f64)], name: &str) -> Option<f64> {
+    patterns.iter().find(|p| p.0.matches(name)).map(|p| p.1)
 }
 
-/// A regular expression of PEFT for the ends of layers' names: characters, `.`, `\d`, `*`, `+`, `?`, `|` and a `^` at
-/// the start. It matches from the start of a name or behind one of its dots, to its end.
-struct LayerPattern {
-    text: String,
-    /// Of each alternative: whether it begins at the start of the name, and its atoms, each with whether it may be
-    /// absent and whether it may come again.
-    alternatives: Vec<(bool, Vec<(Atom, bool, bool)>)>,
-}
+/// The names of layers that PEFT finds by a pattern: those for which Python's `re.match(rf"(.*\.)?({pattern})$", name)`
+/// finds something.
+struct LayerPattern(Regex);
 
 impl LayerPattern {
     fn parse(text: &str) -> Result<LayerPattern> {
-        let alternatives = text.split('|').map(|part| {
-            let (anchored, part) = part.strip_prefix('^').map_or((false, part), |rest| (true, rest));
-            let mut atoms: Vec<(Atom, bool, bool)> = Vec::new();
-            let mut chars = part.strip_suffix('$').unwrap_or(part).chars();
-            while let Some(c) = chars.next() {
-                let atom = match c {
-                    '.' => Some(Atom::Any),
-                    '\\' => match chars.next() {
-                        Some('d') => Some(Atom::Digit),
-                        Some(c) if !c.is_alphanumeric() => Some(Atom::Char(c)),
-                        _ => None,
-                    },
-                    '*' | '+' | '?' => {
-                        let last = atoms.last_mut().filter(|last| !last.1 && !last.2);
-                        let last = last.ok_or_else(|| unsupported_pattern(text))?;
-                        (last.1, last.2) = (c != '+', c != '?');
-                        continue;
-                    }
-                    '(' | ')' | '[' | ']' | '{' | '}' | '^' | '$' => None,
-                    c => Some(Atom::Char(c)),
-                };
-                atoms.push((atom.ok_or_else(|| unsupported_pattern(text))?, false, false));
-            }
-            Ok((anchored, atoms))
-        });
-        Ok(LayerPattern { text: text.to_string(), alternatives: alternatives.collect::<Result<_>>()? })
+        // A count such as `{1000}` makes much of a short text: the compiled pattern is limited by the text's length.
+        let regex = RegexBuilder::new(&format!(r"^(?:(.*\.)?({text})$)"))
+            .size_limit(PATTERN_BYTES.saturating_add(text.len().saturating_mul(PATTERN_BYTES_PER_BYTE)))
+            .build()
+            .map_err(|e| bad_checkpoint_header(format!("the pattern {text:?} is no regular expression here: {e}")))?;
+        Ok(LayerPattern(regex))
     }
 
     fn matches(&self, name: &str) -> bool {
-        self.alternatives.iter().any(|(anchored, atoms)| {
-            let mut at = vec![false; atoms.len() + 1];
-            let mut next = at.clone();
-            let mut before = None;
-            for c in name.chars().map(Some).chain([None]) {
-                at[0] |= before.is_none() || (!anchored && before == Some('.'));
-                for (i, atom) in atoms.iter().enumerate() {
-                    at[i + 1] |= at[i] && atom.1;
-                }
-                let Some(c) = c else { break };
-                next.fill(false);
-                for (i, &(atom, _, again)) in atoms.iter().enumerate().filter(|(i, _)| at[*i]) {
-                    let fits = match atom {
-                        Atom::Char(own) => own == c,
-                        Atom::Any => true,
-                        Atom::Digit => c.is_ascii_digit(),
-                    };
-                    next[i] |= fits && again;
-                    next[i + 1] |= fits;
-                }
-                std::mem::swap(&mut at, &mut next);
-                before = Some(c);
-            }
-            at[atoms.len()]
-        })
+        self.0.is_match(name)
     }
-}
-
-fn unsupported_pattern(text: &str) -> crate::error::Error {
-    bad_checkpoint_header(format!("the pattern {text:?} has more than characters, `.`, `\\d`, `*`, `+`, `?`, `|`, `^`"))
 }
 
 #[cfg(test)]
@@ -236,10 +185,16 @@ mod tests {
             ("fc1|fc2", "net.fc3", false),
             ("fc?1+", "f11", true),
             ("fc?1+", "fc", false),
+            ("(q|k)_proj", "a.k_proj", true),
+            ("[qk]_proj", "a.v_proj", false),
+            (r"layers\.([0-9]|1[0-5])\.q", "model.layers.15.q", true),
+            (r"layers\.([0-9]|1[0-5])\.q", "model.layers.16.q", false),
+            (r"layers\.\d{2}\.\w+", "model.layers.16.q_proj", true),
+            (".*", "a.b", true),
         ] {
             assert_eq!(LayerPattern::parse(pattern).unwrap().matches(name), fits, "{pattern} {name}");
         }
-        for pattern in ["(a)", "[ab]", "a{2}", "*a", "a**", r"\w", "a^", "a\\"] {
+        for pattern in ["(a", "[ab", "*a", "a\\", "(?=a)b", r"(a)\1", "a{9}{99}{99}"] {
             assert!(LayerPattern::parse(pattern).is_err(), "{pattern}");
         }
     }
@@ -253,9 +208,10 @@ mod tests {
         assert_eq!(c.layer("net.fc1").unwrap(), lora(2, 4.0));
         assert_eq!(c.layer("net.fc2").unwrap(), lora(1, 8.0));
         assert_eq!(c.modules_to_save, ["head"]);
-        let twice = r#"{"peft_type":"LORA","r":2,"lora_alpha":4,"alpha_pattern":{"fc2":8,"^net.fc2":7}}"#;
-        let e = AdapterConfig::parse(twice.as_bytes()).unwrap().layer("net.fc2").unwrap_err().message;
-        assert_eq!(e, "alpha_pattern: ^net.fc2, fc2 match \"net.fc2\" and have different numbers");
+        let twice = r#"{"peft_type":"LORA","r":2,"lora_alpha":4,"alpha_pattern":{"fc2":8,"^net.fc2":7,"fc.":6}}"#;
+        let c = AdapterConfig::parse(twice.as_bytes()).unwrap();
+        assert_eq!(c.layer("net.fc2").unwrap().alpha, 8.0, "the first of the file");
+        assert_eq!(c.layer("net.fc1").unwrap().alpha, 6.0);
     }
 
     #[test]
@@ -275,7 +231,7 @@ mod tests {
             (r#","modules_to_save":"head""#, "modules_to_save is a list"),
             (r#","rank_pattern":[1]"#, "rank_pattern is no object"),
             (r#","alpha_pattern":{"a":"x"}"#, "alpha_pattern has no finite number"),
-            (r#","alpha_pattern":{"(a)":1}"#, "alpha_pattern: the pattern \"(a)\""),
+            (r#","alpha_pattern":{"(a":1}"#, "alpha_pattern: the pattern \"(a\""),
         ] {
             assert!(refused(more).unwrap_err().contains(told), "{more}");
         }
