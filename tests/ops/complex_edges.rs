@@ -348,3 +348,30 @@ fn a_real_operand_beside_a_complex_one() {
     let text = g.finish([]).unwrap_err().to_string();
     assert!(text.contains("operand types differ"), "{text}");
 }
+
+#[test]
+fn a_choice_of_a_real_and_a_complex_number() {
+    let z = [[1.0, -2.0], [0.5, 3.0]];
+    let both = |f: for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>| parts(&z, |z| f(z, z.real() + 1.0)).1;
+    assert_eq!(both(|z, x| x.greater(1.6).select(z, x)), [1.0, -2.0, 1.5, 0.0]);
+    assert_eq!(both(|z, x| x.greater(1.6).select(x, z)), [2.0, 0.0, 0.5, 3.0]);
+    // The gradient of the real operand is real, and 0 where the other one is chosen.
+    let g = Builder::new("mixed");
+    let (z, x) = (g.input("z", [2], DType::C64), g.input("x", [1], DType::F32));
+    let first = g.iota(0, [2], DType::I32).less(1.0);
+    let all = g.finish([first.select(z, x).abs2().sum(..).named("loss")]).unwrap();
+    let mut p = Session::new().compile(&grad(&all, "loss", &GradOptions::wrt(&["x", "z"])).unwrap()).unwrap();
+    p.values_mut::<[f32; 2]>("z").unwrap().copy_from_slice(&[[1.0, -2.0], [0.5, 3.0]]);
+    p.values_mut::<f32>("x").unwrap().fill(4.0);
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("grad.x").unwrap(), [8.0]);
+    assert_eq!(p.values::<[f32; 2]>("grad.z").unwrap(), [[2.0, -4.0], [0.0, 0.0]]);
+    let wrong = |f: fn(Var<'_>, Var<'_>)| {
+        let g = Builder::new("wrong");
+        f(g.input("z", [2, 2], DType::C64), g.input("x", [2, 2], DType::F64));
+        g.finish([]).unwrap_err().to_string()
+    };
+    for text in [wrong(|z, x| _ = x.greater(x).select(z, x)), wrong(|z, x| _ = z.matmul(x))] {
+        assert!(text.contains("c64") && text.contains("f64"), "{text}");
+    }
+}

@@ -166,7 +166,8 @@ fn complex_reduced_product<'g>(z: Var<'g>, axes: &[i64], keep: bool) -> Var<'g> 
 /// `a` where `c` is true, `b` elsewhere. `None` if both are real.
 #[track_caller]
 pub(in crate::nodes) fn complex_selected_form<'g>(c: Var<'g>, a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
-    complex_form_by_pairs(Op::SELECT, a, b, |a, b| c.select(a, b))
+    let found = parts_of_pair(Op::SELECT, a, b, true)?;
+    Some(a.g.with_caller(|| found.map_or_else(|none| none, |[x, y]| x.both(y, |x, y| c.select(x, y)).join())))
 }
 
 /// The same numbers in type `to`. `None` between real types, and from a complex one to a real one, which `cast`
