@@ -349,15 +349,66 @@ fn bad_arguments_are_named_with_both_values() {
     let masks: [(&[usize], bool, &[&str]); 3] = [
         (&[2, 4], true, &["padding mask", "[2,4]", "[1,5]"]),
         (&[1, 4, 5, 6], false, &["bias", "[1,4,5,6]", "[1,4,5,5]"]),
-        (&[5, 5], false, &["bias", "[5,5]", "rank 4"]),
+        (&[5, 4], false, &["bias", "[1,1,5,4]", "[1,4,5,5]"]),
     ];
     for (dims, padding, want) in masks {
         let g = Builder::new("bad");
-        let (q, m) = (input(&g, "q", &[1, 4, 5, 2]), input(&g, "m", dims));
+        let dtype = if padding { DType::Bool } else { F64 };
+        let (q, m) = (input(&g, "q", &[1, 4, 5, 2]), g.input("m", dims, dtype));
         let opt = if padding { Attention { padding: Some(m), ..d } } else { Attention { bias: Some(m), ..d } };
         q.attention(q, q, opt);
         let message = g.error().unwrap().message;
         assert!(want.iter().all(|w| message.contains(w)), "{message}: {want:?}");
+    }
+}
+
+/// A mask of 0 and −∞ would hide every key if it were read as 0 and 1.
+#[test]
+fn terms_of_the_scores_are_no_padding_mask() {
+    let g = Builder::new("terms");
+    let (q, m) = (input(&g, "q", &[1, 4, 5, 2]), input(&g, "m", &[1, 5]));
+    q.attention(q, q, Attention { padding: Some(m), ..Attention::default() });
+    let message = g.error().unwrap().message;
+    assert!(message.contains("the padding mask is f64; bool is needed") && message.contains("bias"), "{message}");
+}
+
+/// Masks of 0 and −∞ of all shapes that torch takes, and their gradients, against softmax(q·kᵀ·s + mask)·v.
+#[test]
+fn terms_of_the_scores_broadcast_and_are_added() {
+    let shapes: [&[usize]; 7] = [&[4, 5], &[1, 5], &[4, 1], &[2, 1, 4, 5], &[2, 3, 4, 5], &[2, 1, 1, 5], &[3, 4, 5]];
+    for layout in [Layout::Bhsd, Layout::Bshd] {
+        for dims in shapes {
+            let g = Builder::new("terms");
+            let [q, k, v] = [("q", 4), ("k", 5), ("v", 5)].map(|(name, len)| input(&g, name, &[2, 3, len, 6]));
+            let m = input(&g, "m", dims);
+            let opt = Attention { layout, bias: Some(m), ..Attention::default() };
+            let turned = |x: Var<'_>| if layout == Layout::Bhsd { x } else { x.transpose(&[0, 2, 1, 3]) };
+            let y = turned(turned(q).attention(turned(k), turned(v), opt));
+            let scores = q.matmul_t(k, false, true) * (1.0 / 6.0f64.sqrt()) + m;
+            let want = scores.softmax(-1).matmul(v);
+            let f = g
+                .finish([y.named("y"), want.named("want"), y.square_sum().named("a"), want.square_sum().named("b")])
+                .unwrap();
+            let leaves = ["q", "k", "v", "m"];
+            let f = grad(&f, "a", &GradOptions::wrt(&leaves)).unwrap();
+            let renamed =
+                leaves.iter().try_fold(f, |f, l| f.rename(&format!("grad.{l}"), &format!("ours.{l}"))).unwrap();
+            let f = grad(&renamed, "b", &GradOptions::wrt(&leaves)).unwrap();
+            let mut draw = TensorDraws(5);
+            let mut x: Vec<Tensor> =
+                [4, 5, 5].iter().map(|&len| draw.tensor(F64, &[2, 3, len, 6], Domain::Real)).collect();
+            x.push(draw.tensor(F64, dims, Domain::Real));
+            // Hidden keys, though never all of a query.
+            if dims.last() == Some(&5) {
+                x[3].data.iter_mut().skip(1).step_by(5).for_each(|t| *t = f64::NEG_INFINITY);
+            }
+            let outs = run(&f, &x, PLAIN);
+            assert!(conform_distance(&outs[0].data, &outs[1].data) < 1e-13, "{dims:?}");
+            for i in 0..4 {
+                let far = conform_distance(&outs[4 + i].data, &outs[8 + i].data);
+                assert!(far < 1e-12, "{dims:?} {}: {far}", leaves[i]);
+            }
+        }
     }
 }
 

@@ -58,7 +58,7 @@ fn multi_head_attention() {
     });
     // All keys of the first sequence, three of the second.
     agrees("padding", |g| {
-        let o = MultiHead { padding: Some(input(g, "mask", &[2, 5])), ..MultiHead::new(2) };
+        let o = MultiHead { padding: Some(input(g, "mask", &[2, 5]).greater(0.5)), ..MultiHead::new(2) };
         nn::multi_head_attention(g, "n.mha", [x(g); 3], o)
     });
     agrees("cross", |g| {

@@ -4,6 +4,7 @@ use crate::arena::Value;
 use crate::nodes::build::setters::setters;
 use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, Layout, Mask, Pairing, RopeAttrs};
 
@@ -31,9 +32,11 @@ pub struct Attention<'g> {
     pub scale: f64,
     /// Scores s become softcap·tanh(s / softcap) before masks and bias; 0 for none.
     pub softcap: f64,
-    /// Which keys are seen, `[batch, keys]`: those where a bool is true or a float is 0.5 or more.
+    /// Which keys are seen, bool `[batch, keys]`: those where it is true. Terms of the scores, such as 0 and −∞, go into
+    /// `bias`.
     pub padding: Option<Var<'g>>,
-    /// A term of the scores, `[batch or 1, heads or 1, queries, keys]`. A bool is a mask, as in torch: true where a
+    /// A term of the scores, `[batch or 1, heads or 1, queries or 1, keys or 1]`; the first axes may be missing, as in
+    /// `[queries, keys]`. A bool is a mask, as in torch: true where a
     /// query sees a key. It is read as it is, a byte for each score.
     pub bias: Option<Var<'g>>,
     /// The probability p that a weight is dropped, as torch's `dropout_p`; the others are divided by 1 − p. The seed,
@@ -77,6 +80,23 @@ setters! {
     [] Rope { layout: Layout, heads: usize, pairing: Pairing, inverse: bool }
 }
 
+/// `bias` with four axes, the last two of `lens` where they are 1.
+#[track_caller]
+fn attention_bias<'g>(bias: Var<'g>, lens: [usize; 2]) -> Var<'g> {
+    let d = bias.dims();
+    if !bias.is_some() || d.len() > 4 || d.is_empty() {
+        return bias;
+    }
+    let mut all = [1; 4];
+    all[4 - d.len()..].copy_from_slice(&d);
+    let mut full = all;
+    for (own, len) in full[2..].iter_mut().zip(lens).filter(|(own, _)| **own == 1) {
+        *own = len;
+    }
+    let bias = if d.len() < 4 { bias.reshape(all) } else { bias };
+    if full == all { bias } else { bias.broadcast(full) }
+}
+
 impl<'g> Var<'g> {
     /// Scaled dot-product attention with this as the queries: softmax(scale·q·kᵀ + bias)·v for each head. [`Layout`]
     /// says the shapes; all of q, k and v are `f32` or all `f64`. A query that sees no key gets zeros. The values of
@@ -106,6 +126,10 @@ impl<'g> Var<'g> {
                 self.refuse("attention", format!("causal attention sees no later key, and ahead is {}", opt.ahead));
             return [none; 2];
         }
+        if let Some(d) = opt.padding.filter(|m| m.is_some() && m.dtype() != DType::Bool).map(Var::dtype) {
+            let text = format!("the padding mask is {d}; bool is needed, and terms of the scores (0, −∞) are a bias");
+            return [self.refuse("attention", text); 2];
+        }
         let mask = match opt.window {
             Some(_) => Mask::Window,
             None if opt.causal => Mask::Causal,
@@ -129,7 +153,10 @@ impl<'g> Var<'g> {
             dropout,
             stream,
         };
-        let args = [Some(self), Some(k), Some(v), opt.padding, opt.bias, key];
+        let at = if opt.layout == Layout::Bhsd { 2 } else { 1 };
+        let len = |x: Var<'g>| x.dims().get(at).copied().unwrap_or(1);
+        let bias = opt.bias.map(|bias| attention_bias(bias, [len(self), len(k)]));
+        let args = [Some(self), Some(k), Some(v), opt.padding, bias, key];
         let args: Vec<Var<'g>> = args.into_iter().flatten().collect();
         let all = self.g.emit(Op::ATTENTION, &args, &attrs.list());
         [all[0], all[1]]

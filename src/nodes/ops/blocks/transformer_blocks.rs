@@ -104,9 +104,20 @@ fn decompose_attention_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let width = s.args[2].dims()[0];
     let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
     let rotated = |x: Var<'g>| parts.tables.map_or(x, |[cos, sin]| rotate_transformer_heads(x, heads, cos, sin));
-    let options = Attention { layout: Layout::Bsd, heads, causal, padding: parts.mask, ..Attention::default() };
+    let options = Attention {
+        layout: Layout::Bsd,
+        heads,
+        causal,
+        padding: parts.mask.map(transformer_key_mask),
+        ..Attention::default()
+    };
     let mixed = rotated(q).attention(rotated(k), v, options);
     vec![block_op_affine(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
+}
+
+/// The mask of keys `mask` as bools; a float means true from 0.5 on.
+fn transformer_key_mask(mask: Var<'_>) -> Var<'_> {
+    if mask.dtype() == DType::Bool { mask } else { mask.greater_equal(0.5) }
 }
 
 /// A layer of multi-head self-attention, with its projections.
@@ -273,7 +284,7 @@ fn decompose_llama_decoder<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         heads,
         kv_heads,
         causal: attrs.causal,
-        padding: s.args.get(14).copied(),
+        padding: s.args.get(14).copied().map(transformer_key_mask),
         ..Attention::default()
     };
     let mixed = rotate_transformer_heads(q, heads, cos, sin).attention(
