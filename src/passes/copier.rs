@@ -14,6 +14,8 @@ pub struct Copier<'x, 'g> {
     pub map: Side<Value, Var<'g>>,
     /// Region of the source → region of the builder.
     pub regions: Vec<Region>,
+    /// A leaf that gets another name.
+    renamed: Option<(Value, &'x str)>,
     /// Further values that regions yield, after their yields.
     more: Option<Side<Region, Vec<Value>>>,
     // Buffers for the operands of the current node, so that a node costs no allocation.
@@ -26,7 +28,12 @@ impl<'x, 'g> Copier<'x, 'g> {
     pub fn new(src: Graph<'x>, g: &'g Builder) -> Self {
         let map = Side::filled(src.values(), g.var(Value::NONE));
         let (live, regions) = (nodes_to_rebuild(src), vec![Region::NONE; src.regions()]);
-        Copier { src, g, live, map, regions, more: None, args: Vec::new(), ids: Vec::new() }
+        Copier { src, g, live, map, regions, renamed: None, more: None, args: Vec::new(), ids: Vec::new() }
+    }
+
+    /// The same copier, which calls the leaf `v` `name`.
+    pub fn renaming(self, v: Value, name: &'x str) -> Self {
+        Copier { renamed: Some((v, name)), ..self }
     }
 
     /// The same copier; region `r` also yields those values of `more[r]` that are copied. They become the last results
@@ -133,6 +140,7 @@ impl<'x, 'g> Copier<'x, 'g> {
     fn copy(&mut self, n: Node, args: &[Var<'g>]) {
         let src = self.src;
         if let Some((_, name)) = src.leaf(src.out(n)) {
+            let name = self.renamed.filter(|r| r.0 == src.out(n)).map_or(name, |r| r.1);
             // `Emit::leaf` keeps names unique.
             let owned: Vec<_> = src.attrs(n).iter().skip(1).map(|(_, a)| a).collect();
             let attrs: Vec<_> = owned.iter().map(|a| a.as_attr()).collect();

@@ -1,15 +1,17 @@
-//! Gives an output of a graph another name: see [`rename`].
+//! Gives an output or an input of a graph another name: see [`rename`].
 
 use super::copier::Copier;
 use super::rebuild::{finish_rebuild, rebuilt_by_pass};
 use super::signature::{check_free_signature_names, signature_output};
-use crate::error::Result;
-use crate::nodes::{Builder, Emit, Graph, GraphBuf};
+use crate::arena::ids::Id;
+use crate::error::{Error, Kind, Result};
+use crate::nodes::ir::leaf::is_leaf_name;
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op};
 
-/// `g` with its output `old` called `new`. So the first of two gradients by one leaf makes place for the second.
+/// `g` with its output or input `old` called `new`. So the first of two derivatives by one leaf makes place for the second.
 ///
 /// # Errors
-/// No output is called `old`; an output or a leaf is called `new`.
+/// No output and no input is called `old`; an output or a leaf is called `new`; a leaf cannot be called so.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -29,11 +31,19 @@ use crate::nodes::{Builder, Emit, Graph, GraphBuf};
 /// ```
 pub fn rename<'a>(g: impl Into<Graph<'a>>, old: &str, new: &str) -> Result<GraphBuf> {
     let g = g.into();
-    signature_output(g, old)?;
+    let input = g.find_leaf(old).filter(|l| g.op[g.def[l.0.at()].at()] == Op::INPUT).map(|l| l.0);
+    if input.is_none() {
+        signature_output(g, old)?;
+    } else if !is_leaf_name(new) {
+        return Err(Error::new(Kind::Name, format!("rename: an input cannot be called {new:?}")));
+    }
     check_free_signature_names(g, "rename", [new.to_string()])?;
     rebuilt_by_pass("rename", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
+        if let Some(v) = input {
+            c = c.renaming(v, new);
+        }
         c.run(&mut |_| None);
         for (&v, &name) in g.outputs().iter().zip(g.output_names) {
             b.output(if g.str(name) == old { new } else { g.str(name) }, c.map[v]);

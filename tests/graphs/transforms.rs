@@ -224,6 +224,39 @@ fn a_leaf_that_is_named_twice_has_the_sum_of_its_tangents() {
     assert_eq!(p.values::<f64>("tangent.y").unwrap(), [21.0]);
 }
 
+/// A second derivative by one leaf would hide behind a number, and the name would go on meaning the first.
+#[test]
+fn names_of_earlier_derivatives_are_refused_until_they_are_renamed() {
+    let g = Builder::new("cube");
+    let x = g.input("x", [], F64);
+    let graph = g.finish([(x * x * x).named("y")]).unwrap();
+    let once = jvp(&graph, &["y"], &["x"]).unwrap();
+    let refused = |e: Result<arenagrad::graph::GraphBuf, arenagrad::error::Error>, name: &str| {
+        let e = e.err().unwrap();
+        assert!(e.kind == Kind::Name && e.message.contains(&format!("rename({name:?}")), "{e}");
+    };
+    refused(jvp(&once, &["tangent.y"], &["x"]), "tangent.x");
+    refused(hvp(&once, "y", &["x"]), "tangent.x");
+    let by = jacobian(&graph, "y", "x").unwrap();
+    refused(jacobian(&by, "jacobian.x", "x"), "jacobian.x");
+    // Both directions have names of their own, and the second derivative is 6x·d·e.
+    let twice = jvp(&once.rename("tangent.x", "d").unwrap(), &["tangent.y"], &["x"]).unwrap();
+    let mut p = Session::new().compile(&twice).unwrap();
+    for (name, x) in [("x", 5.0), ("d", 2.0), ("tangent.x", 7.0)] {
+        p.values_mut::<f64>(name).unwrap()[0] = x;
+    }
+    p.step().unwrap();
+    assert_eq!(p.values::<f64>("tangent.tangent.y").unwrap(), [30.0 * 14.0]);
+    let second = jacobian(&by.rename("jacobian.x", "slope").unwrap(), "slope", "x").unwrap();
+    let mut p = Session::new().compile(&second).unwrap();
+    p.values_mut::<f64>("x").unwrap()[0] = 5.0;
+    p.step().unwrap();
+    assert_eq!((p.values::<f64>("slope").unwrap(), p.values::<f64>("jacobian.x").unwrap()), (&[75.0][..], &[30.0][..]));
+    let e = once.rename("tangent.x", "a\"b").err().unwrap();
+    assert!(e.kind == Kind::Name && e.message.contains("cannot be called"), "{e}");
+    assert!(once.rename("x", "tangent.y").is_err() && once.rename("none", "z").is_err());
+}
+
 #[test]
 fn hvp_takes_all_params_where_none_are_named() {
     let g = Builder::new("all");

@@ -2,7 +2,7 @@
 //! output or of the leaf.
 
 use super::grad::{Missing, vjp_numbered};
-use super::jvp::jvp;
+use super::jvp::jvp_with_inputs;
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ops::common::batch_site::swap_batch_site_axes;
@@ -11,7 +11,7 @@ use crate::passes::batch::vmap;
 use crate::passes::batch::{Randomness, Vmap};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
-use crate::passes::signature::{Signature, signature_leaf, signature_output};
+use crate::passes::signature::{Signature, check_free_signature_names, signature_leaf, signature_output};
 
 /// Adds to `g` the Jacobian of `output` with respect to `leaf`, as output `jacobian.<leaf>`. Its shape is the output's
 /// dimensions followed by the leaf's.
@@ -20,14 +20,16 @@ use crate::passes::signature::{Signature, signature_leaf, signature_output};
 /// one forward sweep for all elements of the leaf. So the graph does not grow with the Jacobian; its memory does.
 ///
 /// # Errors
-/// An unknown name; an output or a leaf of integers or bools; a Jacobian or a value of its sweep that is too large for
+/// An unknown name; `g` has a `jacobian.<leaf>` already: see [`rename`](crate::graph::rename); an output or a leaf of integers or bools; a Jacobian or a value of its sweep that is too large for
 /// memory.
 pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result<GraphBuf> {
     let g = g.into();
     let (out, by) = (signature_output(g, output)?, signature_leaf(g, leaf)?);
+    let name = format!("jacobian.{leaf}");
+    check_free_signature_names(g, "jacobian", [name.clone()])?;
     let forward = g.numel(by) < g.numel(out);
     let (sweep, directions) = match forward {
-        true => (jvp(g, &[output], &[leaf])?, g.numel(by)),
+        true => (jvp_with_inputs(g, &[output], &[leaf], &[format!("tangent.{leaf}")])?, g.numel(by)),
         false => (vjp_numbered(g, &[output], &[leaf], Missing::Zero)?, g.numel(out)),
     };
     let v = sweep.view();
@@ -40,8 +42,7 @@ pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result
     };
     let map = Vmap::new(directions).leaf(direction, 0).output(result, 0).randomness(Randomness::Same);
     let all = vmap(v, &map).map_err(|e| e.context(format!("the Jacobian of {output:?} by {leaf:?}")))?;
-    let (direction, name) =
-        (signature_leaf(all.view(), direction)?, Signature::new(g).unused(&format!("jacobian.{leaf}")));
+    let direction = signature_leaf(all.view(), direction)?;
     let dims = [&g.dims(out)[..], &g.dims(by)[..]].concat();
     close_jacobian(all.view(), direction, result, |rows| {
         // Forward, the rows are those of the transpose.

@@ -10,20 +10,24 @@ use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
-use crate::passes::signature::{Signature, underivable_signature};
+use crate::passes::signature::{Signature, check_free_signature_names, underivable_signature};
 
 /// Adds to `g` the Jacobian-vector product: an input `tangent.<leaf>` for each of `wrt`, of the leaf's type, and an
 /// output `tangent.<output>` for each of `outputs`, of the output's type. Tangents of codes (see
 /// [`Var::quantize`](crate::graph::Var::quantize)) are `f32`.
 ///
 /// # Errors
-/// An unknown name; a leaf or an output whose dtype carries no derivative; an op without a derivative on the way.
+/// An unknown name; an input or an output `tangent.…` that `g` has already, from an earlier derivative: see
+/// [`rename`](crate::graph::rename); a leaf or an output whose dtype carries no derivative; an op without a derivative on the way.
 pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
     let inputs: Vec<String> = wrt.iter().map(|name| format!("tangent.{name}")).collect();
-    jvp_with_inputs(g.into(), outputs, wrt, &inputs)
+    let g = g.into();
+    check_free_signature_names(g, "jvp", inputs.iter().cloned().chain(outputs.iter().map(|o| format!("tangent.{o}"))))?;
+    jvp_with_inputs(g, outputs, wrt, &inputs)
 }
 
 /// As [`jvp`], with the names `inputs` for the inputs of the tangents.
+/// Names that are taken get a number.
 pub(super) fn jvp_with_inputs(g: Graph<'_>, outputs: &[&str], wrt: &[&str], inputs: &[String]) -> Result<GraphBuf> {
     let prepared = prepare_for_autodiff(g, wrt, outputs, Mode::Forward)?;
     let g = prepared.view();
