@@ -231,7 +231,7 @@ fn names_of_earlier_derivatives_are_refused_until_they_are_renamed() {
     let x = g.input("x", [], F64);
     let graph = g.finish([(x * x * x).named("y")]).unwrap();
     let once = jvp(&graph, &["y"], &["x"]).unwrap();
-    let refused = |e: Result<arenagrad::graph::GraphBuf, arenagrad::error::Error>, name: &str| {
+    let refused = |e: Result<GraphBuf, arenagrad::error::Error>, name: &str| {
         let e = e.err().unwrap();
         assert!(e.kind == Kind::Name && e.message.contains(&format!("rename({name:?}")), "{e}");
     };

@@ -387,7 +387,12 @@ fn terms_of_the_scores_broadcast_and_are_added() {
             let scores = q.matmul_t(k, false, true) * (1.0 / 6.0f64.sqrt()) + m;
             let want = scores.softmax(-1).matmul(v);
             let f = g
-                .finish([y.named("y"), want.named("want"), y.square_sum().named("a"), want.square_sum().named("b")])
+                .finish([
+                    y.named("y"),
+                    want.named("want"),
+                    (y * y).sum(..).named("a"),
+                    (want * want).sum(..).named("b"),
+                ])
                 .unwrap();
             let leaves = ["q", "k", "v", "m"];
             let f = grad(&f, "a", &GradOptions::wrt(&leaves)).unwrap();
