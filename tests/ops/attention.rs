@@ -372,6 +372,11 @@ fn terms_of_the_scores_are_no_padding_mask() {
     assert!(message.contains("the padding mask is f64; bool is needed") && message.contains("bias"), "{message}");
 }
 
+/// `x` `[batch, heads, sequence, width]` in `layout`, or back.
+fn turned(x: Var<'_>, layout: Layout) -> Var<'_> {
+    if layout == Layout::Bhsd { x } else { x.transpose(&[0, 2, 1, 3]) }
+}
+
 /// Masks of 0 and −∞ of all shapes that torch takes, and their gradients, against softmax(q·kᵀ·s + mask)·v.
 #[test]
 fn terms_of_the_scores_broadcast_and_are_added() {
@@ -382,8 +387,7 @@ fn terms_of_the_scores_broadcast_and_are_added() {
             let [q, k, v] = [("q", 4), ("k", 5), ("v", 5)].map(|(name, len)| input(&g, name, &[2, 3, len, 6]));
             let m = input(&g, "m", dims);
             let opt = Attention { layout, bias: Some(m), ..Attention::default() };
-            let turned = |x: Var<'_>| if layout == Layout::Bhsd { x } else { x.transpose(&[0, 2, 1, 3]) };
-            let y = turned(turned(q).attention(turned(k), turned(v), opt));
+            let y = turned(turned(q, layout).attention(turned(k, layout), turned(v, layout), opt), layout);
             let scores = q.matmul_t(k, false, true) * (1.0 / 6.0f64.sqrt()) + m;
             let want = scores.softmax(-1).matmul(v);
             let f = g
