@@ -15,7 +15,9 @@ use arenagrad::op::{
 };
 use arenagrad::session::Session;
 use arenagrad::tools::arena::Node;
-use arenagrad::tools::fuzz::{check_random_graph, random_graph_with, seeded_draws};
+use arenagrad::tools::fuzz::{
+    Array, OracleOps, RunOptions, check_random_graph, check_run, random_graph_with, seeded_draws,
+};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::passes::{Outcome, pipeline, report_pipeline};
 use arenagrad::tools::testing::conform;
@@ -240,6 +242,46 @@ fn a_pattern_that_gives_another_type_is_an_error_with_its_name() {
     let y = g.input("x", [4], F64).exp().named("y");
     let e = pipeline::run_whole_pipeline(&g.finish([y]).unwrap()).unwrap_err().to_string();
     assert!(e.contains("pattern \"shortens\" gives other types than exp"), "{e}");
+}
+
+/// What the oracle knows of two ops without a decomposition: the sums, with a bound of their rounding.
+static LEAKY_ORACLE: OracleOps = OracleOps {
+    names: &["kernel_only", "forgets_a_row"],
+    run: |node| {
+        let x = node.args[0];
+        node.spend(2 * x.len() as u64)?;
+        let LeakySumAttrs { decay } = LeakySumAttrs::of(&node.attrs);
+        let mut sums = Vec::new();
+        for i in 0..x.len() {
+            let before = if i % 4 == 0 { 0.0 } else { sums[i - 1] };
+            sums.push(decay * before + x.number(i));
+        }
+        let bounded = sums.into_iter().map(|y: f64| (y, 1e-12 * (1.0 + y.abs())));
+        Ok(vec![Array::reals(node.dtypes[0], &node.dims[0], bounded)])
+    },
+};
+
+#[test]
+fn the_oracle_knows_an_op_by_its_pack() {
+    static KNOWN: Pack = Pack::new("kernel-only").oracle(&LEAKY_ORACLE);
+    static RIGHT: OpDef = LEAKY_SUM.named("kernel_only").pack(&KNOWN);
+    static WRONG: OpDef = RIGHT.named("forgets_a_row").lower(Lower::Kernel(|cx| {
+        cx.call(Call::new(copies, [], 1).reads_args(1).writes(Buf::Out(0), cx.arg_dims(0).numel()));
+        Ok(())
+    }));
+    fn copies(args: &mut Args<'_>) {
+        let x = args.read::<f64>(0);
+        args.write::<f64>(0).copy_from_slice(x);
+    }
+    let check = |def: &'static OpDef| {
+        let g = Builder::new("g");
+        let y = g.custom(def, &[g.input("x", [3, 4], F64)], &LeakySumAttrs { decay: 0.5 }.list())[0];
+        check_run(&g.finish([y.named("y")]).unwrap(), 7, &RunOptions::default())
+    };
+    assert_eq!(check(&RIGHT).unwrap().compared, 12);
+    assert!(check(&WRONG).unwrap_err().to_string().contains("y"));
+    // Without a pack and a decomposition there is nothing to compare with.
+    assert_eq!(check(&LEAKY_SUM).unwrap().without_reference, 1);
 }
 
 #[test]

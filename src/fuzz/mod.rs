@@ -37,7 +37,8 @@ pub use inner_product::InnerProduct;
 pub use mutate::mutate_graph;
 pub use mutate_text::mutate_text;
 pub use oracle::{
-    Array, LeafValue, LeafValues, Named, Reference, Stop, array_of_element_bytes, element_bytes_of_array, interpret,
+    Array, LeafValue, LeafValues, Named, OracleNode, OracleOps, Reference, Stop, array_of_element_bytes,
+    element_bytes_of_array, interpret,
 };
 pub use planned_graph::{PlannedGraph, WRONG_PLANS, planned_graph_apart};
 pub use reduce::{GraphSize, ReduceOptions, Reduced, reduce, reduce_graph_counting};

@@ -55,7 +55,7 @@ pub(super) fn oracle_array_around(dims: &[usize], axis: usize) -> [usize; 3] {
 
 impl Array {
     /// Floats with their bounds.
-    pub(super) fn reals(dtype: DType, dims: &[usize], all: impl Iterator<Item = (f64, f64)>) -> Array {
+    pub fn reals(dtype: DType, dims: &[usize], all: impl Iterator<Item = (f64, f64)>) -> Array {
         let (numbers, bound) = all.unzip();
         Array { dtype, dims: dims.to_vec(), numbers: Numbers::Real(numbers), bound }
     }

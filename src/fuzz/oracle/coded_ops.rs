@@ -5,6 +5,7 @@
 
 use super::array::{Array, oracle_array_count, unravel_array_index};
 use super::balls::{Ball, Balls, UNKNOWN, ZERO};
+use super::families::OracleOps;
 use super::quant_ops::oracle_quant_scales;
 use super::rounding::{Rounding, nearest_element, rounding_spread};
 use super::stop::Stop;
@@ -14,19 +15,23 @@ use crate::nodes::ops::quant::int_attrs::{QConvAttrs, QMatmulAttrs};
 use crate::nodes::ops::quant::weight_attrs::{DequantAttrs, DequantMatmulAttrs, WeightScheme};
 use crate::nodes::{Attrs, DType, Op};
 
-/// How many products an op on codes has, if `op` is one of these.
-pub(super) fn oracle_coded_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
-    let terms = match op {
-        Op::DEQUANT | Op::DEQUANTIZE => 1,
-        Op::DEQUANT_MATMUL | Op::Q_MATMUL => args[0].dims.last().copied().unwrap_or(1),
-        Op::Q_CONV2D => oracle_array_count(&args[1].dims[1..]),
-        _ => return None,
-    };
-    Some((oracle_array_count(to) as u64).saturating_mul(terms as u64))
-}
+/// Ops on codes.
+pub(super) const OPS: OracleOps = OracleOps {
+    names: &["dequant", "dequantize", "dequant_matmul", "q_matmul", "q_conv2d"],
+    run: |node| {
+        let (args, dtype, to) = (node.args.clone(), node.dtypes[0], node.dims[0].clone());
+        let terms = match node.op {
+            Op::DEQUANT_MATMUL | Op::Q_MATMUL => args[0].dims.last().copied().unwrap_or(1),
+            Op::Q_CONV2D => oracle_array_count(&args[1].dims[1..]),
+            _ => 1,
+        };
+        node.spend((oracle_array_count(&to) as u64).saturating_mul(terms as u64))?;
+        oracle_coded_op(node.op, &node.attrs.clone(), &args, dtype, &to, node.may_fault()).map(|y| vec![y])
+    },
+};
 
-/// The op on codes that [`oracle_coded_work`] knows.
-pub(super) fn oracle_coded_op(
+/// The result of an op on codes.
+fn oracle_coded_op(
     op: Op,
     attrs: &Attrs<'_>,
     args: &[&Array],

@@ -2,6 +2,7 @@
 //! c·u·log₂N·‖y‖₂. Source: Higham, "Accuracy and Stability of Numerical Algorithms", section 24.1.
 
 use super::array::{Array, oracle_array_count};
+use super::families::{OracleNode, OracleOps};
 use super::rounding::{LongSum, Rounding};
 use crate::nodes::ops::fft::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
 use crate::nodes::{Attrs, DType, Op};
@@ -10,24 +11,22 @@ use std::f64::consts::TAU;
 /// The constant c, which covers lengths that are transformed through longer ones.
 const GROWTH: f64 = 24.0;
 
-/// The length of the transform, if `op` is one.
-pub(super) fn oracle_fourier_length(op: Op, args: &[&Array], to: &[usize]) -> Option<usize> {
-    match op {
-        Op::FFT | Op::IRFFT => to.last().copied(),
-        Op::RFFT => args.first()?.dims.last().copied(),
-        _ => None,
-    }
-}
+/// Fourier transforms.
+pub(super) const OPS: OracleOps = OracleOps {
+    names: &["fft", "rfft", "irfft"],
+    run: |node| {
+        let (x, to) = (node.args[0], &node.dims[0]);
+        let n = if node.op == Op::RFFT { x.dims.last() } else { to.last() }.copied().unwrap_or(1);
+        let work = (n as u64).saturating_mul((x.len() + oracle_array_count(to)) as u64);
+        let y = |node: &OracleNode<'_>| {
+            oracle_fourier_transform(node.op, &node.attrs, node.args[0], n, node.dtypes[0], &node.dims[0])
+        };
+        node.spend(work).map(|()| vec![y(node)])
+    },
+};
 
 /// The transform `op` of the rows of `x`, of length `n`.
-pub(super) fn oracle_fourier_transform(
-    op: Op,
-    attrs: &Attrs<'_>,
-    x: &Array,
-    n: usize,
-    dtype: DType,
-    to: &[usize],
-) -> Array {
+fn oracle_fourier_transform(op: Op, attrs: &Attrs<'_>, x: &Array, n: usize, dtype: DType, to: &[usize]) -> Array {
     let (sign, scale) = match op {
         Op::FFT => {
             let FftAttrs { inverse, scale } = FftAttrs::of(attrs);

@@ -3,6 +3,7 @@
 //! In a block of 256, element e is in half e/128 of the block, in plane (e mod 128)/32 of that half, at place e mod 32.
 
 use super::array::{Array, oracle_array_count};
+use super::families::OracleOps;
 use super::grouped_ops::oracle_group_of_each_row;
 use super::rounding::{Rounding, nearest_element};
 use super::stop::Stop;
@@ -133,25 +134,29 @@ fn oracle_gguf_elements(t: BlockType, blocks: &Array) -> Option<Vec<OracleGgufEl
     Some(bytes.chunks_exact(t.bytes()).flat_map(one).collect())
 }
 
-/// How many products an op on blocks has, if `op` is one.
-pub(super) fn oracle_gguf_work(op: Op, attrs: &Attrs<'_>, to: &[usize]) -> Option<u64> {
-    let terms = match op {
-        Op::GGUF_DEQUANT | Op::GGUF_DEQUANT_EXPERTS => 1,
-        Op::GGUF_MATMUL => {
-            let a = GgufMatmulAttrs::of(attrs);
-            if a.back { a.n } else { a.k }
-        }
-        Op::GGUF_GROUPED_MATMUL => {
-            let a = GgufGroupedAttrs::of(attrs);
-            if a.back { a.n } else { a.k }
-        }
-        _ => return None,
-    };
-    Some((oracle_array_count(to) as u64).saturating_mul(terms.unsigned_abs()))
-}
+/// Ops on blocks.
+pub(super) const OPS: OracleOps = OracleOps {
+    names: &["gguf_dequant", "gguf_dequant_experts", "gguf_matmul", "gguf_grouped_matmul"],
+    run: |node| {
+        let terms = match node.op {
+            Op::GGUF_MATMUL => {
+                let a = GgufMatmulAttrs::of(&node.attrs);
+                if a.back { a.n } else { a.k }
+            }
+            Op::GGUF_GROUPED_MATMUL => {
+                let a = GgufGroupedAttrs::of(&node.attrs);
+                if a.back { a.n } else { a.k }
+            }
+            _ => 1,
+        };
+        let (args, dtype, to) = (node.args.clone(), node.dtypes[0], node.dims[0].clone());
+        node.spend((oracle_array_count(&to) as u64).saturating_mul(terms.unsigned_abs()))?;
+        oracle_gguf_op(node.op, &node.attrs.clone(), &args, dtype, &to, node.may_fault()).map(|y| vec![y])
+    },
+};
 
-/// The op on blocks that [`oracle_gguf_work`] knows.
-pub(super) fn oracle_gguf_op(
+/// The result of an op on blocks.
+fn oracle_gguf_op(
     op: Op,
     attrs: &Attrs<'_>,
     args: &[&Array],

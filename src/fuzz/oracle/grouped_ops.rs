@@ -1,6 +1,7 @@
 //! Products of rows by the matrix of their group. A group that is unknown makes all results unknown.
 
 use super::array::{Array, oracle_array_count};
+use super::families::OracleOps;
 use super::index_ops::check_oracle_index_elements;
 use super::layout_ops::oracle_zeros_layout;
 use super::product_ops::oracle_sum_of_products;
@@ -8,18 +9,19 @@ use super::stop::Stop;
 use crate::nodes::ops::grouped::attrs::{GroupedMatmulAttrs, GroupedOuterAttrs};
 use crate::nodes::{Attrs, DType, Op};
 
-/// The number of products, if `op` is one of these.
-pub(super) fn oracle_grouped_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
-    let terms = match op {
-        Op::GROUPED_MATMUL => args[0].dims[1],
-        Op::GROUPED_OUTER => args[0].dims[0],
-        _ => return None,
-    };
-    Some((oracle_array_count(to) as u64).saturating_mul(terms as u64))
-}
+/// Products of rows by the matrix of their group.
+pub(super) const OPS: OracleOps = OracleOps {
+    names: &["grouped_matmul", "grouped_outer"],
+    run: |node| {
+        let (args, dtype, to) = (node.args.clone(), node.dtypes[0], node.dims[0].clone());
+        let terms = args[0].dims[usize::from(node.op == Op::GROUPED_MATMUL)];
+        node.spend((oracle_array_count(&to) as u64).saturating_mul(terms as u64))?;
+        oracle_grouped_product(node.op, &node.attrs.clone(), &args, dtype, &to, node.may_fault()).map(|y| vec![y])
+    },
+};
 
 /// `grouped_matmul` or `grouped_outer` of type `dtype` and shape `to`.
-pub(super) fn oracle_grouped_product(
+fn oracle_grouped_product(
     op: Op,
     attrs: &Attrs<'_>,
     args: &[&Array],

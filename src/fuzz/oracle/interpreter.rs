@@ -5,11 +5,8 @@
 
 use super::array::{Array, Numbers, oracle_array_count};
 use super::binary_fns::{compare_oracle_binary_fn, map_oracle_binary_fn, select_oracle_binary_fn};
-use super::coded_ops::{oracle_coded_op, oracle_coded_work};
 use super::complex_ops::oracle_complex_parts;
-use super::fourier_ops::{oracle_fourier_length, oracle_fourier_transform};
-use super::gguf_ops::{oracle_gguf_op, oracle_gguf_work};
-use super::grouped_ops::{oracle_grouped_product, oracle_grouped_work};
+use super::families::run_oracle_family;
 use super::index_ops::oracle_index_elements;
 use super::layout_ops::{apply_oracle_layout_op, oracle_constant_layout};
 use super::leaf_values::LeafValues;
@@ -207,11 +204,8 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         if let Some(all) = self.run_region_op(n, args, read)? {
             return Ok(all);
         }
-        if let Some(all) = self.run_matrix_op(n, args)? {
-            return Ok(all);
-        }
-        if let Some(all) = self.run_splat_op(n, args)? {
-            return Ok(all);
+        if let Some(all) = run_oracle_family(self.g, n, args, self.account)? {
+            return Ok(all.into_iter().map(|y| Some(Rc::new(y))).collect());
         }
         match self.primitive(n, args)? {
             Some(y) => Ok(vec![Some(Rc::new(y))]),
@@ -239,24 +233,8 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         if let Some(y) = oracle_complex_parts(op, &all, dtype) {
             return Ok(Some(y));
         }
-        if let Some(n) = oracle_fourier_length(op, &all, &dims) {
-            self.account.spend((n as u64).saturating_mul((all[0].len() + oracle_array_count(&dims)) as u64))?;
-            return Ok(Some(oracle_fourier_transform(op, &attrs, all[0], n, dtype, &dims)));
-        }
-        if let Some(work) = oracle_gguf_work(op, &attrs, &dims) {
-            self.account.spend(work)?;
-            return oracle_gguf_op(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
-        }
-        if let Some(work) = oracle_coded_work(op, &all, &dims) {
-            self.account.spend(work)?;
-            return oracle_coded_op(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
-        }
         if let Some(y) = oracle_index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));
-        }
-        if let Some(work) = oracle_grouped_work(op, &all, &dims) {
-            self.account.spend(work)?;
-            return oracle_grouped_product(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
         }
         if let Some(work) = interpreter_product_work(op, &all, &dims) {
             self.account.spend(work)?;

@@ -6,14 +6,11 @@
 
 use super::array::{Array, oracle_array_count};
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
-use super::interpreter::Interpreter;
-use super::region_ops::Results;
+use super::families::OracleOps;
 use super::rounding::Rounding;
 use super::stop::Stop;
-use crate::arena::{Node, ids::Id};
 use crate::nodes::ops::linalg::attrs::{Singular, TriangularSolveAttrs};
 use crate::nodes::{Attrs, DType, Op};
-use std::rc::Rc;
 
 type Matrix = Vec<Vec<Ball>>;
 
@@ -40,19 +37,23 @@ fn oracle_transposed_matrix(a: &Matrix, n: usize) -> Matrix {
     (0..n).map(|j| a.iter().map(|row| row[j]).collect()).collect()
 }
 
-/// Work of an op that this file computes; `None` for any other.
-pub(super) fn oracle_matrix_work(op: Op, args: &[Rc<Array>]) -> Option<u64> {
-    let ops = [Op::LU, Op::TRIANGULAR_SOLVE, Op::CHOLESKY, Op::QR, Op::EIGH, Op::SVD];
-    let sweeps = if op == Op::EIGH || op == Op::SVD { 60 } else { 2 };
-    let work = |a: &Rc<Array>| (a.len() as u64).saturating_mul(a.dims.iter().copied().max().unwrap_or(0) as u64);
-    ops.contains(&op).then(|| args.iter().map(work).fold(0, u64::saturating_add).saturating_mul(sweeps))
-}
+/// Ops that factor matrices or solve with a triangle.
+pub(super) const OPS: OracleOps = OracleOps {
+    names: &["lu", "triangular_solve", "cholesky", "qr", "eigh", "svd"],
+    run: |node| {
+        let sweeps = if [Op::EIGH, Op::SVD].contains(&node.op) { 60 } else { 2 };
+        let work = |a: &&Array| (a.len() as u64).saturating_mul(a.dims.iter().copied().max().unwrap_or(0) as u64);
+        node.spend(node.args.iter().map(work).fold(0, u64::saturating_add).saturating_mul(sweeps))?;
+        let (args, dims) = (node.args.clone(), node.dims.clone());
+        apply_oracle_matrix_op(node.op, &node.attrs.clone(), &args, &dims, node.may_fault())
+    },
+};
 
 /// The results of one of the ops, of shapes `dims`.
-pub(super) fn apply_oracle_matrix_op(
+fn apply_oracle_matrix_op(
     op: Op,
     attrs: &Attrs<'_>,
-    args: &[Rc<Array>],
+    args: &[&Array],
     dims: &[Vec<usize>],
     may_fault: &mut bool,
 ) -> Result<Vec<Array>, Stop> {
@@ -356,16 +357,4 @@ fn oracle_matrix_svd(r: Rounding, a: &Matrix, m: usize, n: usize) -> (Matrix, Ve
         right.iter().enumerate().for_each(|(i, x)| vt[j][i] = ball(x));
     }
     (u, values.into_iter().map(|x| Ball { x, b: off }).collect(), vt)
-}
-
-impl Interpreter<'_, '_> {
-    /// The results of an op that factors matrices or solves with a triangle.
-    pub(super) fn run_matrix_op(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Results>, Stop> {
-        let (op, attrs) = (self.g.op[n.at()], self.g.attrs(n));
-        let Some(work) = oracle_matrix_work(op, args) else { return Ok(None) };
-        self.account.spend(work)?;
-        let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
-        let all = apply_oracle_matrix_op(op, &attrs, args, &dims, &mut self.account.may_fault)?;
-        Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
-    }
 }

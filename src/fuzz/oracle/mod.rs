@@ -10,6 +10,7 @@ mod binary_fns;
 mod coded_ops;
 mod complex_ops;
 mod element_bytes;
+mod families;
 mod fourier_ops;
 mod gguf_ops;
 mod grouped_ops;
@@ -35,6 +36,7 @@ mod whole_ops;
 
 pub use array::Array;
 pub use element_bytes::{array_of_element_bytes, element_bytes_of_array};
+pub use families::{OracleNode, OracleOps};
 pub use interpreter::{Named, Reference, interpret};
 pub use leaf_values::{LeafValue, LeafValues};
 pub(super) use rounding::largest_before_rounding;

@@ -5,14 +5,10 @@
 
 use super::array::Array;
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
-use super::interpreter::Interpreter;
-use super::region_ops::Results;
+use super::families::OracleOps;
 use super::rounding::{Rounding, nearest_element, rounding_spread};
-use super::stop::Stop;
-use crate::arena::{Node, ids::Id};
 use crate::nodes::ops::splat::attrs::SplatAttrs;
 use crate::nodes::{Attrs, DType, Op};
-use std::rc::Rc;
 
 type Vector = [Ball; 3];
 
@@ -36,7 +32,7 @@ struct OracleScene<'a> {
     e: Balls,
     dtype: DType,
     attrs: SplatAttrs,
-    args: &'a [Rc<Array>],
+    args: &'a [&'a Array],
 }
 
 impl OracleScene<'_> {
@@ -231,24 +227,27 @@ fn oracle_order_of_splats(distances: &[Ball]) -> Option<Vec<usize>> {
     Some(order)
 }
 
-/// Work of an op that this file knows; `None` for any other.
-pub(super) fn oracle_splat_work(op: Op, args: &[Rc<Array>], dims: &[Vec<usize>]) -> Option<u64> {
-    let elements = |d: &Vec<usize>| d.iter().product::<usize>() as u64;
-    match op {
-        Op::SPLAT_RENDER => Some(args[3].len() as u64 * elements(&dims[1]) * 80),
-        Op::SPLAT_PREPARE => Some(args[3].len() as u64 * 400),
-        Op::SPLAT_RASTERIZE | Op::SPLAT_RENDER_BACKWARD | Op::SPLAT_RENDER_TANGENT => {
-            Some(dims.iter().map(elements).sum())
-        }
-        _ => None,
-    }
-}
+/// Ops on splats.
+pub(super) const OPS: OracleOps = OracleOps {
+    names: &["splat_render", "splat_render_backward", "splat_render_tangent", "splat_prepare", "splat_rasterize"],
+    run: |node| {
+        let elements = |d: &Vec<usize>| d.iter().product::<usize>() as u64;
+        let work = match node.op {
+            Op::SPLAT_RENDER => node.args[3].len() as u64 * elements(&node.dims[1]) * 80,
+            Op::SPLAT_PREPARE => node.args[3].len() as u64 * 400,
+            _ => node.dims.iter().map(elements).sum(),
+        };
+        node.spend(work)?;
+        let (args, dims) = (node.args.clone(), node.dims.clone());
+        Ok(apply_oracle_splat_op(node.op, &node.attrs.clone(), &args, &dims, node.may_fault()))
+    },
+};
 
 /// The results of such an op, of shapes `dims`.
-pub(super) fn apply_oracle_splat_op(
+fn apply_oracle_splat_op(
     op: Op,
     attrs: &Attrs<'_>,
-    args: &[Rc<Array>],
+    args: &[&Array],
     dims: &[Vec<usize>],
     may_fault: &mut bool,
 ) -> Vec<Array> {
@@ -283,17 +282,5 @@ pub(super) fn apply_oracle_splat_op(
             ]
         }
         _ => dims.iter().map(unknown).collect(),
-    }
-}
-
-impl Interpreter<'_, '_> {
-    /// The results of an op on splats.
-    pub(super) fn run_splat_op(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Results>, Stop> {
-        let (op, attrs) = (self.g.op[n.at()], self.g.attrs(n));
-        let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
-        let Some(work) = oracle_splat_work(op, args, &dims) else { return Ok(None) };
-        self.account.spend(work)?;
-        let all = apply_oracle_splat_op(op, &attrs, args, &dims, &mut self.account.may_fault);
-        Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
     }
 }

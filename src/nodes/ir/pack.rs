@@ -5,6 +5,7 @@ use super::opdef::OpDef;
 use super::pattern::Pattern;
 use crate::arena::Node;
 use crate::kernels::cost_model::CostClass;
+use std::any::Any;
 
 /// What the engine must know of a family of ops beyond its definitions. A definition names its pack
 /// ([`OpDef::pack`]), so every graph whose op table has the op knows the pack.
@@ -77,6 +78,8 @@ pub struct Pack {
     pub before_ad: &'static [Pattern],
     /// The classes of cost that its kernels have beside the engine's own, by name.
     pub costs: &'static [(&'static str, CostClass)],
+    /// What the fuzzing kit's oracle knows of the ops: an `OracleOps` of `tools::fuzz`, which only tests build.
+    pub oracle: Option<&'static (dyn Any + Send + Sync)>,
     /// The operand of a node that holds a matrix in an encoding, if the node reads one.
     pub encoded: fn(&Graph<'_>, Node) -> Option<EncodedOperand>,
 }
@@ -97,7 +100,7 @@ pub struct EncodedOperand {
 impl Pack {
     /// A pack without anything.
     pub const fn new(name: &'static str) -> Pack {
-        Pack { name, ops: &[], patterns: &[], before_ad: &[], costs: &[], encoded: |_, _| None }
+        Pack { name, ops: &[], patterns: &[], before_ad: &[], costs: &[], oracle: None, encoded: |_, _| None }
     }
 
     /// Sets the ops that a graph may use without a node of them: those that patterns write.
@@ -118,6 +121,11 @@ impl Pack {
     /// Sets the classes of cost.
     pub const fn costs(self, costs: &'static [(&'static str, CostClass)]) -> Pack {
         Pack { costs, ..self }
+    }
+
+    /// Sets what the oracle knows: a static `OracleOps` of `tools::fuzz`.
+    pub const fn oracle(self, oracle: &'static (dyn Any + Send + Sync)) -> Pack {
+        Pack { oracle: Some(oracle), ..self }
     }
 
     /// Sets the function that tells which operand of a node is a matrix in an encoding.

@@ -1,0 +1,80 @@
+//! Families of ops that the oracle has functions for, found by the op's name. A user's op has one by its
+//! [`Pack`](crate::op::Pack).
+
+use super::array::Array;
+use super::interpreter::InterpreterAccount;
+use super::stop::Stop;
+use super::{coded_ops, fourier_ops, gguf_ops, grouped_ops, matrix_ops, splat_ops};
+use crate::arena::{Node, ids::Id};
+use crate::nodes::{Attrs, DType, Graph, Op};
+use std::rc::Rc;
+
+/// What the oracle knows of a family: the names of its ops, and the function that computes their results.
+pub struct OracleOps {
+    /// The names.
+    pub names: &'static [&'static str],
+    /// The results of a node, in order.
+    pub run: fn(&mut OracleNode<'_>) -> Result<Vec<Array>, Stop>,
+}
+
+/// The engine's own families.
+const FAMILIES: [OracleOps; 6] =
+    [coded_ops::OPS, fourier_ops::OPS, gguf_ops::OPS, grouped_ops::OPS, matrix_ops::OPS, splat_ops::OPS];
+
+/// A node as the oracle's functions see it.
+pub struct OracleNode<'n> {
+    /// The op.
+    pub op: Op,
+    /// The attributes.
+    pub attrs: Attrs<'n>,
+    /// The operands.
+    pub args: Vec<&'n Array>,
+    /// The element type of each result.
+    pub dtypes: Vec<DType>,
+    /// The shape of each result.
+    pub dims: Vec<Vec<usize>>,
+    account: &'n mut InterpreterAccount,
+}
+
+impl OracleNode<'_> {
+    /// Counts `work` elements that are read or written. Call it before the work.
+    ///
+    /// # Errors
+    /// The interpretation takes too long: [`Stop::TooLarge`].
+    pub fn spend(&mut self, work: u64) -> Result<(), Stop> {
+        self.account.spend(work)
+    }
+
+    /// Says that the step may fail, as an index or a divisor is unknown.
+    pub fn may_fault(&mut self) -> &mut bool {
+        &mut self.account.may_fault
+    }
+}
+
+/// The results of node `n` by the function for its op; `None` if there is none.
+pub(super) fn run_oracle_family(
+    g: Graph<'_>,
+    n: Node,
+    args: &[Rc<Array>],
+    account: &mut InterpreterAccount,
+) -> Result<Option<Vec<Array>>, Stop> {
+    let def = g.def_of(n);
+    let own = def.pack.and_then(|pack| pack.oracle).and_then(|o| o.downcast_ref::<OracleOps>());
+    let knows = |family: &&OracleOps| family.names.contains(&def.name);
+    let Some(family) = own.into_iter().chain(&FAMILIES).find(knows) else { return Ok(None) };
+    let mut node = OracleNode {
+        op: g.op[n.at()],
+        attrs: g.attrs(n),
+        args: args.iter().map(Rc::as_ref).collect(),
+        dtypes: g.outs_of(n).map(|v| g.dtype[v.at()]).collect(),
+        dims: g.outs_of(n).map(|v| g.dims(v).to_vec()).collect(),
+        account,
+    };
+    let all = (family.run)(&mut node)?;
+    let shapes = all.iter().map(|y| (y.dtype, y.dims.clone(), y.len()));
+    let asked = g.outs_of(n).map(|v| (g.dtype[v.at()], g.dims(v).to_vec(), g.numel(v)));
+    match shapes.eq(asked) {
+        true => Ok(Some(all)),
+        false => Err(Stop::broken(format!("the oracle's function of {} gives results of other types", def.name))),
+    }
+}
