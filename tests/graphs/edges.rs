@@ -80,7 +80,7 @@ fn a_value_of_another_builder_is_an_error_of_every_op() {
         ("named", |g, _, b| _ = g.finish([b.named("y")])),
         ("convolution", |g, _, b| _ = nn::conv1d(g, "c", b.reshape([1, 2, 3]), 2, 1, nn::Conv1d::default())),
         ("padded attention", |g, a, b| {
-            let (x, keys) = (a.reshape([1, 2, 3]), Some(b.reshape([1, 6])));
+            let (x, keys) = (a.reshape([1, 2, 3]), Some(b.reshape([1, 6]).greater(0.0)));
             _ = nn::multi_head_attention(g, "m", [x; 3], nn::MultiHead { padding: keys, ..nn::MultiHead::new(1) });
         }),
     ];

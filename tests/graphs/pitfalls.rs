@@ -257,11 +257,13 @@ fn two_leaves_of_one_name_are_an_error() {
 }
 
 #[test]
-fn a_user_leaf_may_have_the_name_of_a_derivative_input() {
+fn a_user_leaf_with_the_name_of_a_derivative_input_is_renamed_first() {
     let g = Builder::new("f");
     let (x, t) = (g.param("x", [2], F64, Init::Zeros), g.input("tangent.x", [2], F64));
     let f = g.finish([(x * t).sum(..).named("loss")]).unwrap();
-    let d = jvp(&f, &["loss"], &["x"]).unwrap();
+    let e = jvp(&f, &["loss"], &["x"]).unwrap_err().to_string();
+    assert!(e.contains("\"tangent.x\""), "{e}");
+    let d = jvp(&f.rename("tangent.x", "t").unwrap(), &["loss"], &["x"]).unwrap();
     let at = [tensor(&[2], &[1.0, 1.0]), tensor(&[2], &[3.0, 4.0]), tensor(&[2], &[1.0, 10.0])];
     assert_eq!(run(&d, &at, PLAIN).pop().unwrap().data, [43.0]);
 }
