@@ -79,8 +79,8 @@ pub struct MultiHead<'g> {
     pub causal: bool,
     /// Sliding window: a causal query sees at most this many keys before its own.
     pub window: Option<usize>,
-    /// Keys to attend to, bool `[batch, keys]`: true keeps a key (torch's `key_padding_mask` is the opposite). A float is
-    /// refused: terms of the scores are a `mask`.
+    /// Keys to attend to, bool `[batch, keys]`: true keeps a key (torch's `key_padding_mask` is the opposite). A float
+    /// is refused: terms of the scores are a `mask`.
     pub padding: Option<Var<'g>>,
     /// Bias added to the scores, such as 0 and −∞: `[queries, keys]`, or `[batch or 1, heads or 1, queries, keys]`.
     pub mask: Option<Var<'g>>,

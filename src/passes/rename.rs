@@ -8,7 +8,8 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::leaf::is_leaf_name;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op};
 
-/// `g` with its output or input `old` called `new`. So the first of two derivatives by one leaf makes place for the second.
+/// `g` with its output or input `old` called `new`. So the first of two derivatives by one leaf makes place for the
+/// second.
 ///
 /// # Errors
 /// No output and no input is called `old`; an output or a leaf is called `new`; a leaf cannot be called so.

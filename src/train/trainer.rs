@@ -182,8 +182,8 @@ impl Trainer {
 
     /// Runs one step. `fill` writes the examples whose indices it gets into the program's inputs.
     ///
-    /// The first batch of each method is checked: an input with more rows than the batch, of which `fill` writes only those
-    /// of the batch, is an error of kind [`Kind::Data`].
+    /// The first batch of each method is checked: an input with more rows than the batch, of which `fill` writes only
+    /// those of the batch, is an error of kind [`Kind::Data`].
     ///
     /// A step that fails in the rate, in `fill` or in the program leaves the trainer unchanged: the next step sees the
     /// same examples. A loss that is not finite is an error of kind [`Kind::Diverged`], unless
@@ -291,14 +291,14 @@ impl Trainer {
         self.rate.lr(&m, &self.plateau)
     }
 
-    /// The rate of the last step, which may have been done before [`Trainer::restore`]. `None` before the first step, and
-    /// after a checkpoint of a version that did not keep it.
+    /// The rate of the last step, which may have been done before [`Trainer::restore`]. `None` before the first step,
+    /// and after a checkpoint of a version that did not keep it.
     pub fn last_rate(&self) -> Option<f64> {
         self.last_rate
     }
 
-    /// The rate that the trainer's schedule or function gives the step after `step` others. `None` if it depends on more
-    /// than the step.
+    /// The rate that the trainer's schedule or function gives the step after `step` others. `None` if it depends on
+    /// more than the step.
     pub fn rate_of_step(&self, step: u64) -> Option<f64> {
         let m = RateInput { step, epoch: 0, loss: f64::NAN, metric: f64::NAN };
         if self.rate.has_state() { None } else { self.rate.lr(&m, &self.plateau).ok() }

@@ -20,8 +20,8 @@ use crate::passes::signature::{Signature, check_free_signature_names, signature_
 /// one forward sweep for all elements of the leaf. So the graph does not grow with the Jacobian; its memory does.
 ///
 /// # Errors
-/// An unknown name; `g` has a `jacobian.<leaf>` already: see [`rename`](crate::graph::rename); an output or a leaf of integers or bools; a Jacobian or a value of its sweep that is too large for
-/// memory.
+/// An unknown name; `g` has a `jacobian.<leaf>` already: see [`rename`](fn@crate::graph::rename); an output or a leaf
+/// of integers or bools; a Jacobian or a value of its sweep that is too large for memory.
 pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result<GraphBuf> {
     let g = g.into();
     let (out, by) = (signature_output(g, output)?, signature_leaf(g, leaf)?);

@@ -18,7 +18,8 @@ use crate::passes::signature::{Signature, check_free_signature_names, underivabl
 ///
 /// # Errors
 /// An unknown name; an input or an output `tangent.…` that `g` has already, from an earlier derivative: see
-/// [`rename`](crate::graph::rename); a leaf or an output whose dtype carries no derivative; an op without a derivative on the way.
+/// [`rename`](fn@crate::graph::rename); a leaf or an output whose dtype carries no derivative; an op without a
+/// derivative on the way.
 pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
     let inputs: Vec<String> = wrt.iter().map(|name| format!("tangent.{name}")).collect();
     let g = g.into();

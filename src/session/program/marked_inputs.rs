@@ -1,7 +1,7 @@
 //! Inputs with more rows than a batch: which of them a caller writes in part, so that a step would read old rows.
 //!
-//! Each element holds a mark while the caller writes. An element that holds it afterwards was not written, and gets back
-//! what it was. Elements of one or two bytes have no mark that no value has, so such inputs are left alone.
+//! Each element holds a mark while the caller writes. An element that holds it afterwards was not written, and gets
+//! back what it was. Elements of one or two bytes have no mark that no value has, so such inputs are left alone.
 
 use super::Program;
 use super::method::Method;
@@ -34,8 +34,8 @@ impl Program {
         MarkedInputs { rows, before }
     }
 
-    /// Gives elements that were not written back what they were. Fails if exactly the first `rows` rows of an input were
-    /// written.
+    /// Gives elements that were not written back what they were. Fails if exactly the first `rows` rows of an input
+    /// were written.
     pub(crate) fn unmark_inputs(&mut self, marked: MarkedInputs) -> Result<()> {
         let mut partly = None;
         for (i, before) in &marked.before {

@@ -32,12 +32,12 @@ pub struct Attention<'g> {
     pub scale: f64,
     /// Scores s become softcap·tanh(s / softcap) before masks and bias; 0 for none.
     pub softcap: f64,
-    /// Which keys are seen, bool `[batch, keys]`: those where it is true. Terms of the scores, such as 0 and −∞, go into
-    /// `bias`.
+    /// Which keys are seen, bool `[batch, keys]`: those where it is true. Terms of the scores, such as 0 and −∞, go
+    /// into `bias`.
     pub padding: Option<Var<'g>>,
     /// A term of the scores, `[batch or 1, heads or 1, queries or 1, keys or 1]`; the first axes may be missing, as in
-    /// `[queries, keys]`. A bool is a mask, as in torch: true where a
-    /// query sees a key. It is read as it is, a byte for each score.
+    /// `[queries, keys]`. A bool is a mask, as in torch: true where a query sees a key. It is read as it is, a byte for
+    /// each score.
     pub bias: Option<Var<'g>>,
     /// The probability p that a weight is dropped, as torch's `dropout_p`; the others are divided by 1 − p. The seed,
     /// the step, this call and the weight's position decide which weights are dropped; f32 and f64 drop the same ones.

@@ -224,8 +224,8 @@ impl<'g> Var<'g> {
     }
 
     /// `a` where this bool is true, `b` elsewhere, as in `torch.where`. All three broadcast; `a` and `b` have one type,
-    /// or one is complex and the other has the type of its parts. One of them may be a number, which takes the type of the other. The side that is not chosen gets
-    /// an exact 0 as its gradient.
+    /// or one is complex and the other has the type of its parts. One of them may be a number, which takes the type of
+    /// the other. The side that is not chosen gets an exact 0 as its gradient.
     #[track_caller]
     pub fn select(self, a: impl Operand<'g>, b: impl Operand<'g>) -> Var<'g> {
         let Some(like) = a.as_var().or(b.as_var()) else {
