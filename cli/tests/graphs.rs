@@ -30,7 +30,11 @@ fn printing_is_a_fixed_point() {
 fn passes_and_gradients_print_graphs() {
     let s = Scratch::new();
     let g = s.file("g.ir", GRAPH);
-    let grad = good(&["grad", &g, "--wrt", "x,w", "--output", "loss", "--trace"]);
+    let traced = run(&["grad", &g, "--wrt", "x,w", "--output", "loss", "--trace"]);
+    let (grad, trace) = (String::from_utf8(traced.stdout).unwrap(), String::from_utf8(traced.stderr).unwrap());
+    for step in ["vmap: ", "packs: ", "blocks: ", "decompose: ", "hoist: ", "keep_every: ", "residuals: ", "grad: "] {
+        assert!(trace.contains(step), "{step}{trace}");
+    }
     assert!(grad.contains("grad.x=") && grad.contains("grad.w="), "{grad}");
     let again = s.file("grad.ir", &grad);
     let opt = good(&["opt", &again, "--passes", "simplify,fold", "--trace"]);

@@ -2,6 +2,7 @@
 //!
 //! Invariant: collecting a report does not change the graphs that passes write. Passes write reports, tools print them.
 
+use super::pipeline::Trace;
 use super::simplify::Hits;
 use crate::error::Location;
 
@@ -40,6 +41,8 @@ pub struct Notes {
     pub hits: Hits,
     /// Outcomes of fusion rules: first those that fired, each group in the order of nodes.
     pub fusions: Vec<Fusion>,
+    /// The steps of a pass that is made of several.
+    pub parts: Vec<Trace>,
 }
 
 /// The outcomes of several passes: first those that fired, pass by pass, then those that just missed.

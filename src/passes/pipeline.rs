@@ -198,7 +198,11 @@ pub const EXTRA: &[Pass] = &[
         doc: "write the ops between params (without params: float leaves) and outputs as derivatives need them",
         stage: None,
         needed: always_in_pipeline,
-        run: |g, _| prepare::prepare_for_all(g),
+        run: |g, notes| {
+            let (buf, parts) = prepare::prepare_for_all(g)?;
+            notes.parts = parts;
+            Ok(buf)
+        },
     },
 ];
 
@@ -284,8 +288,17 @@ pub struct Trace {
     pub hits: Hits,
     /// Outcomes of fusion rules.
     pub fusions: Vec<Fusion>,
+    /// The steps of a pass that is made of several.
+    pub parts: Vec<Trace>,
     /// Wall time.
     pub time: Duration,
+}
+
+impl Trace {
+    /// The record of a pass without named rules.
+    pub(super) fn of_nodes(pass: &'static str, nodes: (usize, usize), time: Duration) -> Trace {
+        Trace { pass, nodes, hits: Hits::default(), fusions: Vec::new(), parts: Vec::new(), time }
+    }
 }
 
 /// The pass called `name`.
@@ -323,8 +336,8 @@ pub fn run_pipeline<'a>(g: impl Into<Graph<'a>>, names: &[&str], verify: bool) -
         if verify {
             verify::check(buf.view(), stage).map_err(|e| e.context(format!("after pass {}", pass.name)))?;
         }
-        let (Notes { hits, fusions }, nodes) = (notes, (before, buf.view().nodes()));
-        traces.push(Trace { pass: pass.name, nodes, hits, fusions, time: start.elapsed() });
+        let (Notes { hits, fusions, parts }, nodes) = (notes, (before, buf.view().nodes()));
+        traces.push(Trace { pass: pass.name, nodes, hits, fusions, parts, time: start.elapsed() });
     }
     Ok((buf, traces))
 }

@@ -10,6 +10,7 @@ use crate::stdout_stderr::{emit_stdout, note_stderr};
 use arenagrad::graph::Graph;
 use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::tools::ir::text::{PrintOptions, print_with};
+use arenagrad::tools::passes::ad::grad::trace_grad;
 use arenagrad::tools::passes::fusion_notes::collect_fusion_notes;
 use arenagrad::tools::passes::pipeline::{self, Trace};
 use std::path::Path;
@@ -51,6 +52,7 @@ pub fn grad_command(a: &GradArgs) -> Run {
     let options = GradOptions { wrt: a.wrt.clone(), missing, ..GradOptions::default() };
     let done = grad(g, &output, &options).map_err(ir_failure(&a.file))?;
     if a.trace {
+        print_opt_trace(&trace_grad(g, &output, &options).map_err(ir_failure(&a.file))?);
         note_stderr(format!("grad: {} -> {} nodes", g.nodes(), done.view().nodes()));
         let (_, traces) = pipeline::run_pipeline(&done, &["simplify"], true).map_err(ir_failure(&a.file))?;
         print_opt_trace(&traces);
@@ -72,9 +74,11 @@ pub fn grad_command_output(path: &Path, g: Graph<'_>, given: Option<&str>) -> Ru
     }
 }
 
-/// Prints a line for each pass on standard error: node counts, time, how often each rule applied.
+/// Prints a line for each pass on standard error: node counts, time, how often each rule applied. The steps of a pass
+/// stand before it.
 fn print_opt_trace(traces: &[Trace]) {
     for t in traces {
+        print_opt_trace(&t.parts);
         let mut hits: Vec<_> = t.hits.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
         hits.sort();
         let hits = if hits.is_empty() { String::new() } else { format!("; {}", hits.join(", ")) };

@@ -4,7 +4,7 @@ use super::activity::Mode;
 use super::backward::Backward;
 use super::codes::{Codes, zero_tangent_of_code};
 use super::inner_values::{copy_without_inner_value_marks, inner_value_or_leaf, mark_inner_values};
-use super::prepare::prepare_for_autodiff;
+use super::prepare::{Aim, prepare_for_autodiff, prepare_traced};
 use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -12,6 +12,7 @@ use crate::names;
 use crate::nodes::ir::leaf::ParamAttrs;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
 use crate::passes::copier::Copier;
+use crate::passes::pipeline::Trace;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::passes::signature::{
     Signature, check_free_signature_names, leaf_signature_name, signature_loss, signature_output, underivable_signature,
@@ -109,6 +110,16 @@ pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> R
     let g = g.into();
     check_free_signature_names(g, "grad", options.leaves(g)?.iter().map(|name| format!("grad.{name}")))?;
     grad_numbered(g, loss, options)
+}
+
+/// A record of each step that prepares `g` for [`grad`]. Errors: an unknown name; those of the steps.
+pub fn trace_grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> Result<Vec<Trace>> {
+    let g = g.into();
+    let leaves = options.leaves(g)?;
+    let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
+    let marked = mark_inner_values(g, &names)?;
+    let aim = Aim { wrt: &names, results: &[loss], mode: Mode::Reverse };
+    Ok(prepare_traced(marked.as_ref().map_or(g, GraphBuf::view), &aim)?.1)
 }
 
 /// As [`grad`]; gradients whose names are taken are called `grad.<leaf>.2` and so on. They are the last outputs.

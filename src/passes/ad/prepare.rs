@@ -19,7 +19,9 @@ use crate::passes::fuse::FusionPolicy;
 use crate::passes::hoist::hoist_for_adjoint;
 use crate::passes::inline::{InlineCalls, inlined};
 use crate::passes::patterns::{rules_before_ad, write_before_ad};
-use crate::passes::rebuild::finish_rebuild;
+use crate::passes::pipeline::Trace;
+use crate::passes::rebuild::{finish_rebuild, rebuild_buf};
+use std::time::Instant;
 
 /// As [`decompose_picked_nodes`], after `calls` are inlined at once. Round by round, nested regions would be written
 /// again in each round.
@@ -46,19 +48,73 @@ fn prepare_stats_used(g: Graph<'_>, active: &Side<Node, bool>, results: &[&str])
     used
 }
 
-/// The form that differentiation needs. On the paths from `wrt` to `results`, ops with [`Deriv::ViaDecompose`] and ops
-/// whose statistics are read are decomposed, regions are inlined, and loops stack their residuals. Custom functions
-/// with rules stay; a rule that is transposed is prepared too.
-pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
-    let batched = has_loops_at_once(g).then(|| write_loops_at_once(g)).transpose()?;
-    let g = batched.as_ref().map_or(g, GraphBuf::view);
-    let rules = rules_before_ad(g);
-    let joined = (!rules.is_empty()).then(|| write_before_ad(g, &rules)).transpose()?;
-    let g = joined.as_ref().map_or(g, GraphBuf::view);
-    let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
-    let ready = decompose_picked_nodes(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
-        let active = active_nodes(g, wrt, results, mode);
-        let stats = prepare_stats_used(g, &active, results);
+/// What is differentiated: outputs `results` with respect to leaves `wrt`.
+pub struct Aim<'x> {
+    pub(super) wrt: &'x [&'x str],
+    pub(super) results: &'x [&'x str],
+    pub(super) mode: Mode,
+}
+
+/// A step of the preparation: a pass that knows what is differentiated. `None` is an unchanged graph.
+pub struct AdPass {
+    /// The name in traces.
+    pub name: &'static str,
+    /// One line of documentation.
+    pub doc: &'static str,
+    run: fn(Graph<'_>, &Aim<'_>) -> Result<Option<GraphBuf>>,
+}
+
+/// The steps that bring a graph into the form that derivatives need, in order.
+pub const AD_PREPARATION: &[AdPass] = &[
+    // First: a batch has the derivatives of its ops, which a loop would write again as a loop.
+    AdPass {
+        name: "vmap",
+        doc: "write loops whose iterations may run at once for all of them",
+        run: |g, _| has_loops_at_once(g).then(|| write_loops_at_once(g)).transpose(),
+    },
+    AdPass {
+        name: "packs",
+        doc: "put nodes into ops that have derivatives, by rules of packs",
+        run: |g, _| {
+            let rules = rules_before_ad(g);
+            (!rules.is_empty()).then(|| write_before_ad(g, &rules)).transpose()
+        },
+    },
+    // Before decompositions, which would write blocks in primitive ops.
+    AdPass {
+        name: "blocks",
+        doc: "write blocks in ops that have derivatives",
+        run: |g, _| has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose(),
+    },
+    AdPass {
+        name: "decompose",
+        doc: "on the way from leaves to results: decompose ops that are differentiated so, write regions in place",
+        run: |g, aim| decompose_on_the_way(g, aim).map(Some),
+    },
+    AdPass {
+        name: "hoist",
+        doc: "move out of loops what their adjoints would compute again",
+        run: |g, aim| if aim.mode == Mode::Reverse { hoist_for_adjoint(g) } else { Ok(None) },
+    },
+    AdPass {
+        name: "keep_every",
+        doc: "write loops that keep few carries as loops over stretches",
+        run: |g, aim| write_keep_every(g, &active_nodes(g, aim.wrt, aim.results, aim.mode)).map(Some),
+    },
+    // Last: it reads what the derivative of each loop's body will read.
+    AdPass {
+        name: "residuals",
+        doc: "stack what the derivatives of loops read",
+        run: |g, aim| save_residuals(g, aim.wrt, aim.results, aim.mode).map(Some),
+    },
+];
+
+/// Ops with [`Deriv::ViaDecompose`] and ops whose statistics are read become their decompositions; calls and regions of
+/// fused ops are written in place.
+fn decompose_on_the_way(g: Graph<'_>, aim: &Aim<'_>) -> Result<GraphBuf> {
+    decompose_picked_nodes(g, InlineCalls::WithoutRules, |g| {
+        let active = active_nodes(g, aim.wrt, aim.results, aim.mode);
+        let stats = prepare_stats_used(g, &active, aim.results);
         let mut pick = Side::filled(g.nodes(), false);
         for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
             let def = g.def_of(n);
@@ -66,15 +122,34 @@ pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: 
             pick[n] = def.is_inlined() && !custom_fn_has_rules(g, n) || (through && def.decompose.is_some());
         }
         pick
-    })?;
-    let hoisted = if mode == Mode::Reverse { hoist_for_adjoint(ready.view())? } else { None };
-    let ready = hoisted.unwrap_or(ready);
-    let split = write_keep_every(ready.view(), &active_nodes(ready.view(), wrt, results, mode))?;
-    save_residuals(split.view(), wrt, results, mode)
+    })
 }
 
-/// [`prepare_for_autodiff`] for all float outputs and all params; without params, for all float leaves.
-pub fn prepare_for_all(g: Graph<'_>) -> Result<GraphBuf> {
+/// The form that differentiation needs, by [`AD_PREPARATION`]. Custom functions with rules stay; a rule that is
+/// transposed is prepared too.
+pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
+    Ok(prepare_traced(g, &Aim { wrt, results, mode })?.0)
+}
+
+/// As [`prepare_for_autodiff`], with a record of each step.
+pub(super) fn prepare_traced(g: Graph<'_>, aim: &Aim<'_>) -> Result<(GraphBuf, Vec<Trace>)> {
+    let (mut buf, mut traces) = (None::<GraphBuf>, Vec::new());
+    for pass in AD_PREPARATION {
+        let (start, now) = (Instant::now(), buf.as_ref().map_or(g, GraphBuf::view));
+        let (before, next) = (now.nodes(), (pass.run)(now, aim)?);
+        let after = next.as_ref().map_or(before, |next| next.view().nodes());
+        traces.push(Trace::of_nodes(pass.name, (before, after), start.elapsed()));
+        buf = next.or(buf);
+    }
+    match buf {
+        Some(buf) => Ok((buf, traces)),
+        None => Ok((rebuild_buf(g, &mut |_| None)?, traces)),
+    }
+}
+
+/// [`prepare_for_autodiff`] for all float outputs and all params; without params, for all float leaves. With a record of
+/// each step.
+pub fn prepare_for_all(g: Graph<'_>) -> Result<(GraphBuf, Vec<Trace>)> {
     let float = |v: Value| g.dtype[v.at()].is_differentiable();
     let leaves = |param: bool| {
         let wanted = g.leaves().filter(move |l| float(l.value) && (!param || l.kind == LeafKind::Param));
@@ -82,7 +157,7 @@ pub fn prepare_for_all(g: Graph<'_>) -> Result<GraphBuf> {
     };
     let wrt = Some(leaves(true)).filter(|params| !params.is_empty()).unwrap_or_else(|| leaves(false));
     let outputs = g.outputs().iter().zip(g.output_names).filter(|o| float(*o.0)).map(|o| g.str(*o.1));
-    prepare_for_autodiff(g, &wrt, &outputs.collect::<Vec<_>>(), Mode::Reverse)
+    prepare_traced(g, &Aim { wrt: &wrt, results: &outputs.collect::<Vec<_>>(), mode: Mode::Reverse })
 }
 
 /// The form that lowering needs: every op has a kernel.
