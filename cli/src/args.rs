@@ -301,8 +301,8 @@ pub struct GradArgs {
     /// Give zeros, instead of an error, for leaves that get no gradient.
     #[arg(long)]
     pub zero_missing: bool,
-    /// Report on standard error the steps that prepare the graph, how many nodes the gradient has, and how many it would
-    /// have after simplification.
+    /// Report on standard error the steps that prepare the graph, how many nodes the gradient has, and how many it
+    /// would have after simplification.
     #[arg(long)]
     pub trace: bool,
     /// Print the source location of each node.

@@ -5,9 +5,11 @@
 //! states that carry a cache, or `log_softmax` before a cross entropy, which changes nothing.
 
 use super::moves::moved_from;
-use crate::arena::{Node, Side, Value, ids::Id};
+use super::optimiser::ACCUMULATION;
+use crate::arena::{Node, Side, Value, Window, ids::Id};
 use crate::error::Location;
 use crate::nodes::ops::constant::attrs::FullAttrs;
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, GraphBuf, LeafKind, Op};
 use std::fmt;
 
@@ -39,6 +41,7 @@ impl Graph<'_> {
     /// See [`GraphBuf::warnings`].
     pub fn warnings(&self) -> Vec<Warning> {
         let mut all = squashed_logits(*self);
+        all.extend(means_of_uneven_means(*self));
         if !lint_could_be_trained(*self) {
             all.extend(lint_training_forms(*self));
         }
@@ -51,6 +54,8 @@ impl GraphBuf {
     ///
     /// * `softmax` or `sigmoid` before a loss that has it inside (`cross_entropy`, `bce_with_logits`), also behind
     ///   reshapes, transposes and casts;
+    /// * a loss that divides by a number of its micro-batch, as the mean of `cross_entropy` does by the labels that are
+    ///   not ignored, where micro-batches are accumulated without a weight;
     /// * dropout, or batch norm by the statistics of its batch, in a graph that trains nothing;
     /// * a running statistic that a graph which trains nothing moves.
     ///
@@ -77,6 +82,7 @@ impl GraphBuf {
 /// The warnings of a graph that runs as it is.
 pub fn lint_program(g: Graph<'_>) -> Vec<Warning> {
     let mut all = squashed_logits(g);
+    all.extend(means_of_uneven_means(g));
     all.extend(lint_training_forms(g));
     all
 }
@@ -160,6 +166,59 @@ fn squashed_logits(g: Graph<'_>) -> Vec<Warning> {
         found.push((source, lint_at(g, n, text)));
     }
     found.into_iter().map(|f| f.1).collect()
+}
+
+/// Losses whose mean is over what a micro-batch counts, if micro-batches of other counts have the same weight.
+fn means_of_uneven_means(g: Graph<'_>) -> Vec<Warning> {
+    let mut all = Vec::new();
+    for n in g.region_nodes(g.entry()).filter(|&n| g.op[n.at()] == Op::SCAN) {
+        let s = Scan::of(&g.attrs(n));
+        if g.str(g.region_names[s.body.at()]) != ACCUMULATION {
+            continue;
+        }
+        let first = s.carries + s.consts;
+        let mut counted = Window::filled(g.region_values(s.body), false);
+        g.region_args(s.body).skip(first).for_each(|v| counted[v] = true);
+        for m in g.region_nodes(s.body) {
+            let any = g.args_of(m).iter().any(|&a| counted[a]);
+            g.outs_of(m).filter(|_| any).for_each(|v| counted[v] = true);
+        }
+        let summed = |v: Value| {
+            let sums = |m: Node| matches!(g.op[m.at()], Op::REDUCE_SUM | Op::REDUCE_MEAN) && g.args_of(m) == [v];
+            g.region_nodes(g.entry()).any(sums)
+        };
+        let stacked = g.outs_of(n).zip(g.region_yields(s.body)).skip(s.carries);
+        for (_, &y) in stacked.filter(|&(v, _)| summed(v)) {
+            all.extend(uneven_mean(g, y, &counted).map(|m| {
+                let text = "this loss is divided by a number of its micro-batch, as a mean over the labels that are not \
+                            ignored is, and accumulated with equal weights: weigh it by `accumulate_by(k, output)`, where \
+                            the output is that number; if nothing is left out, take the mean over all rows \
+                            (`CrossEntropy::per_row`)";
+                lint_at(g, m, text.to_string())
+            }));
+        }
+    }
+    all
+}
+
+/// The division by a counted number that `y` is made of by sums, signs and factors.
+fn uneven_mean(g: Graph<'_>, y: Value, counted: &Window<Value, bool>) -> Option<Node> {
+    let (mut open, mut seen) = (vec![y], Side::<Node, bool>::filled(g.nodes(), false));
+    while let Some(v) = open.pop() {
+        let n = g.def[moved_from(g, v, None).value.at()];
+        if std::mem::replace(&mut seen[n], true) {
+            continue;
+        }
+        let args = g.args_of(n);
+        match g.op[n.at()] {
+            Op::DIV if counted[args[1]] => return Some(n),
+            Op::DIV | Op::NEG | Op::CAST => open.push(args[0]),
+            Op::ADD | Op::SUB => open.extend(args),
+            Op::MUL => open.extend(args.iter().filter(|&&a| counted[a])),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// True if `g` updates a param or gives derivatives, or has no param that could be trained.

@@ -39,6 +39,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use update_target::UpdateTarget;
 
+pub use grad_accumulation::ACCUMULATION;
 pub use groups::Group;
 pub use loss_scale::{LOSS_SCALE, LossScale};
 pub use matrix::MuonScale;

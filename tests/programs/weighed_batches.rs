@@ -1,6 +1,6 @@
 //! Micro-batches with weights equal the whole batch, and ascents equal descents of the negated loss.
 
-use arenagrad::graph::{Builder, DType, GraphBuf, Init};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Init};
 use arenagrad::nn;
 use arenagrad::optim::{self, AdamW, Optimiser, Sgd, train};
 use arenagrad::session::{Program, Session};
@@ -39,6 +39,15 @@ fn micro_batches_are_weighed_by_the_labels_that_they_count() {
         let (plain, _) = step(4, Sgd::new(0.5).accumulate(2), &labels);
         assert!(plain.is_nan() || (loss - plain).abs() > 1e-3, "{loss} {plain}");
     }
+    let warned = |opt: Optimiser| {
+        let graph = train(&net(4), "loss", opt).unwrap();
+        let text = graph.to_string();
+        let told = graph.warnings();
+        assert_eq!(text.contains("; warning: div"), !told.is_empty(), "{text}");
+        told.iter().any(|w| w.message.contains("`accumulate_by(k, output)`"))
+    };
+    assert!(warned(Sgd::new(0.5).accumulate(2).into()) && warned(AdamW::new(0.5).accumulate(2).ema(0.5).into()));
+    assert!(!warned(Sgd::new(0.5).accumulate_by(2, "counted").into()) && !warned(Sgd::new(0.5).into()));
     let refused = |weight| train(&net(4), "loss", Sgd::new(0.5).accumulate_by(2, weight)).unwrap_err().to_string();
     assert!(refused("count").contains("accumulation: the weight \"count\" is no output"), "{}", refused("count"));
     let g = Builder::new("net");
@@ -46,6 +55,22 @@ fn micro_batches_are_weighed_by_the_labels_that_they_count() {
     let graph = g.finish([x.sum(..).named("loss"), x.named("rows")]).unwrap();
     let e = train(&graph, "loss", Sgd::new(0.5).accumulate_by(2, "rows")).unwrap_err().to_string();
     assert!(e.contains("\"rows\" is f64[2]; a scalar of a float type is needed"), "{e}");
+}
+
+/// A mean over all rows is that of the whole batch, and a loop over time that divides is no accumulation.
+#[test]
+fn even_means_and_loops_over_time_have_no_warning() {
+    let g = Builder::new("rows");
+    let (x, labels) = (g.input("x", [4, 2], DType::F64), g.input("labels", [4], DType::I64));
+    let rows = nn::linear(&g, "fc", x, 3).cross_entropy_with(labels, CrossEntropy::per_row());
+    let graph = g.finish([rows.mean(..).named("loss")]).unwrap();
+    assert_eq!(train(&graph, "loss", Sgd::new(0.5).accumulate(2)).unwrap().warnings(), []);
+    let g = Builder::new("time");
+    let (x, w) = (g.input("x", [5, 2], DType::F64), g.param("w", [2], DType::F64, Init::Ones));
+    let start = g.full(0.0, [2], DType::F64);
+    let (_, ys) = g.scan(&[start], &[x], |h, x| (vec![h[0] + x[0] * w], vec![(h[0] * w).sum(..) / x[0].sum(..)]));
+    let step = train(&g.finish([ys[0].sum(..).named("loss")]).unwrap(), "loss", Sgd::new(0.5)).unwrap();
+    assert_eq!(step.warnings(), []);
 }
 
 #[test]

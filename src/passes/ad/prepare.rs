@@ -147,8 +147,8 @@ pub(super) fn prepare_traced(g: Graph<'_>, aim: &Aim<'_>) -> Result<(GraphBuf, V
     }
 }
 
-/// [`prepare_for_autodiff`] for all float outputs and all params; without params, for all float leaves. With a record of
-/// each step.
+/// [`prepare_for_autodiff`] for all float outputs and all params; without params, for all float leaves. With a record
+/// of each step.
 pub fn prepare_for_all(g: Graph<'_>) -> Result<(GraphBuf, Vec<Trace>)> {
     let float = |v: Value| g.dtype[v.at()].is_differentiable();
     let leaves = |param: bool| {

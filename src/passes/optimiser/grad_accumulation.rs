@@ -10,9 +10,12 @@ use super::super::signature::Signature;
 use crate::arena::{Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::leaf::InputAttrs;
+use crate::nodes::ops::control::scan::{Loop, ScanEnd};
 use crate::nodes::{Builder, DType, Graph, Leaf, LeafKind, Op, Var};
 use crate::passes::optimiser::Optimiser;
 
+/// The name of the body of the loop over micro-batches, by which the warnings of a graph find it.
+pub const ACCUMULATION: &str = "accumulate";
 /// The most micro-batches of a step. A larger number is taken for a mistake.
 pub(super) const MAX: usize = 1 << 20;
 
@@ -49,7 +52,8 @@ pub(super) fn accumulate_grads<'g>(
     let carries: Vec<Var<'g>> = zeros.chain(states.iter().map(|l| l.new)).collect();
     let stacked: Vec<Var<'g>> = inputs.iter().map(|l| l.new).collect();
     let entry = b.with(|e| e.region_scope());
-    let (after, ys) = b.scan(&carries, &stacked, |now, slices| {
+    let (all, how) = (ScanEnd::Length, Loop::default());
+    let (after, ys) = b.scan_until(ACCUMULATION, all, how, &carries, &stacked, |now, slices| {
         for (l, &x) in states.iter().zip(&now[grads.len()..]).chain(inputs.iter().zip(slices)) {
             c.map[l.old] = x;
         }

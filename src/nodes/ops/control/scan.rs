@@ -321,7 +321,7 @@ fn scan_cost(cx: &CostCx<'_>) -> u64 {
 
 /// What ends a loop that a builder writes.
 #[derive(Clone, Copy)]
-pub(super) enum ScanEnd<'g> {
+pub(crate) enum ScanEnd<'g> {
     /// Its last iteration.
     Length,
     /// The first carry: [`Exit::Flag`].
@@ -413,9 +413,9 @@ impl Builder {
         self.scan_until("scan", ScanEnd::Length, how, carries, xs, f)
     }
 
-    /// As [`Builder::scan_with`]; `end` says what ends the loop, and errors name the method `what`.
+    /// As [`Builder::scan_with`]; `end` says what ends the loop. Errors and the name of the body say `what` writes it.
     #[track_caller]
-    pub(super) fn scan_until<'g>(
+    pub(crate) fn scan_until<'g>(
         &'g self,
         what: &str,
         end: ScanEnd<'g>,
@@ -442,7 +442,7 @@ impl Builder {
             tys.push(self.shape(d.get(1..).unwrap_or(&[])).map_or(ty, |shape| Ty { shape, ..ty }));
         }
         // The body is built even after an error: the number of results follows from it.
-        self.with(|e| e.open_loop("scan"));
+        self.with(|e| e.open_loop(what));
         let inner: Vec<Var<'g>> = tys.iter().map(|&ty| self.var(self.with(|e| e.region_arg(ty)))).collect();
         // The number of iterations is the first constant of the loop.
         self.with(|e| e.capture_all(count.as_slice()));
