@@ -35,8 +35,9 @@ const OPTIMISERS: [OptimiserKind; 15] = [
     OptimiserKind::Lbfgs,
 ];
 
-const SCHEDULES: [ScheduleKind; 11] = [
+const SCHEDULES: [ScheduleKind; 12] = [
     ScheduleKind::Constant,
+    ScheduleKind::ConstantFactor,
     ScheduleKind::Step,
     ScheduleKind::MultiStep,
     ScheduleKind::Linear,

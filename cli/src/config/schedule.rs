@@ -16,6 +16,7 @@ const START_FACTOR: f64 = 1.0 / 3.0;
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ScheduleKind {
     Constant,
+    ConstantFactor,
     Step,
     MultiStep,
     Linear,
@@ -39,6 +40,10 @@ impl ScheduleKind {
         const TOTAL: KindKey = kind_key_by("total_iters", "the length of the schedule");
         match self {
             ScheduleKind::Constant => ("constant", &[]),
+            ScheduleKind::ConstantFactor => (
+                "constant-factor",
+                &[const { kind_key("factor", "0.3333333333333333") }, const { kind_key("total_iters", "5") }],
+            ),
             ScheduleKind::Step => ("step", &[const { kind_key_needed("step_size") }, GAMMA]),
             ScheduleKind::MultiStep => ("multi-step", &[const { kind_key_needed("milestones") }, GAMMA]),
             ScheduleKind::Linear => ("linear", &[START, const { kind_key("end_factor", "1.0") }, TOTAL]),
@@ -72,6 +77,7 @@ impl ScheduleKind {
 #[serde(deny_unknown_fields, default, expecting = "a table of a schedule")]
 pub struct ScheduleTable {
     kind: ScheduleKind,
+    factor: Option<f64>,
     step_size: Option<u64>,
     gamma: Option<f64>,
     milestones: Option<Vec<u64>>,
@@ -116,6 +122,11 @@ impl ScheduleTable {
         let warmup = || within_bounds(&format!("{at}.warmup"), t.warmup.unwrap_or(0), 0, total);
         Ok(match t.kind {
             ScheduleKind::Constant => Schedule::Constant { lr },
+            ScheduleKind::ConstantFactor => Schedule::ConstantFactor {
+                lr,
+                factor: t.factor.unwrap_or(START_FACTOR),
+                total_iters: t.total_iters.unwrap_or(5),
+            },
             ScheduleKind::Step => {
                 Schedule::Step { lr, step_size: needed("step_size", t.step_size)?, gamma: t.gamma.unwrap_or(0.1) }
             }

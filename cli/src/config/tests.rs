@@ -101,6 +101,8 @@ fn a_schedule_is_what_its_table_says() {
     let parts = vec![Schedule::multi_step(0.5, [9]), Schedule::inverse_sqrt(1.0, 0)];
     assert_eq!(c.schedule, Schedule::Chained(parts));
     assert_eq!(from(&c.text).unwrap().schedule, c.schedule);
+    let c = schedule("kind = \"constant-factor\"\nfactor = 0.25");
+    assert_eq!(c.schedule, Schedule::ConstantFactor { lr: 0.5, factor: 0.25, total_iters: 5 });
     let c = schedule("kind = \"cosine-restarts\"\nt_0 = 9\nt_mult = 3");
     assert_eq!(c.schedule, Schedule::CosineRestarts { lr: 0.5, t_0: 9, t_mult: 3, min_lr: 0.0 });
 }

@@ -352,6 +352,13 @@ pub const KEYS: &[KeyRow] = &[
         "\"constant\"",
         "the schedule, with torch's formula. The rate before the factors is `optimiser.lr`",
     ),
+    page_row(
+        PLAN,
+        ["factor", NUMBER, ""],
+        BY_KIND,
+        "0.5",
+        "rate of the first steps, as a fraction of the rate, from 0 to 1",
+    ),
     page_row(PLAN, ["step_size", WHOLE, "steps"], BY_KIND, "3", "steps at each rate, from 1"),
     page_row(PLAN, ["gamma", NUMBER, ""], BY_KIND, "0.5", "factor from one rate to the next, from 0"),
     page_row(
@@ -370,7 +377,13 @@ pub const KEYS: &[KeyRow] = &[
     ),
     page_row(PLAN, ["start_factor", NUMBER, ""], BY_KIND, "0.5", "first rate, as a fraction of the rate, from 0 to 1"),
     page_row(PLAN, ["end_factor", NUMBER, ""], BY_KIND, "0.5", "last rate, as a fraction of the rate, from 0 to 1"),
-    page_row(PLAN, ["total_iters", WHOLE, "steps"], BY_KIND, "9", "steps from the first rate to the last, from 1"),
+    page_row(
+        PLAN,
+        ["total_iters", WHOLE, "steps"],
+        BY_KIND,
+        "9",
+        "steps from the first rate to the last, or before the whole rate, from 1",
+    ),
     page_row(PLAN, ["power", NUMBER, ""], BY_KIND, "2.0", "exponent, from 0"),
     page_row(
         PLAN,
