@@ -44,6 +44,7 @@ mod moe;
 mod norms;
 mod optimiser_steps;
 mod ordering;
+mod parameters;
 mod pointwise;
 mod products;
 mod random;
