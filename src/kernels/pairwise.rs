@@ -72,6 +72,10 @@ fold!(/** Σ x². */ Squares, Float, EMPTY_SUM, plus, |x| x * x);
 #[derive(Clone, Copy)]
 pub struct SquaresFrom<T>(pub T);
 
+/// Σ (x − c).
+#[derive(Clone, Copy)]
+pub struct DeviationsFrom<T>(pub T);
+
 /// Σ exp(x − c).
 #[derive(Clone, Copy)]
 pub struct ExpFrom<T>(pub T);
@@ -116,6 +120,7 @@ macro_rules! fold_from {
     };
 }
 
+fold_from!(DeviationsFrom, false, |x, c| x - c);
 fold_from!(SquaresFrom, false, |x, c| (x - c) * (x - c));
 fold_from!(ExpFrom, true, |x, c| vmath::exp(x - c));
 
@@ -240,6 +245,36 @@ pub fn pairwise_dot_from<T: Float>(x: &[T], y: &[T], c: T) -> T {
     }
     let at = pairwise_split(x.len(), BLOCK);
     pairwise_dot_from(&x[..at], &y[..at], c) + pairwise_dot_from(&x[at..], &y[at..], c)
+}
+
+simd! {
+    fn pairwise_moments_block[T: Float](x: &[T], c: T) -> [T; 2] {
+        let (mut sums, mut squares) = ([T::EMPTY_SUM; LANES], [T::EMPTY_SUM; LANES]);
+        let (chunks, rest) = x.as_chunks::<LANES>();
+        for chunk in chunks {
+            for ((sum, square), x) in sums.iter_mut().zip(&mut squares).zip(chunk) {
+                let d = *x - c;
+                *sum += d;
+                *square += d * d;
+            }
+        }
+        for ((sum, square), x) in sums.iter_mut().zip(&mut squares).zip(rest) {
+            let d = *x - c;
+            *sum += d;
+            *square += d * d;
+        }
+        [pairwise_join_accumulators(Sum, &mut sums), pairwise_join_accumulators(Sum, &mut squares)]
+    }
+}
+
+/// Σ (x − c) and Σ (x − c)², in one sweep.
+pub fn pairwise_moments_from<T: Float>(x: &[T], c: T) -> [T; 2] {
+    if x.len() <= BLOCK {
+        return pairwise_moments_block(x, c);
+    }
+    let (left, right) = x.split_at(pairwise_split(x.len(), BLOCK));
+    let ([a, b], [sum, square]) = (pairwise_moments_from(left, c), pairwise_moments_from(right, c));
+    [a + sum, b + square]
 }
 
 /// Σ x·y of two slices of equal length.

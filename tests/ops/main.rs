@@ -42,6 +42,7 @@ mod mamba;
 mod method_edges;
 mod moe;
 mod norms;
+mod norms_far;
 mod optimiser_steps;
 mod ordering;
 mod parameters;

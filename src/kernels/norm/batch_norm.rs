@@ -13,10 +13,11 @@
 //! added. Nothing is kept between units.
 
 use super::channel_grad::{ChannelGrad, ChannelSums, channel_grad_sums, write_channel_grad};
+use super::moments::Moments;
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise::{ROWS, TILE};
+use crate::pairwise::{self, ROWS, TILE};
 use crate::params::params;
 use crate::simd;
 use std::ops::Range;
@@ -106,32 +107,44 @@ fn batch_norm_sums_split(samples: &Range<usize>, block: usize) -> usize {
     samples.start + samples.len().div_ceil(block).next_power_of_two() / 2 * block
 }
 
-/// The sums of one channel over some samples.
-fn batch_norm_sums<T: Float>(c: &BatchNormColumns<'_, T>, mean: T, samples: Range<usize>) -> ChannelSums<T> {
+/// Σ (x − mean) of one channel over some samples.
+fn batch_norm_rest<T: Float>(c: &BatchNormColumns<'_, T>, mean: T, samples: Range<usize>) -> T {
     if samples.len() == 1 {
-        return channel_grad_sums(c.dy(samples.start), c.x(samples.start), mean);
+        return pairwise::pairwise_row(pairwise::DeviationsFrom(mean), c.x(samples.start));
     }
     let at = batch_norm_sums_split(&samples, 1);
-    batch_norm_sums(c, mean, samples.start..at).join(batch_norm_sums(c, mean, at..samples.end))
+    batch_norm_rest(c, mean, samples.start..at) + batch_norm_rest(c, mean, at..samples.end)
+}
+
+/// The sums of one channel over some samples.
+fn batch_norm_sums<T: Float>(c: &BatchNormColumns<'_, T>, m: Moments<T>, samples: Range<usize>) -> ChannelSums<T> {
+    if samples.len() == 1 {
+        return channel_grad_sums(c.dy(samples.start), c.x(samples.start), m);
+    }
+    let at = batch_norm_sums_split(&samples, 1);
+    batch_norm_sums(c, m, samples.start..at).join(batch_norm_sums(c, m, at..samples.end))
 }
 
 /// A number for each column of a unit.
 type Tile<T> = [T; TILE];
 
-/// The two sums of each column.
+/// The sums of each column.
 #[derive(Clone, Copy)]
 struct ColumnSums<T> {
     dy: Tile<T>,
     dot: Tile<T>,
+    rest: Tile<T>,
 }
 
 simd! {
     /// Adds the terms of one sample.
     fn add_batch_norm_columns[T: Float](dy: &[T], x: &[T], mean: &[T], sums: &mut ColumnSums<T>) {
-        let columns = sums.dy.iter_mut().zip(&mut sums.dot).zip(mean);
-        for (((sum, dot), mean), (dy, x)) in columns.zip(dy.iter().zip(x)) {
+        let columns = sums.dy.iter_mut().zip(&mut sums.dot).zip(&mut sums.rest).zip(mean);
+        for ((((sum, dot), rest), mean), (dy, x)) in columns.zip(dy.iter().zip(x)) {
+            let d = *x - *mean;
             *sum += *dy;
-            *dot += *dy * (*x - *mean);
+            *dot += *dy * d;
+            *rest += d;
         }
     }
 }
@@ -144,7 +157,7 @@ fn batch_norm_column_sums<T: Float>(
     sums: &mut ColumnSums<T>,
 ) {
     if samples.len() <= ROWS {
-        (sums.dy, sums.dot) = ([T::ZERO; TILE], [T::ZERO; TILE]);
+        (sums.dy, sums.dot, sums.rest) = ([T::ZERO; TILE], [T::ZERO; TILE], [T::ZERO; TILE]);
         samples.for_each(|n| add_batch_norm_columns(c.dy(n), c.x(n), mean, sums));
         return;
     }
@@ -153,6 +166,7 @@ fn batch_norm_column_sums<T: Float>(
     batch_norm_column_sums(c, mean, at..samples.end, &mut rest);
     sums.dy.iter_mut().zip(rest.dy).for_each(|(a, b)| *a += b);
     sums.dot.iter_mut().zip(rest.dot).for_each(|(a, b)| *a += b);
+    sums.rest.iter_mut().zip(rest.rest).for_each(|(a, b)| *a += b);
 }
 
 /// [`ChannelGrad`] for each column, with γ in the scale.
@@ -183,12 +197,23 @@ struct BatchNormChannels<'a, T> {
 }
 
 impl<T: Float> BatchNormChannels<'_, T> {
+    /// The moments of channel `i`, of which `rest` is the mean of x − mean.
+    fn moments(&self, i: usize, rest: T) -> Moments<T> {
+        Moments { mean: self.mean[i], rest, rstd: self.rstd[i] }
+    }
+
     /// Stores dγ and dβ of channel `i` with `n` elements; the numbers that dx needs, with γ in the scale.
-    fn finish(&mut self, i: usize, sums: ChannelSums<T>, n: T) -> ChannelGrad<T> {
-        let (mean, rstd) = (self.mean[i], self.rstd[i]);
+    fn finish(&mut self, i: usize, sums: ChannelSums<T>, moments: Moments<T>, n: T) -> ChannelGrad<T> {
+        let rstd = moments.rstd;
         let dgamma = sums.dot * rstd;
         (self.dgamma[i], self.dbeta[i]) = (dgamma, sums.dy);
-        ChannelGrad { mean, gamma: T::ONE, shift: sums.dy / n, slope: dgamma / n * rstd, scale: self.gamma[i] * rstd }
+        ChannelGrad {
+            moments,
+            gamma: T::ONE,
+            shift: sums.dy / n,
+            slope: dgamma / n * rstd,
+            scale: self.gamma[i] * rstd,
+        }
     }
 }
 
@@ -203,14 +228,15 @@ fn batch_norm_narrow_grad<T: Float>(
     for (to, m) in mean.chunks_exact_mut(p.area).zip(channels.mean) {
         to.fill(*m);
     }
-    let mut sums = ColumnSums { dy: [T::ZERO; TILE], dot: [T::ZERO; TILE] };
+    let mut sums = ColumnSums { dy: [T::ZERO; TILE], dot: [T::ZERO; TILE], rest: [T::ZERO; TILE] };
     batch_norm_column_sums(&c, &mean[..width], 0..p.samples, &mut sums);
     for i in 0..channels.mean.len() {
         let run = i * p.area..(i + 1) * p.area;
         let add = |x: &[T]| x.iter().fold(T::ZERO, |a, b| a + *b);
-        let both = ChannelSums { dy: add(&sums.dy[run.clone()]), dot: add(&sums.dot[run.clone()]) };
-        let grad = channels.finish(i, both, n);
-        shift[run.clone()].fill(grad.shift);
+        let [dy, dot, rest] = [&sums.dy, &sums.dot, &sums.rest].map(|all| add(&all[run.clone()]));
+        let moments = channels.moments(i, rest / n);
+        let grad = channels.finish(i, ChannelSums { dy, dot: dot - moments.rest * dy }, moments, n);
+        shift[run.clone()].fill(grad.shift - moments.rest * grad.slope);
         slope[run.clone()].fill(grad.slope);
         scale[run].fill(grad.scale);
     }
@@ -232,8 +258,10 @@ fn batch_norm_wide_grad<T: Float>(
     channels: &mut BatchNormChannels<'_, T>,
     i: usize,
 ) {
-    let sums = batch_norm_sums(&c, channels.mean[i], 0..p.samples);
-    let grad = channels.finish(i, sums, T::from_f64((p.samples * p.area) as f64));
+    let n = T::from_f64((p.samples * p.area) as f64);
+    let moments = channels.moments(i, batch_norm_rest(&c, channels.mean[i], 0..p.samples) / n);
+    let sums = batch_norm_sums(&c, moments, 0..p.samples);
+    let grad = channels.finish(i, sums, moments, n);
     for sample in (0..p.samples).rev() {
         let (dy, x, dx) = c.sample(sample);
         write_channel_grad(dy, x, grad, dx);

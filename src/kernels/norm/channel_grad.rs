@@ -7,6 +7,7 @@
 //! Invariant: a sum has sixteen accumulators for each block of 1024 elements, joined in a tree; blocks are joined
 //! pairwise. So its bits depend on the length alone.
 
+use super::moments::Moments;
 use crate::float::Float;
 use crate::pairwise::{self, BLOCK};
 use crate::simd;
@@ -31,13 +32,13 @@ impl<T: Float> ChannelSums<T> {
 }
 
 simd! {
-    fn channel_grad_sums_block[T: Float](dy: &[T], x: &[T], mean: T) -> ChannelSums<T> {
+    fn channel_grad_sums_block[T: Float](dy: &[T], x: &[T], m: Moments<T>) -> ChannelSums<T> {
         let (mut sums, mut dots) = ([T::ZERO; LANES], [T::ZERO; LANES]);
         let ((dys, dy_rest), (xs, x_rest)) = (dy.as_chunks::<LANES>(), x.as_chunks::<LANES>());
         for (dy, x) in dys.iter().zip(xs) {
             for (((sum, dot), dy), x) in sums.iter_mut().zip(&mut dots).zip(dy).zip(x) {
                 *sum += *dy;
-                *dot += *dy * (*x - mean);
+                *dot += *dy * m.centred(*x);
             }
         }
         if dys.is_empty() {
@@ -45,13 +46,13 @@ simd! {
             let (mut sum, mut dot) = (T::ZERO, T::ZERO);
             for (dy, x) in dy_rest.iter().zip(x_rest) {
                 sum += *dy;
-                dot += *dy * (*x - mean);
+                dot += *dy * m.centred(*x);
             }
             return ChannelSums { dy: sum, dot };
         }
         for (((sum, dot), dy), x) in sums.iter_mut().zip(&mut dots).zip(dy_rest).zip(x_rest) {
             *sum += *dy;
-            *dot += *dy * (*x - mean);
+            *dot += *dy * m.centred(*x);
         }
         let (sums, dots) = (pairwise::pairwise_lanes_apart(sums), pairwise::pairwise_lanes_apart(dots));
         let join = |lanes| pairwise::pairwise_join_lanes(pairwise::Sum, lanes);
@@ -60,19 +61,19 @@ simd! {
 }
 
 /// The sums of two slices of equal length.
-pub fn channel_grad_sums<T: Float>(dy: &[T], x: &[T], mean: T) -> ChannelSums<T> {
+pub fn channel_grad_sums<T: Float>(dy: &[T], x: &[T], m: Moments<T>) -> ChannelSums<T> {
     if x.len() <= BLOCK {
-        return channel_grad_sums_block(dy, x, mean);
+        return channel_grad_sums_block(dy, x, m);
     }
     let at = pairwise::pairwise_split(x.len(), BLOCK);
-    channel_grad_sums(&dy[..at], &x[..at], mean).join(channel_grad_sums(&dy[at..], &x[at..], mean))
+    channel_grad_sums(&dy[..at], &x[..at], m).join(channel_grad_sums(&dy[at..], &x[at..], m))
 }
 
 /// The numbers of the formula in the head of this file.
 #[derive(Clone, Copy, Debug)]
 pub struct ChannelGrad<T> {
-    /// The mean of x.
-    pub mean: T,
+    /// The moments of x.
+    pub moments: Moments<T>,
     /// The factor of dy.
     pub gamma: T,
     /// Taken from each γ·dy.
@@ -87,7 +88,7 @@ simd! {
     /// Replaces dy in `dx` by the gradient.
     fn project_channel_grad[T: Float](x: &[T], p: ChannelGrad<T>, dx: &mut [T]) {
         for (dx, x) in dx.iter_mut().zip(x) {
-            *dx = p.scale * (p.gamma * *dx - p.shift - (*x - p.mean) * p.slope);
+            *dx = p.scale * (p.gamma * *dx - p.shift - p.moments.centred(*x) * p.slope);
         }
     }
 }

@@ -16,7 +16,8 @@
 //! between the two, and fixes the order of all sums.
 
 use super::channel_grad::{ChannelGrad, LANES, channel_grad_sums, write_channel_grad};
-use super::layer_norm::{finish_layer_norm_grad, layer_norm_affine_grad};
+use super::layer_norm::layer_norm_row_grad;
+use super::moments::Moments;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -112,12 +113,13 @@ struct GroupRow<'a, T> {
 
 /// The gradient of one row.
 fn group_norm_row_grad<T: Float>(row: GroupRow<'_, T>, area: usize, dx: &mut [T]) {
-    let GroupRow { dy, x, mean, rstd, .. } = row;
+    let GroupRow { dy, x, rstd, .. } = row;
+    let moments = Moments::known(row.mean, rstd, x);
     let (mut sums, mut dots) = ([T::ZERO; LANES], [T::ZERO; LANES]);
     let channels = row.gamma.iter().zip(row.dgamma).zip(row.dbeta).enumerate();
     for (c, ((gamma, dgamma), dbeta)) in channels {
         let run = c * area..(c + 1) * area;
-        let sum = channel_grad_sums(&dy.unwrap_or(&*dx)[run.clone()], &x[run], mean);
+        let sum = channel_grad_sums(&dy.unwrap_or(&*dx)[run.clone()], &x[run], moments);
         *dgamma += sum.dot * rstd;
         *dbeta += sum.dy;
         sums[c % LANES] += *gamma * sum.dy;
@@ -128,16 +130,14 @@ fn group_norm_row_grad<T: Float>(row: GroupRow<'_, T>, area: usize, dx: &mut [T]
     let slope = pairwise_join_lanes(pairwise::Sum, dots) * rstd / n * rstd;
     for ((c, gamma), dx) in row.gamma.iter().enumerate().zip(dx.chunks_exact_mut(area)) {
         let run = c * area..(c + 1) * area;
-        let p = ChannelGrad { mean, gamma: *gamma, shift, slope, scale: rstd };
+        let p = ChannelGrad { moments, gamma: *gamma, shift, slope, scale: rstd };
         write_channel_grad(dy.map(|dy| &dy[run.clone()]), &x[run.clone()], p, dx);
     }
 }
 
 /// The gradient of one row whose channels have one element each, out of place: that of a layer norm.
 fn group_norm_flat_row_grad<T: Float>(dy: &[T], row: GroupRow<'_, T>, dx: &mut [T]) {
-    let moments = (row.mean, row.rstd);
-    layer_norm_affine_grad(dy, row.x, moments, row.gamma, dx, (row.dgamma, row.dbeta));
-    finish_layer_norm_grad(row.x, moments, dx);
+    layer_norm_row_grad(dy, row.x, (row.mean, row.rstd), row.gamma, dx, (row.dgamma, row.dbeta));
 }
 
 /// dx of group normalisation, and for each unit the partial dγ and dβ.

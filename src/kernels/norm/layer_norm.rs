@@ -1,7 +1,7 @@
 //! Layer normalisation over the last axis of `[rows, n]`, with or without γ and β, and its adjoint.
 //!
-//! Invariant: the variance is computed from the deviations from the mean (two sweeps), never as a difference of
-//! squares.
+//! Invariant: the variance is computed from the deviations from the mean (two sweeps), and all that reads x − mean has
+//! the rounding of the mean taken off ([`Moments`]).
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -11,10 +11,12 @@
 //! Operands in brackets exist if [`LayerNorm::affine`]. The partial dγ and dβ are scratch with one row for each block
 //! of rows. Two [`reduce::sum`](crate::reduce::sum) with params [`LayerNorm::combine`] turn them into dγ and dβ.
 
+use super::channel_grad::{LANES, channel_grad_sums};
+use super::moments::Moments;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise;
+use crate::pairwise::{BLOCK, Sum, pairwise_join_lanes, pairwise_lanes_apart, pairwise_split};
 use crate::params::params;
 use crate::reduce::Reduce;
 use crate::simd;
@@ -75,27 +77,19 @@ impl LayerNorm {
 }
 
 simd! {
-    fn layer_norm_row[T: Float](x: &[T], mean: T, rstd: T, y: &mut [T]) {
+    fn layer_norm_row[T: Float](x: &[T], m: Moments<T>, y: &mut [T]) {
         for (y, x) in y.iter_mut().zip(x) {
-            *y = (*x - mean) * rstd;
+            *y = m.centred(*x) * m.rstd;
         }
     }
 }
 
 simd! {
-    pub(super) fn layer_norm_affine_row[T: Float](x: &[T], mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
+    pub(super) fn layer_norm_affine_row[T: Float](x: &[T], m: Moments<T>, affine: (&[T], &[T]), y: &mut [T]) {
         for (((y, x), g), b) in y.iter_mut().zip(x).zip(affine.0).zip(affine.1) {
-            *y = (*x - mean) * rstd * *g + *b;
+            *y = m.centred(*x) * m.rstd * *g + *b;
         }
     }
-}
-
-/// Mean and rstd = 1/√(variance + ε) of a row, with the biased variance.
-pub fn layer_norm_moments<T: Float>(x: &[T], eps: T) -> (T, T) {
-    let n = T::from_f64(x.len() as f64);
-    let mean = pairwise::pairwise_row(pairwise::Sum, x) / n;
-    let variance = pairwise::pairwise_row(pairwise::SquaresFrom(mean), x) / n;
-    (mean, T::ONE / (variance + eps).sqrt())
 }
 
 /// y = γ·(x − mean)/√(variance + ε) + β, with the biased variance of each row.
@@ -111,10 +105,11 @@ pub fn layer_norm_kernel<T: Float>(args: &mut Args<'_>) {
     let x = &x[lo * p.n..][..means.len() * p.n];
     for (i, (mean, rstd)) in means.iter_mut().zip(rstds).enumerate() {
         let (x, y) = (&x[i * p.n..][..p.n], &mut y[i * p.n..][..p.n]);
-        (*mean, *rstd) = layer_norm_moments(x, T::from_f64(p.eps));
+        let m = Moments::of_row(x, T::from_f64(p.eps));
+        (*mean, *rstd) = (m.mean, m.rstd);
         match affine {
-            None => layer_norm_row(x, *mean, *rstd, y),
-            Some(affine) => layer_norm_affine_row(x, *mean, *rstd, affine, y),
+            None => layer_norm_row(x, m, y),
+            Some(affine) => layer_norm_affine_row(x, m, affine, y),
         }
     }
 }
@@ -124,12 +119,11 @@ by_dtype!(layer_norm_kernel_for = layer_norm_kernel::<floats>);
 simd! {
     /// `dx = dy·γ`; adds this row's terms to dγ and dβ.
     pub(super) fn layer_norm_affine_grad[T: Float](
-        dy: &[T], x: &[T], moments: (T, T), gamma: &[T], dx: &mut [T], sums: (&mut [T], &mut [T])
+        dy: &[T], x: &[T], m: Moments<T>, gamma: &[T], dx: &mut [T], sums: (&mut [T], &mut [T])
     ) {
-        let (mean, rstd) = moments;
         let parameters = gamma.iter().zip(sums.0).zip(sums.1);
         for (((dx, dy), x), ((g, dg), db)) in dx.iter_mut().zip(dy).zip(x).zip(parameters) {
-            *dg += *dy * ((*x - mean) * rstd);
+            *dg += *dy * (m.centred(*x) * m.rstd);
             *db += *dy;
             *dx = *dy * *g;
         }
@@ -138,20 +132,88 @@ simd! {
 
 simd! {
     /// `dx = rstd·(dx − a − x̂·b)`.
-    pub(super) fn project_layer_norm_grad[T: Float](x: &[T], moments: (T, T), means: (T, T), dx: &mut [T]) {
-        let ((mean, rstd), (a, b)) = (moments, means);
+    pub(super) fn project_layer_norm_grad[T: Float](x: &[T], m: Moments<T>, means: (T, T), dx: &mut [T]) {
+        let (a, b) = means;
         for (dx, x) in dx.iter_mut().zip(x) {
-            *dx = rstd * (*dx - a - (*x - mean) * rstd * b);
+            *dx = m.rstd * (*dx - a - m.centred(*x) * m.rstd * b);
         }
     }
 }
 
-/// Replaces dy·γ in `dx` by the gradient of one row.
-pub(super) fn finish_layer_norm_grad<T: Float>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
+simd! {
+    /// Σ γ·dy, Σ γ·dy·(x − mean) and Σ (x − mean), each with the lanes of [`channel_grad_sums`].
+    fn layer_norm_grad_sums_block[T: Float](dy: &[T], x: &[T], gamma: &[T], mean: T) -> [T; 3] {
+        let [mut sums, mut dots, mut rests] = [[T::ZERO; LANES]; 3];
+        let ((dys, dy_rest), (xs, x_rest)) = (dy.as_chunks::<LANES>(), x.as_chunks::<LANES>());
+        let (gammas, gamma_rest) = gamma.as_chunks::<LANES>();
+        for ((dy, x), gamma) in dys.iter().zip(xs).zip(gammas) {
+            let lanes = sums.iter_mut().zip(&mut dots).zip(&mut rests);
+            for (((sum, dot), rest), ((dy, x), gamma)) in lanes.zip(dy.iter().zip(x).zip(gamma)) {
+                let (g, d) = (*dy * *gamma, *x - mean);
+                *sum += g;
+                *dot += g * d;
+                *rest += d;
+            }
+        }
+        let lanes = sums.iter_mut().zip(&mut dots).zip(&mut rests);
+        for (((sum, dot), rest), ((dy, x), gamma)) in lanes.zip(dy_rest.iter().zip(x_rest).zip(gamma_rest)) {
+            let (g, d) = (*dy * *gamma, *x - mean);
+            *sum += g;
+            *dot += g * d;
+            *rest += d;
+        }
+        [sums, dots, rests].map(|lanes| pairwise_join_lanes(Sum, pairwise_lanes_apart(lanes)))
+    }
+}
+
+/// The sums of [`layer_norm_grad_sums_block`] over a row of any length.
+fn layer_norm_grad_sums<T: Float>(dy: &[T], x: &[T], gamma: &[T], mean: T) -> [T; 3] {
+    if x.len() <= BLOCK {
+        return layer_norm_grad_sums_block(dy, x, gamma, mean);
+    }
+    let at = pairwise_split(x.len(), BLOCK);
+    let left = layer_norm_grad_sums(&dy[..at], &x[..at], &gamma[..at], mean);
+    let right = layer_norm_grad_sums(&dy[at..], &x[at..], &gamma[at..], mean);
+    std::array::from_fn(|i| left[i] + right[i])
+}
+
+simd! {
+    /// Writes `dx = rstd·(γ·dy − a − x̂·b)`; adds this row's terms to dγ and dβ.
+    fn write_layer_norm_grad[T: Float](
+        dy: &[T], x: &[T], m: Moments<T>, gamma: &[T], means: (T, T), dx: &mut [T], sums: (&mut [T], &mut [T])
+    ) {
+        let (a, b) = means;
+        let parameters = gamma.iter().zip(sums.0).zip(sums.1);
+        for (((dx, dy), x), ((g, dg), db)) in dx.iter_mut().zip(dy).zip(x).zip(parameters) {
+            let hat = m.centred(*x) * m.rstd;
+            *dg += *dy * hat;
+            *db += *dy;
+            *dx = m.rstd * (*dy * *g - a - hat * b);
+        }
+    }
+}
+
+/// The gradient of one row by x; adds its terms to dγ and dβ.
+pub(super) fn layer_norm_row_grad<T: Float>(
+    dy: &[T],
+    x: &[T],
+    (mean, rstd): (T, T),
+    gamma: &[T],
+    dx: &mut [T],
+    sums: (&mut [T], &mut [T]),
+) {
     let n = T::from_f64(x.len() as f64);
-    let sum = pairwise::pairwise_row(pairwise::Sum, dx);
-    let dot = pairwise::pairwise_dot_from(dx, x, mean) * rstd;
-    project_layer_norm_grad(x, (mean, rstd), (sum / n, dot / n), dx);
+    let [sum, dot, rest] = layer_norm_grad_sums(dy, x, gamma, mean);
+    let m = Moments { mean, rest: rest / n, rstd };
+    write_layer_norm_grad(dy, x, m, gamma, (sum / n, (dot - m.rest * sum) * rstd / n), dx, sums);
+}
+
+/// Replaces dy in `dx` by the gradient of one row without γ.
+fn finish_layer_norm_grad<T: Float>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
+    let m = Moments::known(mean, rstd, x);
+    let n = T::from_f64(x.len() as f64);
+    let sums = channel_grad_sums(dx, x, m);
+    project_layer_norm_grad(x, m, (sums.dy / n, sums.dot * m.rstd / n), dx);
 }
 
 /// The adjoint of [`layer_norm_kernel`] in one sweep: dx = rstd·(dyγ − mean(dyγ) − x̂·mean(dyγ·x̂)), and for each block
@@ -186,8 +248,7 @@ pub fn layer_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         dbeta.fill(T::ZERO);
         for (r, dx) in (first..).zip(dx.chunks_exact_mut(p.n)) {
             let (dy, x, moments) = row(r);
-            layer_norm_affine_grad(dy, x, moments, gamma, dx, (dgamma, dbeta));
-            finish_layer_norm_grad(x, moments, dx);
+            layer_norm_row_grad(dy, x, moments, gamma, dx, (dgamma, dbeta));
         }
     }
 }

@@ -5,5 +5,6 @@ pub mod batch_norm;
 mod channel_grad;
 pub mod group_norm;
 pub mod layer_norm;
+pub mod moments;
 pub mod residual_norm;
 pub mod rms_norm;

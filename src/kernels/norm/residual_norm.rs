@@ -12,7 +12,8 @@
 //! [`layer_norm_kernel`](super::layer_norm::layer_norm_kernel) or
 //! [`rms_norm_kernel`](super::rms_norm::rms_norm_kernel). A sum that is not written is rounded, too.
 
-use super::layer_norm::{LayerNorm, layer_norm_affine_row, layer_norm_moments};
+use super::layer_norm::{LayerNorm, layer_norm_affine_row};
+use super::moments::Moments;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -76,9 +77,9 @@ simd! {
 }
 
 simd! {
-    fn residual_norm_affine_in_place[T: Float](mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
+    fn residual_norm_affine_in_place[T: Float](m: Moments<T>, affine: (&[T], &[T]), y: &mut [T]) {
         for ((y, g), b) in y.iter_mut().zip(affine.0).zip(affine.1) {
-            *y = (*y - mean) * rstd * *g + *b;
+            *y = m.centred(*y) * m.rstd * *g + *b;
         }
     }
 }
@@ -127,11 +128,11 @@ impl<'a, T: Float> ResidualOperands<'a, T> {
     }
 }
 
-/// For each row: the sum, its (mean, rstd) by `moments(row, index of the row in this call)`, and the norm.
+/// For each row: the sum, its moments by `moments(row, index of the row in this call)`, and the norm.
 fn sweep_residual_norm<T: Float>(
     p: &ResidualNorm,
     args: &mut Args<'_>,
-    mut moments: impl FnMut(&[T], usize) -> (T, T),
+    mut moments: impl FnMut(&[T], usize) -> Moments<T>,
 ) {
     let ops = ResidualOperands::<T>::of(p, args);
     let lo = args.units().start * p.norm().rows_per_unit();
@@ -142,13 +143,11 @@ fn sweep_residual_norm<T: Float>(
         match kept.as_mut().map(|s| &mut s[i * p.n..][..p.n]) {
             Some(sum) => {
                 ops.sum(at, sum);
-                let (mean, rstd) = moments(sum, i);
-                layer_norm_affine_row(sum, mean, rstd, ops.affine, y);
+                layer_norm_affine_row(sum, moments(sum, i), ops.affine, y);
             }
             None => {
                 ops.sum(at, y);
-                let (mean, rstd) = moments(y, i);
-                residual_norm_affine_in_place(mean, rstd, ops.affine, y);
+                residual_norm_affine_in_place(moments(y, i), ops.affine, y);
             }
         }
     }
@@ -163,8 +162,9 @@ pub fn residual_layer_norm_kernel<T: Float>(args: &mut Args<'_>) {
     let first = 1 + usize::from(p.keep);
     let (means, rstds) = (args.write::<T>(first), args.write::<T>(first + 1));
     sweep_residual_norm::<T>(&p, args, |row, i| {
-        (means[i], rstds[i]) = layer_norm_moments(row, T::from_f64(p.eps));
-        (means[i], rstds[i])
+        let m = Moments::of_row(row, T::from_f64(p.eps));
+        (means[i], rstds[i]) = (m.mean, m.rstd);
+        m
     });
 }
 
@@ -179,7 +179,7 @@ pub fn residual_rms_norm_kernel<T: Float>(args: &mut Args<'_>) {
     let rstds = args.write::<T>(1 + usize::from(p.keep));
     sweep_residual_norm::<T>(&p, args, |row, i| {
         rstds[i] = rms_of_row(row, T::from_f64(p.eps));
-        (T::ZERO, rstds[i])
+        Moments::around_zero(rstds[i])
     });
 }
 

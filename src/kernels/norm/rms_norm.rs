@@ -9,6 +9,7 @@
 //! and β.
 
 use super::layer_norm::{LayerNorm, layer_norm_affine_grad, layer_norm_affine_row, project_layer_norm_grad};
+use super::moments::Moments;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -33,7 +34,7 @@ pub fn rms_norm_kernel<T: Float>(args: &mut Args<'_>) {
     for (i, rstd) in rstds.iter_mut().enumerate() {
         let (x, y) = (&x[i * p.n..][..p.n], &mut y[i * p.n..][..p.n]);
         *rstd = rms_of_row(x, T::from_f64(p.eps));
-        layer_norm_affine_row(x, T::ZERO, *rstd, affine, y);
+        layer_norm_affine_row(x, Moments::around_zero(*rstd), affine, y);
     }
 }
 
@@ -60,7 +61,7 @@ pub fn rms_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         dgamma.fill(T::ZERO);
         dbeta.fill(T::ZERO);
         for (r, dx) in (first..).zip(dx.chunks_exact_mut(p.n)) {
-            let (dy, x, moments) = (&dy[r * p.n..][..p.n], &x[r * p.n..][..p.n], (T::ZERO, rstd[r]));
+            let (dy, x, moments) = (&dy[r * p.n..][..p.n], &x[r * p.n..][..p.n], Moments::around_zero(rstd[r]));
             layer_norm_affine_grad(dy, x, moments, gamma, dx, (dgamma, dbeta));
             let dot = pairwise::pairwise_dot_from(dx, x, T::ZERO) * rstd[r];
             project_layer_norm_grad(x, moments, (T::ZERO, dot / n), dx);

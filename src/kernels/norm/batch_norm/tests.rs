@@ -11,7 +11,10 @@ type Operands<T> = [Vec<T>; 5];
 fn operands<T: Float>(p: &BatchNormGrad) -> Operands<T> {
     let (c, all) = (p.channels, p.samples * p.row());
     let rstd = harness_hashes::<T>(c, 4).into_iter().map(|x| x + T::TWO).collect();
-    [harness_hashes(all, 1), harness_hashes(all, 2), harness_hashes(c, 3), rstd, harness_hashes(c, 5)]
+    let x: Vec<T> = harness_hashes(all, 2);
+    let of = |c: usize| (0..all).filter(|i| i / p.area % p.channels == c).map(|i| x[i].to_f64()).sum::<f64>();
+    let mean = (0..c).map(|c| T::from_f64(of(c) / (p.samples * p.area) as f64)).collect();
+    [harness_hashes(all, 1), x, mean, rstd, harness_hashes(c, 5)]
 }
 
 /// dx, dγ, dβ of the kernel.

@@ -99,3 +99,37 @@ fn a_large_mean_keeps_the_variance() {
     let got = forward(&p, &nan, &[], &[]);
     assert!(got[0][..3].iter().all(|y| y.is_nan()) && got[0][3..].iter().all(|y| y.is_finite()));
 }
+
+/// The rounding of the mean is no part of the results, of the variance, and of the gradients.
+#[test]
+fn the_rounding_of_a_mean_is_taken_off() {
+    let (rows, n) = (3, 1500);
+    let x: Vec<f32> = noise(rows * n, 1).iter().map(|x| (1e5 + x) as f32).collect();
+    let (gamma, dy) = (noise(n, 3), noise(rows * n, 2));
+    let exact: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
+    let short = |x: &[f64]| x.iter().map(|x| *x as f32).collect::<Vec<_>>();
+    let far = |ours: &[f32], want: &[f64]| {
+        let size = want.iter().fold(0f64, |a, x| a.max(x.abs()));
+        ours.iter().zip(want).fold(0f64, |a, (x, y)| a.max((f64::from(*x) - y).abs() / size))
+    };
+    for affine in [false, true] {
+        let p = LayerNorm { rows, n, eps: 1e-5, affine };
+        let want = forward(&p, &exact, &gamma, &vec![0.0; n]);
+        let got = forward(&p, &x, &short(&gamma), &vec![0.0; n]);
+        assert!(got.iter().zip(&want).all(|(got, want)| far(got, want) < 1e-6), "{affine}");
+        let of = backward(&p, &short(&dy), &x, &short(&gamma), &got);
+        let grads = backward(&p, &dy, &exact, &gamma, &want);
+        assert!(of.iter().zip(&grads).all(|(got, want)| far(got, want) < 1e-5), "{affine}");
+    }
+}
+
+/// Equal elements have the variance 0, whatever their mean is rounded to.
+#[test]
+fn equal_elements_have_no_variance() {
+    for n in [3, 7, 33, 1000, 1500] {
+        for x in [0.1f32, 1e5 + 0.1, 1e-30, 3e18] {
+            let got = forward(&LayerNorm { rows: 1, n, eps: 1e-5, affine: false }, &vec![x; n], &[], &[]);
+            assert!(got.iter().flatten().all(|x| x.is_finite()), "{n} {x}");
+        }
+    }
+}

@@ -17,17 +17,26 @@ use Domain::Real;
 fn decompose_batch_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let axes: Vec<i64> = (0..x.rank() as i64).filter(|&a| a != 1).collect();
+    // A mean far from 0 is rounded by much of small deviations, so means are of the distances from a near number.
+    let near = x.narrow(0, 0, 1).mean(&axes[..]).stop_gradient();
+    let x = x - norm_op_per_channel(near, x);
     let mean = x.mean(&axes[..]);
     let d = x - norm_op_per_channel(mean, x);
     let var = (d * d).mean(&axes[..]);
     let scale = (var + NormAttrs::of(&s.attrs).eps).rsqrt() * s.args[1];
-    vec![d * norm_op_per_channel(scale, x) + norm_op_per_channel(s.args[2], x), mean, var]
+    vec![d * norm_op_per_channel(scale, x) + norm_op_per_channel(s.args[2], x), near + mean, var]
 }
 
 /// The mean of each channel over the batch, shaped to broadcast over x.
 fn batch_norm_mean_of_channels(x: Var<'_>) -> Var<'_> {
     let n = x.numel() / x.dims()[1].max(1);
     norm_op_per_channel(norm_sum_to_channels(x) / n as f64, x)
+}
+
+/// x − mean. A mean far from 0 is rounded by much of small deviations; what is left of their mean is taken off, too.
+fn batch_norm_deviations<'g>(x: Var<'g>, mean: Var<'g>) -> Var<'g> {
+    let d = x - norm_op_per_channel(mean, x);
+    d - batch_norm_mean_of_channels(d)
 }
 
 /// x − mean, 1/√(var + eps) and x̂ at a batch norm; the second is shaped to broadcast over x.
@@ -39,7 +48,7 @@ struct BatchNormParts<'g> {
 
 fn batch_norm_op_parts<'g>(s: &Site<'_, 'g>) -> BatchNormParts<'g> {
     let x = s.args[0];
-    let centred = x - norm_op_per_channel(s.outs[1], x);
+    let centred = batch_norm_deviations(x, s.outs[1]);
     let rstd = norm_op_per_channel((s.outs[2] + NormAttrs::of(&s.attrs).eps).rsqrt(), x);
     BatchNormParts { centred, rstd, hat: centred * rstd }
 }
@@ -63,7 +72,7 @@ fn batch_norm_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> V
     let (x, gamma, mean, var) = (s.args[0], s.args[1], s.outs[1], s.outs[2]);
     let n = x.numel() as f64 / mean.numel().max(1) as f64;
     let from_mean = ct[1].map(|ct| norm_op_per_channel(ct / n, x).broadcast(x.dims()));
-    let from_var = ct[2].map(|ct| (x - norm_op_per_channel(mean, x)) * norm_op_per_channel(ct * (2.0 / n), x));
+    let from_var = ct[2].map(|ct| batch_norm_deviations(x, mean) * norm_op_per_channel(ct * (2.0 / n), x));
     let all = ct[0].map(|dy| {
         let rstd = (var + NormAttrs::of(&s.attrs).eps).rsqrt();
         s.g.emit(Op::BATCH_NORM_BACKWARD, &[dy, x, gamma, mean, rstd], &[])
@@ -104,7 +113,7 @@ pub const BATCH_NORM: OpDef = OpDef {
 fn decompose_batch_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma) = (s.args[0], s.args[1], s.args[2]);
     let rstd = norm_op_per_channel(s.args[4], x);
-    let hat = (x - norm_op_per_channel(s.args[3], x)) * rstd;
+    let hat = batch_norm_deviations(x, s.args[3]) * rstd;
     let dx = (dy - batch_norm_mean_of_channels(dy) - hat * batch_norm_mean_of_channels(hat * dy))
         * (rstd * norm_op_per_channel(gamma, x));
     vec![dx, norm_sum_to_channels(dy * hat), norm_sum_to_channels(dy)]
@@ -113,7 +122,7 @@ fn decompose_batch_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// The cotangents of all operands of [`BATCH_NORM`].
 pub const BATCH_NORM_BACKWARD: OpDef = OpDef {
     name: "batch_norm_backward",
-    doc: "dx = γ·rstd(dy − mean(dy) − x̂·mean(x̂⊙dy)) with the means over each channel, dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd), statistics [C]; x̂ = (x − mean)·rstd",
+    doc: "dx = γ·rstd(dy − mean(dy) − x̂·mean(x̂⊙dy)) with the means over each channel, dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd), statistics [C]; x̂ = (d − mean(d))·rstd, d = x − mean",
     arity: Arity::Exactly(5),
     attrs: &[],
     flags: Flags::PURE,

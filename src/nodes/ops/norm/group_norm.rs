@@ -50,9 +50,10 @@ fn group_norm_op_mean<'g>(x: Var<'g>, like: Var<'g>) -> Var<'g> {
     x.reshape([s[0], s[1], d[1..].iter().product::<usize>() / s[1]]).mean(-1)
 }
 
-/// x̂ = (x − mean)·rstd.
+/// x̂ = (x − mean)·rstd, where the mean of x − mean, its rounding, is taken off, too.
 fn group_norm_op_unit<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
-    (x - repeat_group_norm_group(mean, x)) * repeat_group_norm_group(rstd, x)
+    let d = x - repeat_group_norm_group(mean, x);
+    (d - repeat_group_norm_group(group_norm_op_mean(d, mean), x)) * repeat_group_norm_group(rstd, x)
 }
 
 /// ẏ = γ·r·(ẋ − mean ẋ − x̂·mean(x̂⊙ẋ)) + γ̇·x̂ + β̇; the mean has mean ẋ, and rstd has −r²·mean(x̂⊙ẋ).
@@ -126,7 +127,7 @@ fn decompose_group_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// The cotangents of all operands of [`GROUP_NORM`].
 pub const GROUP_NORM_BACKWARD: OpDef = OpDef {
     name: "group_norm_backward",
-    doc: "dx = rstd(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)) with the means over each group, dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd), statistics [N, groups]; x̂ = (x − mean)·rstd",
+    doc: "dx = rstd(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)) with the means over each group, dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd), statistics [N, groups]; x̂ = (d − mean(d))·rstd, d = x − mean",
     arity: Arity::Exactly(5),
     attrs: &[],
     flags: Flags::PURE,

@@ -7,6 +7,12 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size, norm_rows_of_batch, repeat_norm_rows};
 use Domain::{Positive, Real};
 
+/// x − mean. A mean far from 0 is rounded by much of small deviations; what is left of their mean is taken off, too.
+fn norm_deviations<'g>(x: Var<'g>, mean: Var<'g>) -> Var<'g> {
+    let d = x - repeat_norm_rows(mean, x);
+    d - layer_norm_op_mean(d)
+}
+
 /// The mean of each row, repeated along it.
 fn layer_norm_op_mean<'g>(x: Var<'g>) -> Var<'g> {
     repeat_norm_rows(x.mean(-1), x)
@@ -15,14 +21,14 @@ fn layer_norm_op_mean<'g>(x: Var<'g>) -> Var<'g> {
 fn decompose_layer_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, gamma, beta) = (s.args[0], s.args[1], s.args[2]);
     let mean = x.mean(-1);
-    let d = x - repeat_norm_rows(mean, x);
+    let d = norm_deviations(x, mean);
     let rstd = ((d * d).mean(-1) + NormAttrs::of(&s.attrs).eps).rsqrt();
     vec![d * repeat_norm_rows(rstd, x) * gamma + beta, mean, rstd]
 }
 
-/// x̂ = (x − mean)·rstd.
+/// x̂ = (x − mean)·rstd, where the mean of x − mean is taken off, too.
 fn layer_norm_op_unit<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
-    (x - repeat_norm_rows(mean, x)) * repeat_norm_rows(rstd, x)
+    norm_deviations(x, mean) * repeat_norm_rows(rstd, x)
 }
 
 /// ẏ = γ·r·(ẋ − mean ẋ − x̂·mean(x̂⊙ẋ)) + γ̇·x̂ + β̇.
@@ -88,7 +94,7 @@ fn decompose_layer_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// The cotangents of all operands of [`LAYER_NORM`].
 pub const LAYER_NORM_BACKWARD: OpDef = OpDef {
     name: "layer_norm_backward",
-    doc: "dx = rstd(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd); x̂ = (x − mean)·rstd",
+    doc: "dx = rstd(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd); x̂ = (d − mean(d))·rstd, d = x − mean",
     arity: Arity::Exactly(5),
     attrs: &[],
     flags: Flags::PURE,
