@@ -36,7 +36,7 @@ pub mod passes {
     pub use crate::passes::{
         Fusion, FusionPolicy, GradOptions, Missing, Outcome, ad, copier, expand_blocks, fold, fuse, fusion_notes, grad,
         hvp, inline, jacobian, jvp, nth_grad, patterns, pipeline, product_precision, promote_f64, rebuild, remat,
-        report_pipeline, scan_dce, signature, simplify, unfuse, vjp, vmap,
+        report_pipeline, signature, simplify, trim, unfuse, vjp, vmap,
     };
 }
 

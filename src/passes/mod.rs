@@ -5,8 +5,7 @@
 //! * [`batch`] turns a graph into one for a batch (`vmap`).
 //! * [`extend`](mod@extend) adds nodes that a user writes, such as a loss that is made of derivatives.
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
-//! * [`scan_dce`] and [`choice_dce`] drop the parts of loops and choices that nothing reads; [`known_branch`] drops
-//!   choices.
+//! * [`trim`] drops the parts of loops and choices that nothing reads; [`known_branch`] drops choices.
 //! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves nodes out of loops; `join_maps`
 //!   joins the pointwise nodes that stay in their bodies.
 //! * `keep_scan_states` keeps states of selective scans for their gradients.
@@ -19,7 +18,6 @@
 
 pub mod ad;
 pub mod batch;
-pub mod choice_dce;
 pub mod copier;
 pub mod decompose;
 pub mod expand_blocks;
@@ -45,12 +43,11 @@ pub mod qat;
 pub mod rebuild;
 pub mod remat;
 pub mod rename;
-pub mod scan_dce;
 pub mod signature;
 pub mod simplify;
 mod stretches;
 mod strip_checkpoints;
-mod trimmed_region;
+pub mod trim;
 
 pub use ad::grad::{GradOptions, Missing, grad, vjp};
 pub use ad::higher_derivatives::{directional_nth_grad, hvp, nth_grad};

@@ -6,8 +6,8 @@ use super::keep_scan_states::{has_scans_with_gradients, keep_scan_states};
 use super::simplify::Hits;
 use super::strip_checkpoints::strip_checkpoints;
 use super::{
-    batch, choice_dce, decompose, fold, fuse, fusion_notes, hoist, inline, join_maps, known_branch, patterns, rebuild,
-    scan_dce, simplify,
+    batch, decompose, fold, fuse, fusion_notes, hoist, inline, join_maps, known_branch, patterns, rebuild, simplify,
+    trim,
 };
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -222,11 +222,7 @@ fn pipeline_simplify(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
 }
 
 fn pipeline_trim(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
-    let buf = GraphBuf::make(|b| scan_dce::scan_dce(g, b, hits))?;
-    match pipeline_graph_has(buf.view(), |def| matches!(def.lower, Lower::Choice)) {
-        true => GraphBuf::make(|b| choice_dce::choice_dce(buf.view(), b, hits)),
-        false => Ok(buf),
-    }
+    GraphBuf::make(|b| trim::trim(g, b, hits))
 }
 
 fn pipeline_branches(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {

@@ -35,5 +35,6 @@ mod region_limits;
 mod rounded;
 mod saved;
 mod transforms;
+mod trimmed;
 mod vmap;
 mod wrong_loops;

@@ -3,7 +3,7 @@
 //! They become stacked results of the loop. To collect them, AD runs once on a throwaway copy of the body in which
 //! every value of the body is an argument. A value that moves or cheap pointwise ops can recompute is not stacked.
 //! Invariant: every carry is stacked, so that all other values can be recomputed. Only a loop without a bound stacks
-//! nothing. [`mod@crate::passes::scan_dce`] later drops the stacked results that nothing reads.
+//! nothing. [`mod@crate::passes::trim`] later drops the stacked results that nothing reads.
 
 use super::activity::{Mode, active_nodes};
 use super::backward::Backward;

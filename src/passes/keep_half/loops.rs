@@ -6,7 +6,6 @@ use crate::arena::{DType, Node, Region, Value, Window, ids::Id};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op, Ty, Var};
 use crate::passes::rebuild::RebuildVisit;
-use crate::passes::trimmed_region::copy_trimmed_region_nodes;
 
 /// The stacked results of loop `n` of the forward half that it may stack in half precision: nothing reads them in full.
 /// By result; empty if there is none.
@@ -40,7 +39,12 @@ fn half_loop_body(v: &RebuildVisit<'_, '_>, r: Region, half: DType, args: &[bool
         for (i, a) in src.region_args(r).enumerate() {
             map[a] = if is(args, i) { given[i].cast(src.dtype[a.at()]).v } else { given[i].v };
         }
-        copy_trimmed_region_nodes(v, r, &mut map, |n| v.live[n]);
+        for n in src.region_nodes(r).filter(|&n| src.op[n.at()] != Op::ARG && v.live[n]) {
+            g.with(|e| e.set_loc(src.loc[n.at()]));
+            let ops: Vec<Value> = src.args_of(n).iter().map(|&a| map[a]).collect();
+            let outs = g.with(|e| e.copy(&src, n, &ops, v.regions));
+            src.outs_of(n).zip(outs.iter()).for_each(|(o, new)| map[o] = new);
+        }
         let all = src.region_yields(r).iter().enumerate();
         all.map(|(i, &y)| if is(yields, i) { g.var(map[y]).cast(half) } else { g.var(map[y]) }).collect()
     });
