@@ -10,7 +10,9 @@ use super::order;
 use super::pack::Packing;
 use super::plan::Plan;
 use crate::arena::tensor::LINE;
+use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
+use crate::nodes::Graph;
 use std::time::{Duration, Instant};
 
 /// Scheduled code: a proven plan, and what reports say about it.
@@ -54,13 +56,39 @@ impl PlannerTimer {
 /// A packer: offsets in lines for lifetimes.
 pub(super) type Packer = dyn Fn(&Intervals) -> Result<Packing>;
 
-/// Orders, packs and proves `lowered`. `timer` counts from its creation.
+/// Orders, packs and proves `lowered`, which is of `g`. `timer` counts from its creation. An error of memory that is
+/// too large names the largest value and its line.
 pub(super) fn run_planner(
+    g: Graph<'_>,
     lowered: Lowered,
     threads: usize,
     pack: &Packer,
-    mut timer: PlannerTimer,
+    timer: PlannerTimer,
 ) -> Result<Scheduled> {
+    let largest = largest_beyond_offsets(&lowered.code);
+    plan_lowered(lowered, threads, pack, timer).map_err(|e| match largest {
+        Some(v) => {
+            let n = g.def[v.at()];
+            let kind = g.def_of(n).name;
+            let name = g.leaf(v).map_or_else(|| g.str(g.names[v.at()]), |leaf| leaf.1);
+            let called = if name.is_empty() { String::new() } else { format!(" {name:?}") };
+            let message = format!("{}; the largest value is {kind}{called}, {}", e.message, g.ty_text(v));
+            Error { message, ..e }.at(g.location(n))
+        }
+        None => e,
+    })
+}
+
+/// The value of the most bytes, if all buffers together have more lines than offsets can count.
+fn largest_beyond_offsets(code: &Instructions) -> Option<Value> {
+    let lines = code.bytes.iter().fold(0u64, |sum, &b| sum.saturating_add(b.div_ceil(LINE) as u64));
+    let values = code.value.iter().zip(&code.bytes).filter(|v| v.0.is_some());
+    // The first of several.
+    let largest = values.rev().max_by_key(|v| v.1).map(|v| *v.0);
+    largest.filter(|_| lines > u64::from(u32::MAX))
+}
+
+fn plan_lowered(lowered: Lowered, threads: usize, pack: &Packer, mut timer: PlannerTimer) -> Result<Scheduled> {
     let best = order::best_order(&lowered.code)?;
     timer.lap("order");
     let (offset, bytes) = planned_offsets(&best.code, &best.alias, &best.live, pack)?;

@@ -33,7 +33,7 @@ fn schedule_packed(g: Graph<'_>, threads: usize, precision: &[Precision], pack: 
     let mut timer = PlannerTimer::new();
     let lowered = lower::lower_entry_with_precision(g, threads.max(1), precision)?;
     timer.lap("lower");
-    planner::run_planner(lowered, threads.max(1), pack, timer)
+    planner::run_planner(g, lowered, threads.max(1), pack, timer)
 }
 
 #[cfg(test)]

@@ -24,8 +24,18 @@ fn other_numbers_of_threads_are_refused() {
 #[test]
 fn an_arena_that_is_too_large_is_an_error_of_its_size() {
     for (n, inputs, told) in [
-        (1 << 50, 1, "a buffer of 1125899906842624 bytes does not fit the arena's offsets"),
-        (1 << 37, 5, "10737418245 lines of memory do not fit the arena's offsets"),
+        (
+            1 << 50,
+            1,
+            "a buffer of 1125899906842624 bytes does not fit the arena's offsets; the largest value is input \"x0\", \
+             u8[1125899906842624]",
+        ),
+        (
+            1 << 37,
+            5,
+            "10737418245 lines of memory do not fit the arena's offsets; the largest value is input \"x0\", \
+             u8[137438953472]",
+        ),
         (usize::MAX / 4, 1, "a tensor of shape [4611686018427387903] does not fit in memory"),
         (usize::MAX, 1, "a tensor of shape [18446744073709551615] does not fit in memory"),
     ] {
@@ -33,8 +43,19 @@ fn an_arena_that_is_too_large_is_an_error_of_its_size() {
         let leaf = |i: usize| g.input(&format!("x{i}"), [n], DType::U8);
         let first: Vec<_> = (0..inputs).map(|i| leaf(i).slice(&[0], &[1], &[1])).collect();
         let e = g.finish(first).and_then(|g| Session::new().compile(&g).map(|_| ())).unwrap_err();
-        assert!(e.message.contains(told), "{e}");
+        assert!(e.message.contains(told) && e.to_string().contains("session/tests.rs:"), "{e}");
     }
+}
+
+/// A value that is computed is told by its op.
+#[test]
+fn an_arena_that_is_too_large_names_the_value_that_is_computed() {
+    let g = Builder::new("g");
+    let sums = g.input("x", [1], F32).broadcast([1 << 40]).cumsum(0, false, false);
+    let g = g.finish([sums.slice(&[5], &[6], &[1]).named("y")]).unwrap();
+    let e = Session::new().compile(&g).map(|_| ()).unwrap_err();
+    assert!(e.message.contains("; the largest value is broadcast, f32[1099511627776]"), "{e}");
+    assert!(e.to_string().contains("session/tests.rs:"), "{e}");
 }
 
 /// Two sums of so few numbers that no thread is worth waking. Each is a unit.

@@ -151,7 +151,7 @@ fn lower_loop_body(
         constants.push(l.code.value[b]);
     }
     let lowered = Lowered { code: l.code, slices: l.slices };
-    let plan = run_planner(lowered, threads, &lines::pack_lines, PlannerTimer::new())?.plan;
+    let plan = run_planner(g, lowered, threads, &lines::pack_lines, PlannerTimer::new())?.plan;
     let base: usize = externs.iter().map(|e| plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
     let (length, reverse, when, exit) = (s.length, s.reverse, s.when, s.exit);
     let mut body = PlannedBody { plan, externs, base, length, reverse, when, exit, timestamps: 0 };
