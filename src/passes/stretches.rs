@@ -21,6 +21,8 @@ pub struct Stretches<'g> {
     pub g: &'g Builder,
     /// The place in the source of the loops that are written.
     pub loc: u32,
+    /// The method that wrote the loop.
+    pub method: &'static str,
     /// Length and direction, and what ends it early. The number of iterations that it counts is constant 0; it is in
     /// range.
     pub scan: Scan,
@@ -172,7 +174,7 @@ impl<'g> Stretches<'g> {
         };
         let whole = carries.iter().chain(&consts).map(|x| x.ty());
         let tys: Vec<Ty> = whole.chain(stacked.iter().map(slice)).collect();
-        g.with(|e| e.open_region("scan.stretch"));
+        g.with(|e| e.open_region(&format!("{}.stretch", self.method)));
         let args: Vec<Var<'g>> = tys.iter().map(|&ty| g.var(g.with(|e| e.region_arg(ty)))).collect();
         let (inner, rest) = args.split_at(carries.len());
         let (own, rest) = rest.split_at(consts.len());
@@ -236,7 +238,19 @@ mod tests {
 
     fn stretches<'g>(g: &'g Builder, scan: Scan, each: usize, plain: Range<usize>) -> Stretches<'g> {
         let [carries, consts, xs] = [(); 3].map(|()| Vec::new());
-        Stretches { g, loc: u32::MAX, scan, each, plain, plain_alone: false, carries, consts, xs, rows: vec![] }
+        Stretches {
+            g,
+            loc: u32::MAX,
+            method: "scan",
+            scan,
+            each,
+            plain,
+            plain_alone: false,
+            carries,
+            consts,
+            xs,
+            rows: vec![],
+        }
     }
 
     /// The first iteration, the number of iterations, the length of a stretch, and whether it is the last to run.

@@ -62,6 +62,16 @@ fn a_switch_has_a_thousand_branches() {
     }
 }
 
+#[test]
+fn a_switch_of_too_many_branches_tells_the_most_and_why() {
+    let told = told(|g, x| {
+        let branch = |_| -> SwitchBranch<'_, '_> { Box::new(move || vec![x]) };
+        g.switch(g.full(1.0, [], DType::I32), (0..65_537).map(branch).collect())
+    });
+    let want = "switch: 65537 branches; at most 65536, because each of 16 levels";
+    assert!(told.starts_with(want) && told.contains("deep.rs:"), "{told}");
+}
+
 /// What the errors of `write` begin with.
 fn told(write: impl for<'g> Fn(&'g Builder, Var<'g>) -> Vec<Var<'g>>) -> String {
     let g = Builder::new("g");
@@ -91,6 +101,10 @@ fn errors_name_the_method_that_writes_a_loop_or_a_choice() {
         g.switch(index, vec![Box::new(move || vec![x]), Box::new(move || vec![x.sum(..)])])
     });
     assert!(types.contains("switch(") && !types.contains("if("), "{types}");
+    let long = told(|g, x| g.fori(g.full(1.0, [], DType::I64), usize::MAX, &[x], |_, x| x.to_vec()));
+    assert!(long.contains("fori: length is 18446744073709551615") && long.contains("deep.rs:"), "{long}");
+    let long = told(|g, x| g.while_loop(&[x], usize::MAX, |x| x[0].sum(..).less(1.0), |x| x.to_vec()).0);
+    assert!(long.contains("while_loop: length is 18446744073709551615") && long.contains("deep.rs:"), "{long}");
     let long = told(|g, x| g.scan_with(Loop::default().length(usize::MAX), &[x], &[], |h, _| (h.to_vec(), vec![])).0);
     assert!(long.contains("scan: length is 18446744073709551615") && long.contains("deep.rs:"), "{long}");
 }

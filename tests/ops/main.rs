@@ -24,6 +24,7 @@ mod custom_fn_bad;
 mod einsum;
 mod exits_keep_every;
 mod fake_quantize;
+mod faults_of_methods;
 mod fft;
 mod gated_delta;
 mod grouped;

@@ -201,7 +201,7 @@ impl<'g> ScanSite<'_, '_, 'g> {
             (k..cts.len()).filter_map(|j| cts[j].map(|ct| (self.yields[j], ct))).collect();
         let stacked: Vec<Var<'g>> = o.stacked.iter().chain(&seeds).map(|x| x.1).collect();
         let operands = LoopOperands { carries: starts, consts: &consts, stacked: &stacked };
-        self.emit("scan.vjp", !self.scan.reverse, operands, |args| {
+        self.emit("vjp", !self.scan.reverse, operands, |args| {
             let (sum_args, rest) = args.split_at(sums.len());
             let names = o.consts.iter().chain(&o.stacked).map(|x| x.0);
             let known: Vec<(Value, Var<'g>)> = names.zip(rest.iter().copied()).collect();

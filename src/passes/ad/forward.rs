@@ -144,7 +144,7 @@ fn forward_mode_loop<'g>(
     let stacked: Vec<Var<'g>> = o.stacked.iter().chain(&dot_xs).map(|x| x.1).collect();
     let mut with_tangent = Vec::new();
     let operands = LoopOperands { carries: &starts, consts: &consts, stacked: &stacked };
-    let results = l.emit_as(l.scan, "scan.jvp", operands, |args| {
+    let results = l.emit_as(l.scan, "jvp", operands, |args| {
         // In the order of the operands.
         let groups = [
             (false, forward_values(&values)),

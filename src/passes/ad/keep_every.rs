@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::kernels::abi::DEPTH;
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::scan::{Exit, Scan};
+use crate::nodes::ops::control::{index_check_name, loop_method};
 use crate::nodes::{DType, Graph, GraphBuf, Op, Var};
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
 use crate::passes::stretches::{StretchYields, Stretches, stretch_levels_above, stretch_levels_inside};
@@ -65,11 +66,13 @@ fn keep_every<'g>(v: &RebuildVisit<'_, 'g>, scan: &Scan, each: usize) -> Vec<Var
     let mut consts = consts.to_vec();
     if let Some(n) = consts.first_mut().filter(|_| scan.exit == Some(Exit::Count)) {
         // The gather checks the number of iterations.
-        *n = g.iota(0, [scan.length.saturating_add(1)], DType::I64).gather(*n, 0);
+        let name = index_check_name(loop_method(v.src, scan.body), v.node.at());
+        *n = g.iota(0, [scan.length.saturating_add(1)], DType::I64).gather(*n, 0).named(&name);
     }
     let stretches = Stretches {
         g,
         loc: v.src.loc[v.node.at()],
+        method: loop_method(v.src, scan.body),
         scan: *scan,
         each,
         plain: 0..0,

@@ -12,6 +12,7 @@ use super::codes::Codes;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ops::control::loop_method;
 use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::{Builder, DType, Graph, Op, Ty, Var};
 
@@ -203,7 +204,8 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         let (g, LoopOperands { carries, consts, stacked }) = (self.context.g, operands);
         let mut tys: Vec<Ty> = carries.iter().chain(consts).map(|x| x.ty()).collect();
         tys.extend(self.slices(stacked.iter().copied()));
-        g.with(|e| e.open_region(name));
+        let method = loop_method(self.context.src, self.scan.body);
+        g.with(|e| e.open_region(&format!("{method}.{name}")));
         let args: Vec<Var<'g>> = tys.iter().map(|&ty| g.var(g.with(|e| e.region_arg(ty)))).collect();
         let yields = body(&args);
         let ids: Vec<Value> = yields.iter().flatten().map(|y| y.v).collect();

@@ -11,6 +11,7 @@ use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::DEPTH;
 use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ops::control::loop_method;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
@@ -233,8 +234,9 @@ impl RematLoops {
         let plain_alone = scan.carries == 0 && !gone.contains(&false);
         let [carries, consts, xs] = remat_loop_operands(&scan, v.args).map(<[_]>::to_vec);
         let (loc, plain) = (v.src.loc[v.node.at()], plain.0..plain.1);
+        let method = loop_method(v.src, scan.body);
         let rows = Vec::new();
-        let stretches = Stretches { g, loc, scan, each, plain, plain_alone, carries, consts, xs, rows };
+        let stretches = Stretches { g, loc, method, scan, each, plain, plain_alone, carries, consts, xs, rows };
         let StretchResults { mut carries, ys, rows } = stretches.write(|a| {
             let (carries, all) = remat_loop_iterations(v, v.node, a.length, &[a.carries, a.consts, a.xs].concat());
             let pick = |want: bool| all.iter().zip(&gone).filter(|y| *y.1 == want).map(|y| *y.0).collect();
@@ -271,7 +273,8 @@ impl RematLoops {
         }
         let (loc, StretchedLoop { each, plain }) = (src.loc[v.node.at()], how);
         let (plain, plain_alone) = (plain.0..plain.1, false);
-        let stretches = Stretches { g, loc, scan, each, plain, plain_alone, carries, consts, xs, rows };
+        let method = loop_method(src, scan.body);
+        let stretches = Stretches { g, loc, method, scan, each, plain, plain_alone, carries, consts, xs, rows };
         let results = stretches.write(|a| {
             let again = self.stacks_again(v, &sources, &a, own);
             let mut slices = a.xs[..own.1].iter();

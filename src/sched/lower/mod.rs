@@ -73,7 +73,11 @@ fn check_lowering_depth(g: Graph<'_>) -> Result<()> {
                 inside[r.at()] = inside[r.at()].max(1 + inside[body.at()]);
             }
             if inside[r.at()] > DEPTH {
-                let why = format!("{}: loops and branches stand more than {DEPTH} deep in one another", def.name);
+                let why = format!(
+                    "{}: loops and branches stand more than {DEPTH} deep in one another (a switch of n branches is \
+                     log₂ n deep)",
+                    def.name
+                );
                 return Err(lowerer_error(why).at(g.location(n)));
             }
         }

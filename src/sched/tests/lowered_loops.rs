@@ -35,7 +35,7 @@ fn loops_stand_in_one_another_up_to_a_depth() {
     };
     assert_eq!(planned(DEPTH), Ok(1));
     let told = format!("scan: loops and branches stand more than {DEPTH} deep in one another");
-    assert_eq!(planned(DEPTH + 1), Err(told));
+    assert!(planned(DEPTH + 1).unwrap_err().starts_with(&told));
 }
 
 /// Carries of which only the first changes.

@@ -4,6 +4,7 @@ use super::find_nan::NanFinder;
 use crate::arena::Node;
 use crate::error::Location;
 use crate::nodes::Graph;
+use crate::nodes::ops::control::written_by;
 use crate::session::bindings::BindingIndex;
 use crate::session::compiled_graph::CompiledGraph;
 use crate::session::plan_report::PlanReport;
@@ -33,7 +34,7 @@ impl ProgramOrigin {
     /// The origin of an instruction of node `n`. If there is no node, the instruction updates a leaf.
     pub fn of(g: &Graph<'_>, n: Node) -> ProgramOrigin {
         match n.is_some() {
-            true => ProgramOrigin { op: g.def_of(n).name, location: g.location(n) },
+            true => ProgramOrigin { op: written_by(*g, n), location: g.location(n) },
             false => ProgramOrigin { op: "update", location: Location::Nowhere },
         }
     }

@@ -5,11 +5,13 @@
 //! yield the same number of values, of the same types. Only the region that the predicate picks runs. Invariant: a
 //! region computes nothing that outlives it but its yields.
 
+use super::index_check_name;
 use crate::arena::Value;
 use crate::arena::dims::Dims;
 use crate::arena::{Region, ids::Id};
 use crate::ensure;
 use crate::error::{Error, Kind};
+use crate::kernels::abi::DEPTH;
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::cost_cx::CostCx;
@@ -89,6 +91,9 @@ fn if_cost(cx: &CostCx<'_>) -> u64 {
     [then, otherwise].into_iter().filter(|r| r.at() < cx.graph.regions()).map(cost).max().unwrap_or(0)
 }
 
+/// The most branches of a switch: choices stand at most [`DEPTH`] deep in one another.
+pub const MOST_BRANCHES: usize = 1 << DEPTH;
+
 /// A branch of [`Builder::switch`].
 pub type SwitchBranch<'f, 'g> = Box<dyn FnOnce() -> Vec<Var<'g>> + 'f>;
 
@@ -162,10 +167,20 @@ impl Builder {
                 );
             }
             // The gather checks the index.
-            self.iota(0, [branches.len()], DType::I32).gather(index, 0)
+            let name = index_check_name("switch", self.with(|e| e.nodes()));
+            self.iota(0, [branches.len()], DType::I32).gather(index, 0).named(&name)
         });
         if branches.is_empty() {
             self.fail(Kind::Shape, "switch: there is no branch");
+        }
+        if branches.len() > MOST_BRANCHES {
+            let why = format!(
+                "switch: {} branches; at most {MOST_BRANCHES}, because each of {DEPTH} levels of choices halves their \
+                 number; gather what differs from a table",
+                branches.len()
+            );
+            self.fail(Kind::Shape, why);
+            branches.truncate(1);
         }
         if branches.len() == 1 {
             return self.only_branch(at, checked, branches.remove(0));

@@ -161,7 +161,8 @@ impl Builder {
             self.fail(Kind::Shape, format!("fori: the number of iterations is {is}; it must be i32[] or i64[]"));
         }
         let n = self.with_location(at, || n.cast(DType::I64));
-        let bound = how.length.unwrap_or(0);
+        let bound = self.loop_length("fori", how.length.or(Some(0)));
+        let how = Loop { length: Some(bound), ..how };
         if bound == 0 {
             return self.fori_unbounded(at, how, n, carries, body);
         }
