@@ -149,6 +149,7 @@ ops! {
     SPECTRAL_QUOTIENT = linalg::spectral_quotient;
     SYLVESTER = linalg::sylvester;
     MATRIX_FUNCTION = linalg::matrix_function;
+    MATRIX_FUNCTION_SLOPE = linalg::matrix_function_slope;
     POLAR = linalg::polar;
     SPLAT_RENDER = splat::render;
     SPLAT_RENDER_BACKWARD = splat::render;

@@ -1,11 +1,11 @@
 //! Functions of symmetric matrices: f(A) = U·diag(f(w))·Uᵀ.
 //!
-//! Their derivative in a direction E is U·(Γ∘(UᵀEU))·Uᵀ, where Γ are the divided differences of f (Daleckii and Krein,
-//! 1965), which are defined at equal eigenvalues. That of the root is a Sylvester equation in the root. Both maps are
-//! their own transposes.
+//! Their derivative in a direction is made of divided differences of f (`matrix_function_slope`), which are defined at
+//! equal eigenvalues. That of the root is a Sylvester equation in the root. Both maps are their own transposes.
 
 use super::PACK;
 use super::eigh::{eigh_jvp_of, eigh_vjp_of};
+use super::matrix_function_slope::matrix_function_slope;
 use super::sylvester::sylvester;
 use super::{
     linalg_cubic_cost, linalg_op_rounding_noise, linalg_results_of, linalg_square_dims, linalg_sum_of,
@@ -63,34 +63,16 @@ fn decompose_matrix_function<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![linalg_symmetric_part(y), w, u]
 }
 
-/// (1 − e⁻ᵈ)/d for d ≥ 0; a series near 0, where the quotient's derivative would lose digits.
-fn decayed_share(d: Var<'_>) -> Var<'_> {
-    let small = d.less(0.05);
-    let near = (2..=9).rev().fold(d.full_like(1.0), |sum, k| 1.0 - d * sum / f64::from(k));
-    let far = small.select(1.0, d);
-    small.select(near, -(-far).expm1() / far)
-}
-
-/// The divided differences of exp at `x`, where `y` is exp(x): e^larger·(1 − e⁻ᵈ)/d, d their distance.
-fn exp_differences<'g>(x: Var<'g>, y: Var<'g>) -> Var<'g> {
-    let larger = y.unsqueeze(-2).maximum(y.unsqueeze(-1));
-    larger * decayed_share((x.unsqueeze(-2) - x.unsqueeze(-1)).abs())
-}
-
 /// The derivative of f(A) in the direction of the symmetric part of `e`.
-fn matrix_function_slope<'g>(s: &Site<'_, 'g>, e: Var<'g>) -> Var<'g> {
-    let (y, w, u, f) = (s.outs[0], s.outs[1], s.outs[2], MatrixFunctionAttrs::of(&s.attrs).function);
-    let e = linalg_symmetric_part(e);
-    let inside = |m: Var<'g>| u.matmul_t(m.matmul(u), true, false);
-    let outside = |m: Var<'g>| linalg_symmetric_part(u.matmul(m).matmul_t(u, false, true));
+fn matrix_function_derivative<'g>(s: &Site<'_, 'g>, e: Var<'g>) -> Var<'g> {
+    let (y, f) = (s.outs[0], MatrixFunctionAttrs::of(&s.attrs).function);
     match f {
-        MatrixFunction::Exp => outside(inside(e) * exp_differences(w, w.exp())),
-        MatrixFunction::Log => outside(inside(e) / exp_differences(w.log(), w)),
-        MatrixFunction::Sqrt => sylvester(e, y, false),
+        MatrixFunction::Exp | MatrixFunction::Log => matrix_function_slope(s.args[0], e, f),
+        MatrixFunction::Sqrt => sylvester(linalg_symmetric_part(e), y, false),
         // Y·Ẏ + Ẏ·Y = −Y²·E·Y², the derivative of A⁻¹.
         MatrixFunction::InverseSqrt => {
             let inverse = y.matmul(y);
-            sylvester(-inverse.matmul(e).matmul(inverse), y, false)
+            sylvester(-inverse.matmul(linalg_symmetric_part(e)).matmul(inverse), y, false)
         }
     }
 }
@@ -98,12 +80,12 @@ fn matrix_function_slope<'g>(s: &Site<'_, 'g>, e: Var<'g>) -> Var<'g> {
 fn matrix_function_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(t) = t[0] else { return vec![None; 3] };
     let [w, u] = eigh_jvp_of(s.outs[1], s.outs[2], t);
-    vec![Some(matrix_function_slope(s, t)), Some(w), Some(u)]
+    vec![Some(matrix_function_derivative(s, t)), Some(w), Some(u)]
 }
 
 fn matrix_function_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let of_factors = eigh_vjp_of(s.outs[1], s.outs[2], ct[1], ct[2]);
-    vec![linalg_sum_of([ct[0].map(|g| matrix_function_slope(s, g)), of_factors])]
+    vec![linalg_sum_of([ct[0].map(|g| matrix_function_derivative(s, g)), of_factors])]
 }
 
 /// Functions of symmetric matrices.

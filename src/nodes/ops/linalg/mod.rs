@@ -13,6 +13,7 @@ pub mod eigh;
 pub mod lower;
 pub mod lu;
 pub mod matrix_function;
+pub mod matrix_function_slope;
 pub mod polar;
 pub mod qr;
 pub mod solve;
