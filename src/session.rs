@@ -39,6 +39,7 @@ pub use handle::Handle;
 pub use human::human;
 pub use plan_report::{BufferReport, PlanReport, Recomputed};
 pub use program::Program;
+pub(crate) use program::marked_inputs::MarkedInputs;
 pub use program::method::Method;
 pub use sized_program::SizedProgram;
 pub use tracer::{Call, Event, Trace, WAIT};

@@ -64,8 +64,7 @@ fn another_schedule_is_refused_and_a_constant_rate_goes_on() {
     let out = s.path("constant");
     let config = s.path("constant.toml");
     std::fs::write(&config, "[schedule]\nkind = \"constant\"\n").unwrap();
-    let run =
-        |more: &[&str]| good(&[&["train", "digits", "--config", &config, "--quiet", "--threads", "1"], more].concat());
+    let run = |more: &[&str]| good(&[&["train", &config, "--quiet", "--threads", "1"], more].concat());
     run(&["--steps", "4", "--out", &out]);
     run(&["--steps", "8", "--resume", &out]);
     let weights = |dir: &str| std::fs::read(format!("{dir}/weights.safetensors")).unwrap();

@@ -1,7 +1,7 @@
 //! Programs: one arena, its named tensors, and steps.
 
 pub(super) mod find_nan;
-mod marked_inputs;
+pub(super) mod marked_inputs;
 pub(super) mod method;
 pub(super) mod part;
 

@@ -15,6 +15,7 @@ use super::rate::{Rate, RateInput};
 use super::stream_source::Source;
 use super::{Batches, Partial};
 use crate::error::{Error, Kind, Result};
+use crate::session::MarkedInputs;
 use crate::session::{Binding, Method, Program, Trace};
 pub use kept::KEPT_LIMIT;
 use kept::Kept;
@@ -105,6 +106,8 @@ pub struct Trainer {
     metric: f64,
     /// The program's training methods: the first is for full batches.
     steps: Vec<StepIo>,
+    /// Of each: the inputs that its first batch may leave unwritten, until that is checked.
+    unchecked: Vec<Option<MarkedInputs>>,
     loss: String,
     non_finite: NonFinite,
     kept: Vec<Kept>,
@@ -142,6 +145,7 @@ impl Trainer {
         let nothing = PlateauState { lr: 0.0, best: 0.0, bad: 0, cooldown: 0 };
         let mut t = Trainer {
             plateau: rate.plateau().map_or(nothing, |p| p.start()),
+            unchecked: vec![Some(program.longer_inputs(first, batch))],
             steps: vec![io],
             loss: loss.to_string(),
             program,
@@ -171,6 +175,7 @@ impl Trainer {
             return Err(Error::new(Kind::Name, format!("there is a method for batches of {examples} examples")));
         }
         self.steps.push(StepIo::new(&self.program, method, &self.loss, examples)?);
+        self.unchecked.push(Some(self.program.longer_inputs(method, examples)));
         Ok(self)
     }
 
@@ -240,14 +245,14 @@ impl Trainer {
         if let Some(mask) = io.mask {
             mask.write(&mut self.program, real)?;
         }
-        if io.checked {
-            fill(&mut self.program, batches.taken())?;
-        } else {
-            let marked = self.program.mark_inputs(io.method, size);
+        if let Some(marked) = &mut self.unchecked[at] {
+            self.program.mark_inputs(marked);
             let filled = fill(&mut self.program, batches.taken());
             let whole = self.program.unmark_inputs(marked);
             filled.and(whole)?;
-            self.steps[at].checked = true;
+            self.unchecked[at] = None;
+        } else {
+            fill(&mut self.program, batches.taken())?;
         }
         Ok((at, real, self.run(at)?))
     }

@@ -11,47 +11,48 @@ use crate::session::bindings::{Binding, Role};
 /// Bytes that no caller writes; those of an element of 4 bytes are the first or the last four.
 const MARK: [u8; 8] = 0xFFF4_93A5_C65B_E2D1_u64.to_le_bytes();
 
-/// Inputs that hold the mark, with what they held before.
+/// Inputs that are longer than a batch, with memory for what they hold before it is written.
 pub(crate) struct MarkedInputs {
     rows: usize,
     before: Vec<(usize, Vec<u8>)>,
 }
 
 impl Program {
-    /// Marks the inputs of `method` that have more than `rows` rows.
-    pub(crate) fn mark_inputs(&mut self, method: Method, rows: usize) -> MarkedInputs {
+    /// The inputs of `method` that have more than `rows` rows.
+    pub(crate) fn longer_inputs(&self, method: Method, rows: usize) -> MarkedInputs {
         let longer = |(i, b): &(usize, &Binding)| {
             let long = b.role == Role::Input && b.dims.first().is_some_and(|&n| n > rows);
             long && b.dtype.size() >= 4 && self.fresh.is_read(method.at as usize, *i)
         };
-        let marked: Vec<usize> = self.bindings.iter().enumerate().filter(longer).map(|(i, _)| i).collect();
-        let mut before = Vec::new();
-        for i in marked {
-            let bytes = &mut self.arena.bytes_mut()[self.bindings[i].range()];
-            before.push((i, bytes.to_vec()));
-            bytes.chunks_mut(8).for_each(|part| part.copy_from_slice(&MARK[..part.len()]));
-        }
-        MarkedInputs { rows, before }
+        let all = self.bindings.iter().enumerate().filter(longer).map(|(i, b)| (i, vec![0; b.bytes]));
+        MarkedInputs { rows, before: all.collect() }
     }
 
-    /// Gives elements that were not written back what they were. Fails if exactly the first `rows` rows of an input
-    /// were written.
-    pub(crate) fn unmark_inputs(&mut self, marked: MarkedInputs) -> Result<()> {
+    /// Marks these inputs.
+    pub(crate) fn mark_inputs(&mut self, marked: &mut MarkedInputs) {
+        for (i, before) in &mut marked.before {
+            let bytes = &mut self.arena.bytes_mut()[self.bindings[*i].range()];
+            before.copy_from_slice(bytes);
+            bytes.chunks_mut(8).for_each(|part| part.copy_from_slice(&MARK[..part.len()]));
+        }
+    }
+
+    /// Gives elements that were not written back what they were. Fails if exactly the first rows of an input were
+    /// written, as many as a batch has.
+    pub(crate) fn unmark_inputs(&mut self, marked: &MarkedInputs) -> Result<()> {
         let mut partly = None;
         for (i, before) in &marked.before {
             let b = &self.bindings[*i];
             let (size, bytes) = (b.dtype.size(), &mut self.arena.bytes_mut()[b.range()]);
-            let mut open = Vec::with_capacity(bytes.len() / size);
+            let batch = marked.rows * (b.bytes / size / b.dims[0].max(1));
+            let mut short = batch * size < b.bytes;
             for (k, (now, was)) in bytes.chunks_exact_mut(size).zip(before.chunks_exact(size)).enumerate() {
                 let unwritten = now.iter().enumerate().all(|(j, &x)| x == MARK[(k * size + j) % 8]);
                 if unwritten {
                     now.copy_from_slice(was);
                 }
-                open.push(unwritten);
+                short &= unwritten == (k >= batch);
             }
-            let row = open.len() / b.dims[0].max(1);
-            let (first, rest) = open.split_at(marked.rows * row);
-            let short = !rest.is_empty() && first.iter().all(|&u| !u) && rest.iter().all(|&u| u);
             partly = partly.or(short.then_some(*i));
         }
         let Some(i) = partly else { return Ok(()) };

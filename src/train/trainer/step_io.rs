@@ -110,14 +110,12 @@ pub struct StepIo {
     pub lr: StepIoScalar,
     pub loss: StepIoScalar,
     pub mask: Option<StepIoMask>,
-    /// Whether a batch was written into the method's inputs, and checked.
-    pub checked: bool,
 }
 
 impl StepIo {
     /// Those of `method`, whose scalar output `loss` is reported.
     pub fn new(p: &Program, method: Method, loss: &str, examples: usize) -> Result<StepIo> {
         let (lr, loss) = (StepIoScalar::input(p, method, LR)?, StepIoScalar::output(p, method, loss)?);
-        Ok(StepIo { method, examples, lr, loss, mask: None, checked: false })
+        Ok(StepIo { method, examples, lr, loss, mask: None })
     }
 }

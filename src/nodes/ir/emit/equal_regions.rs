@@ -44,6 +44,7 @@ impl Emit {
         let b = &self.done[r as usize];
         let mut h = self.hasher.build_hasher();
         (&b.op, &b.args_at, &b.args, &b.yields).hash(&mut h);
+        (0..b.op.len()).for_each(|n| self.words_of_equal(b.op[n], self.attrs_in(b, n).words).hash(&mut h));
         h.finish()
     }
 

@@ -177,9 +177,10 @@ impl<'g> Var<'g> {
     /// tell from 0 count as 0.
     ///
     /// The gradient is that of f also where eigenvalues are equal (Daleckii and Krein, 1965), and so are second
-    /// derivatives. Higher ones of `Sqrt` and `InverseSqrt` are right there, too; those of `Exp` and `Log` are NaN there,
-    /// and lose digits near there. Second derivatives of `Exp` and `Log` take memory in proportion to n³. The gradient of
-    /// `Sqrt` at a matrix without full rank is NaN, unless its cotangent has no part between the vectors of zeros.
+    /// derivatives. Higher ones of `Sqrt` and `InverseSqrt` are right there, too; those of `Exp` and `Log` are NaN
+    /// there, and lose digits near there. Second derivatives of `Exp` and `Log` take memory in proportion to n³. The
+    /// gradient of `Sqrt` at a matrix without full rank is NaN, unless its cotangent has no part between the vectors of
+    /// zeros.
     ///
     /// ```
     /// use arenagrad::graph::MatrixFunction;
