@@ -110,30 +110,23 @@ pub fn conformance(defs: &[&'static OpDef]) -> Conformance {
 /// values of each attribute. Wrong operands and attributes are refused, or compute what the decomposition computes.
 ///
 /// ```
-/// use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
+/// use arenagrad::op::{Batch, Case, Deriv, Domain, OpDef};
 /// use arenagrad::tools::testing::conform;
 ///
-/// static CUBE: OpDef = OpDef {
-///     name: "cube",
-///     doc: "y = x³",
-///     arity: Arity::Exactly(1),
-///     attrs: &[],
-///     flags: Flags::PURE,
-///     infer: |cx| {
+/// static CUBE: OpDef = OpDef::new("cube", "y = x³")
+///     .infer(|cx| {
 ///         cx.float(0)?;
 ///         cx.same_as(0)
-///     },
-///     deriv: Deriv::Pointwise(|s, _| Some(s.args[0] * s.args[0] * 3.0)),
-///     batch: Batch::Leading,
-///     decompose: Some(|s| vec![s.args[0] * s.args[0] * s.args[0]]),
-///     lower: Lower::Expand,
-///     cost: |cx| 2 * cx.out(),
-///     cases: &[Case { args: "f[2,3]", attrs: "", domains: &[Domain::Real] }],
-/// };
+///     })
+///     .deriv(Deriv::Pointwise(|s, _| Some(s.args[0] * s.args[0] * 3.0)))
+///     .batch(Batch::Leading)
+///     .decompose(|s| vec![s.args[0] * s.args[0] * s.args[0]])
+///     .cost(|cx| 2 * cx.out())
+///     .cases(&[Case::new("f[2,3]", "", &[Domain::Real])]);
 ///
 /// let report = conform(&[&CUBE]).unwrap();
 /// assert!(report.answers() > 10);
-/// static WRONG: OpDef = OpDef { name: "wrong", deriv: Deriv::Pointwise(|s, _| Some(s.args[0] * 3.0)), ..CUBE };
+/// static WRONG: OpDef = CUBE.named("wrong").deriv(Deriv::Pointwise(|s, _| Some(s.args[0] * 3.0)));
 /// assert!(conform(&[&WRONG]).unwrap_err().message.contains("wrong#0 f64 vjp: d/dx0[0] is"));
 /// ```
 ///
