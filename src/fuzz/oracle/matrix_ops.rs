@@ -66,7 +66,7 @@ fn apply_oracle_matrix_op(
     Ok(match op {
         Op::TRIANGULAR_SOLVE => {
             let attrs = TriangularSolveAttrs::of(attrs);
-            vec![floats(0, oracle_solve_matrix_triangles(Balls(r), &attrs, [a, &args[1]], &dims[0], may_fault)?)]
+            vec![floats(0, oracle_solve_matrix_triangles(Balls(r), &attrs, [a, args[1]], &dims[0], may_fault)?)]
         }
         Op::CHOLESKY => {
             let one = |(i, a): (usize, &Matrix)| oracle_matrix_cholesky(Balls(r), i, a, may_fault);
