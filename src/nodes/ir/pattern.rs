@@ -13,7 +13,7 @@ use crate::arena::{Node, Side, Value, ids::Id};
 
 /// A named rule. The pass `patterns` applies it to each root.
 pub struct Pattern {
-    /// The name, for `opt --report` and [`FusionReport`](crate::passes::FusionReport).
+    /// The name, for `opt --report` and [`report_pipeline`](crate::passes::report_pipeline).
     pub name: &'static str,
     /// The nodes that the rule looks at.
     pub roots: Roots,
