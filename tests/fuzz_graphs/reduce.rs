@@ -59,7 +59,7 @@ fn regions_go_or_shrink() {
         assert!(small.view().nodes() <= 8 && small.view().regions() <= 3, "{small:?}");
     }
     let sine = |g: &GraphBuf| (0..g.view().nodes()).any(|n| g.view().def_of(Node::new(n)).name == "sin");
-    for g in failing(&options, 105, 6, &|g| fails(g) && sine(g)) {
+    for g in failing(&options, 106, 6, &|g| fails(g) && sine(g)) {
         let small = reduced(&g, &sine);
         // The sine of an input, or of the argument of a region that nothing runs.
         assert!(small.view().nodes() <= 2 && small.view().regions() <= 2, "{small:?}");
