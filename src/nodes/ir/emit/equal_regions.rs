@@ -106,18 +106,23 @@ impl Emit {
         for r in (0..=entry).rev() {
             if stays[r] {
                 let words = self.region_words(r);
-                words.0.iter().for_each(|&n| stays[self.done[r].attr[n] as usize] = true);
-                words.1.iter().for_each(|&at| stays[self.extra[at] as usize] = true);
+                let named =
+                    words.0.iter().map(|&n| self.done[r].attr[n]).chain(words.1.iter().map(|&at| self.extra[at]));
+                // What is no region is an error of the verifier.
+                for inner in named {
+                    stays.get_mut(inner as usize).into_iter().for_each(|s| *s = true);
+                }
                 inline.extend(words.0.iter().map(|&n| (r, n)));
                 extra.extend(words.1);
             }
         }
-        let now = emit_finish_starts(stays.iter().map(|&s| usize::from(s)));
-        inline.into_iter().for_each(|(r, n)| self.done[r].attr[n] = now[self.done[r].attr[n] as usize]);
+        let starts = emit_finish_starts(stays.iter().map(|&s| usize::from(s)));
+        let now = |r: u32| starts.get(r as usize).copied().unwrap_or(r);
+        inline.into_iter().for_each(|(r, n)| self.done[r].attr[n] = now(self.done[r].attr[n]));
         // Copies of a region share their words.
         extra.sort_unstable();
         extra.dedup();
-        extra.into_iter().for_each(|at| self.extra[at] = now[self.extra[at] as usize]);
+        extra.into_iter().for_each(|at| self.extra[at] = now(self.extra[at]));
         let mut keep = stays.iter();
         self.done.retain(|_| keep.next().is_none_or(|&s| s));
         let mut keep = stays.iter();
