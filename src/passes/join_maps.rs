@@ -36,25 +36,27 @@ const MOST_NODES: usize = 1 << 10;
 /// Joins pointwise nodes in the bodies of loops and branches of `g`. Counts the nodes saved in `hits`.
 pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
     let facts = JoinFacts { g, readers: fuse_readers(g), fused: fused_regions(g), users: join_maps_users(g) };
-    // Region of the source → the region that is written in its place, and its arguments that become one number.
-    let mut made = vec![Region::NONE; g.regions()];
+    // Region of the source → the region in its place, and its arguments that become one number. A region stands behind
+    // those that its nodes run, so the table grows with the regions that are visited.
+    let (mut regions, mut made) = (Vec::new(), Side::<Region, bool>::filled(g.regions(), false));
     let mut numbers = vec![Vec::new(); g.regions()];
     rebuild(g, bump, &mut |v| {
         let own: Vec<Region> = join_maps_bodies(g, v.node).filter(|&r| !facts.fused[r]).collect();
         if own.is_empty() || v.op() == Op::MAP {
             return None;
         }
+        if let Some(new) = join_maps_bodies(g, v.node).max().and_then(|last| v.regions.get(regions.len()..=last.at())) {
+            regions.extend_from_slice(new);
+        }
         for r in own {
-            if made[r.at()] == Region::NONE {
+            if !std::mem::replace(&mut made[r], true) {
                 let parts = facts.parts_of_body(r, v.live);
                 *hits.entry("joined-maps").or_default() += parts.iter().map(|p| p.len() - 1).sum::<usize>();
-                let regions = join_maps_regions(v, &made);
                 numbers[r.at()] = facts.numbers_of_body(v.node, r, &parts, v.live);
-                made[r.at()] = facts.write_body(v, r, &parts, &regions, &numbers);
+                regions[r.at()] = facts.write_body(v, r, &parts, &regions, &numbers);
             }
         }
         let ids: Vec<Value> = facts.operands(v.node, &numbers).map(|a| v.map[a].v).collect();
-        let regions = join_maps_regions(v, &made);
         v.g.with(|e| e.set_loc(g.loc[v.node.at()]));
         let outs = v.g.with(|e| e.copy(&g, v.node, &ids, &regions));
         Some(outs.iter().map(|o| v.g.var(o)).collect())
@@ -82,11 +84,6 @@ fn join_maps_users(g: Graph<'_>) -> Side<Region, usize> {
     users
 }
 
-/// The regions of the new graph by those of the source, with `made` in place of plain copies.
-fn join_maps_regions(v: &RebuildVisit<'_, '_>, made: &[Region]) -> Vec<Region> {
-    v.regions.iter().zip(made).map(|(&copy, &own)| if own == Region::NONE { copy } else { own }).collect()
-}
-
 /// An input of a pointwise region: a value, read as it is or as its broadcast to a shape.
 type JoinInput = (Value, Shape);
 
@@ -94,16 +91,17 @@ type JoinInput = (Value, Shape);
 struct JoinSteps {
     /// How many there are.
     count: usize,
-    /// The number of each value, 0 if it has none yet. Equal values have one number.
-    of: Side<Value, u32>,
+    /// The number of each value of the region, 0 if it has none yet. Equal values have one number.
+    of: Window<Value, u32>,
     /// The number of the result of each step: an op, its attributes, the numbers of its operands.
     known: HashMap<(Op, Vec<u32>, Vec<u32>), u32>,
     last: u32,
 }
 
 impl JoinSteps {
-    fn new(g: Graph<'_>) -> JoinSteps {
-        JoinSteps { count: 0, of: Side::filled(g.values(), 0), known: HashMap::new(), last: 0 }
+    /// None yet of region `r`.
+    fn new(g: Graph<'_>, r: Region) -> JoinSteps {
+        JoinSteps { count: 0, of: Window::filled(g.region_values(r), 0), known: HashMap::new(), last: 0 }
     }
 
     /// Forgets all steps. Values keep their numbers.
@@ -247,7 +245,7 @@ impl JoinFacts<'_> {
         }
         let mut there = Window::filled(g.region_values(r), false);
         g.region_args(r).for_each(|a| there[a] = true);
-        let (mut parts, mut left, mut steps) = (Vec::new(), nodes, JoinSteps::new(g));
+        let (mut parts, mut left, mut steps) = (Vec::new(), nodes, JoinSteps::new(g, r));
         while !left.is_empty() {
             let ready = |n: Node, there: &Window<Value, bool>| g.args_of(n).iter().all(|&a| there[a]);
             left.retain(|&n| {

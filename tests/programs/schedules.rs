@@ -22,6 +22,8 @@ fn variants() -> Vec<(&'static str, Schedule)> {
     let halves = Schedule::MultiStep { lr: LR, milestones: vec![10, 50], gamma: 0.5 };
     let polynomial = |total_iters, power| Schedule::Polynomial { lr: LR, total_iters, power };
     vec![
+        ("constant", Schedule::constant_factor(LR)),
+        ("constant_long", Schedule::ConstantFactor { lr: LR, factor: 0.25, total_iters: 77 }),
         ("multi_step", Schedule::MultiStep { lr: LR, milestones: vec![3, 20, 20, 77], gamma: 0.3 }),
         ("multi_step_default", Schedule::multi_step(LR, [30, 80])),
         ("linear", Schedule::linear(LR, 40)),

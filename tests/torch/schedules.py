@@ -51,6 +51,8 @@ def three_in_turn(opt):
 
 
 VARIANTS = {
+    "constant": lambda o: S.ConstantLR(o),
+    "constant_long": lambda o: S.ConstantLR(o, factor=0.25, total_iters=77),
     "multi_step": lambda o: S.MultiStepLR(o, [3, 20, 20, 77], gamma=0.3),
     "multi_step_default": lambda o: S.MultiStepLR(o, [30, 80]),
     "linear": lambda o: S.LinearLR(o, total_iters=40),
