@@ -22,14 +22,17 @@ pub use crate::kernels::sample::Sampling;
 pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::nodes::{
     Attention, Attr, Attrs, AxialRope2d, Builder, CodeProduct, CodeSte, CodedWeights, Conv, Conv1d, Conv2d, Conv3d,
-    ConvPart, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, CrossEntropy, CustomFn, DType, Emit,
-    EncodedWeights, FakeQuantize, FakeSte, FftNorm, Graph, GraphBuf, GridSample, GridSampling, Init, Interpolation,
-    Layout, Leaf, LeafKind, LogMel, LogMelOver, Loop, Lsq, LsqFactor, MatrixFunction, MelFilterbank, MelScale, Op,
-    OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d, Pool3d, PreparedSplats, ProductSte, QuantScale,
-    Quantize, Reduction, Results, Rope, Routine, Scatter, SelectiveScan, Singular, Sizes, SplatImage, Splats, Ssd,
-    Stage, StartValues, Stft, SwitchBranch, TriangularOptions, Ty, Unfold, Var, WeightScheme, WindowFunction,
+    ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, CrossEntropy, CustomFn, DType, Emit,
+    EncodedWeights, FakeQuantize, FakeSte, Graph, GraphBuf, GridSample, GridSampling, Init, Interpolation, Layout,
+    Leaf, LeafKind, Loop, Lsq, LsqFactor, MatrixFunction, Op, OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d,
+    Pool2d, Pool3d, ProductSte, QuantScale, Quantize, Reduction, Results, Rope, Routine, Scatter, SelectiveScan,
+    Singular, Sizes, Ssd, Stage, StartValues, SwitchBranch, TriangularOptions, Ty, Unfold, Var, WeightScheme,
     encode_weights,
 };
+#[cfg(feature = "signal")]
+pub use crate::nodes::{ConvPart, FftNorm, LogMel, LogMelOver, MelFilterbank, MelScale, Stft, WindowFunction};
+#[cfg(feature = "splat")]
+pub use crate::nodes::{PreparedSplats, SplatImage, Splats};
 pub use crate::passes::{
     GradOptions, Missing, OneByOne, Qat, Randomness, SplitVjp, Vmap, Warning, directional_nth_grad, extend, grad, hvp,
     jacobian, jvp, keep, nth_grad, one_by_one_ops, qat, quantized_weight_bits, rename, split_vjp, vjp, vmap,

@@ -24,6 +24,7 @@ pub mod cumulative;
 pub mod dequant;
 mod f16_value;
 pub mod fault;
+#[cfg(feature = "signal")]
 pub mod fft;
 pub mod float;
 pub mod gemm;
@@ -55,6 +56,7 @@ pub mod sample;
 pub mod simd;
 pub mod softmax;
 pub mod sort;
+#[cfg(feature = "splat")]
 pub mod splat;
 pub mod squared_error;
 pub mod tile;

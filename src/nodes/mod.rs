@@ -30,10 +30,15 @@ pub use ops::attention::Layout;
 pub use ops::attention::axial_rope::AxialRope2d;
 pub use ops::attention::rope::Pairing;
 pub use ops::attention::var::{Attention, Rope};
+#[cfg(feature = "signal")]
 pub use ops::audio::attrs::LogMelOver;
+#[cfg(feature = "signal")]
 pub use ops::audio::log_mel::LogMel;
+#[cfg(feature = "signal")]
 pub use ops::audio::mel_filterbank::{MelFilterbank, MelScale};
+#[cfg(feature = "signal")]
 pub use ops::audio::stft::Stft;
+#[cfg(feature = "signal")]
 pub use ops::audio::window_function::WindowFunction;
 pub use ops::control::cond::SwitchBranch;
 pub use ops::control::custom_fn::CustomFn;
@@ -41,7 +46,9 @@ pub use ops::control::scan::Loop;
 pub use ops::conv::conv_options::{
     Conv, Conv1d, Conv2d, Conv3d, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
 };
+#[cfg(feature = "signal")]
 pub use ops::fft::norm::FftNorm;
+#[cfg(feature = "signal")]
 pub use ops::fft::var::ConvPart;
 pub use ops::index::attrs::Scatter;
 pub use ops::layout::pad_mode::PadMode;
@@ -64,7 +71,9 @@ pub use ops::quant::running_scale::QuantScale;
 pub use ops::quant::weight_attrs::WeightScheme;
 pub use ops::recurrent::ssd::Ssd;
 pub use ops::recurrent::var::SelectiveScan;
+#[cfg(feature = "splat")]
 pub use ops::splat::splat_image::SplatImage;
+#[cfg(feature = "splat")]
 pub use ops::splat::var::{PreparedSplats, Splats};
 pub use ops::window::grid_sample::{GridSample, GridSampling, Outside};
 pub use ops::window::interpolate::Interpolation;

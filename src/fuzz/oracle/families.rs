@@ -4,7 +4,6 @@
 use super::array::Array;
 use super::interpreter::InterpreterAccount;
 use super::stop::Stop;
-use super::{coded_ops, fourier_ops, gguf_ops, grouped_ops, matrix_ops, splat_ops};
 use crate::arena::{Node, ids::Id};
 use crate::nodes::{Attrs, DType, Graph, Op};
 use std::rc::Rc;
@@ -18,8 +17,16 @@ pub struct OracleOps {
 }
 
 /// The engine's own families.
-const FAMILIES: [OracleOps; 6] =
-    [coded_ops::OPS, fourier_ops::OPS, gguf_ops::OPS, grouped_ops::OPS, matrix_ops::OPS, splat_ops::OPS];
+const FAMILIES: &[OracleOps] = &[
+    super::coded_ops::OPS,
+    #[cfg(feature = "signal")]
+    super::fourier_ops::OPS,
+    super::gguf_ops::OPS,
+    super::grouped_ops::OPS,
+    super::matrix_ops::OPS,
+    #[cfg(feature = "splat")]
+    super::splat_ops::OPS,
+];
 
 /// A node as the oracle's functions see it.
 pub struct OracleNode<'n> {
@@ -61,7 +68,7 @@ pub(super) fn run_oracle_family(
     let def = g.def_of(n);
     let own = def.pack.and_then(|pack| pack.oracle).and_then(|o| o.downcast_ref::<OracleOps>());
     let knows = |family: &&OracleOps| family.names.contains(&def.name);
-    let Some(family) = own.into_iter().chain(&FAMILIES).find(knows) else { return Ok(None) };
+    let Some(family) = own.into_iter().chain(FAMILIES).find(knows) else { return Ok(None) };
     let mut node = OracleNode {
         op: g.op[n.at()],
         attrs: g.attrs(n),

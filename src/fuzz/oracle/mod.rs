@@ -11,6 +11,7 @@ mod coded_ops;
 mod complex_ops;
 mod element_bytes;
 mod families;
+#[cfg(feature = "signal")]
 mod fourier_ops;
 mod gguf_ops;
 mod grouped_ops;
@@ -29,6 +30,7 @@ mod region_ops;
 mod rounding;
 mod sample_ops;
 mod special_fns;
+#[cfg(feature = "splat")]
 mod splat_ops;
 mod stop;
 mod unary_fns;

@@ -2,6 +2,7 @@
 //! [`crate::nodes::ops::table`] lists all ops. `docs/ops.md` is the reference.
 
 pub mod attention;
+#[cfg(feature = "signal")]
 pub mod audio;
 pub mod blocks;
 pub mod common;
@@ -9,6 +10,7 @@ pub mod complex;
 pub mod constant;
 pub mod control;
 pub mod conv;
+#[cfg(feature = "signal")]
 pub mod fft;
 pub mod gguf;
 pub mod grouped;
@@ -27,6 +29,7 @@ pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
 pub mod sort;
+#[cfg(feature = "splat")]
 pub mod splat;
 pub mod table;
 pub mod window;

@@ -5,17 +5,17 @@ use crate::nodes::ir::leaf;
 use crate::nodes::ir::opdef::{Op, OpDef, check_opdefs};
 
 macro_rules! ops {
-    (leaves { $($leaf:ident)* } $($id:ident = $family:ident $(:: $file:ident)*;)*) => {
+    (leaves { $($leaf:ident)* } $($(#[$on:meta])? $id:ident = $family:ident $(:: $file:ident)*;)*) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[repr(u16)]
-        enum Index { $($leaf,)* $($id),* }
+        enum Index { $($leaf,)* $($(#[$on])? $id),* }
 
         #[allow(missing_docs)] // Its definition has the documentation.
         impl Op {
-            $(pub const $id: Op = Op(Index::$id as u16);)*
+            $($(#[$on])? pub const $id: Op = Op(Index::$id as u16);)*
         }
 
-        const DEFINITIONS: &[&OpDef] = &[$(&leaf::$leaf,)* $(&$family $(:: $file)* ::$id),*];
+        const DEFINITIONS: &[&OpDef] = &[$(&leaf::$leaf,)* $($(#[$on])? &$family $(:: $file)* ::$id),*];
         const _: () = {
             check_opdefs(DEFINITIONS);
             $(assert!(Op::$leaf.0 == Index::$leaf as u16);)*
@@ -25,7 +25,7 @@ macro_rules! ops {
         pub static OPS: &[&OpDef] = DEFINITIONS;
 
         /// The family of each op of [`OPS`]: its folder, or `leaf`.
-        pub static FAMILIES: &[&str] = &[$({ let _ = Op::$leaf; "leaf" },)* $(stringify!($family)),*];
+        pub static FAMILIES: &[&str] = &[$({ let _ = Op::$leaf; "leaf" },)* $($(#[$on])? stringify!($family)),*];
     };
 }
 
@@ -151,10 +151,15 @@ ops! {
     MATRIX_FUNCTION = linalg::matrix_function;
     MATRIX_FUNCTION_SLOPE = linalg::matrix_function_slope;
     POLAR = linalg::polar;
+    #[cfg(feature = "splat")]
     SPLAT_RENDER = splat::render;
+    #[cfg(feature = "splat")]
     SPLAT_RENDER_BACKWARD = splat::render;
+    #[cfg(feature = "splat")]
     SPLAT_RENDER_TANGENT = splat::render;
+    #[cfg(feature = "splat")]
     SPLAT_PREPARE = splat::stages;
+    #[cfg(feature = "splat")]
     SPLAT_RASTERIZE = splat::stages;
 
     INT_MATMUL = matmul::int_matmul;
@@ -212,9 +217,13 @@ ops! {
     RAVEL_INDEX = index::scatter;
     HISTOGRAM = index;
 
+    #[cfg(feature = "signal")]
     FFT = fft;
+    #[cfg(feature = "signal")]
     RFFT = fft;
+    #[cfg(feature = "signal")]
     IRFFT = fft;
+    #[cfg(feature = "signal")]
     LOG_MEL = audio::log_mel;
 
     RNG_UNIFORM = random;
