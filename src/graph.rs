@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+#[cfg(feature = "gguf")]
 pub use crate::kernels::gguf::BlockType;
 pub use crate::kernels::sample::Sampling;
 pub use crate::nodes::{AdamOptions, SgdOptions};
@@ -24,15 +25,18 @@ pub use crate::nodes::{
     Attention, Attr, Attrs, AxialRope2d, Builder, CodeProduct, CodeSte, CodedWeights, Conv, Conv1d, Conv2d, Conv3d,
     ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, CrossEntropy, CustomFn, DType, Emit,
     EncodedWeights, FakeQuantize, FakeSte, Graph, GraphBuf, GridSample, GridSampling, Init, Interpolation, Layout,
-    Leaf, LeafKind, Loop, Lsq, LsqFactor, MatrixFunction, Op, OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d,
-    Pool2d, Pool3d, ProductSte, QuantScale, Quantize, Reduction, Results, Rope, Routine, Scatter, SelectiveScan,
-    Singular, Sizes, Ssd, Stage, StartValues, SwitchBranch, TriangularOptions, Ty, Unfold, Var, WeightScheme,
-    encode_weights,
+    Leaf, LeafKind, Loop, Lsq, LsqFactor, Op, OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d, Pool3d,
+    ProductSte, QuantScale, Quantize, Reduction, Results, Rope, Routine, Scatter, Sizes, Stage, StartValues,
+    SwitchBranch, Ty, Unfold, Var, WeightScheme, encode_weights,
 };
 #[cfg(feature = "signal")]
 pub use crate::nodes::{ConvPart, FftNorm, LogMel, LogMelOver, MelFilterbank, MelScale, Stft, WindowFunction};
+#[cfg(feature = "linalg")]
+pub use crate::nodes::{MatrixFunction, Singular, TriangularOptions};
 #[cfg(feature = "splat")]
 pub use crate::nodes::{PreparedSplats, SplatImage, Splats};
+#[cfg(feature = "recurrent")]
+pub use crate::nodes::{SelectiveScan, Ssd};
 pub use crate::passes::{
     GradOptions, Missing, OneByOne, Qat, Randomness, SplitVjp, Vmap, Warning, directional_nth_grad, extend, grad, hvp,
     jacobian, jvp, keep, nth_grad, one_by_one_ops, qat, quantized_weight_bits, rename, split_vjp, vjp, vmap,

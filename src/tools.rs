@@ -11,7 +11,9 @@ pub mod arena {
 
 /// Loops over slices that instructions run: products, vector math, instruction sets.
 pub mod kernels {
-    pub use crate::kernels::{abi, cost_model, fault, gemm, gguf, machine_limits, simd, vmath};
+    #[cfg(feature = "gguf")]
+    pub use crate::kernels::gguf;
+    pub use crate::kernels::{abi, cost_model, fault, gemm, machine_limits, simd, vmath};
 }
 
 /// The graph: columns, op definitions, the text form, the verifier.

@@ -28,7 +28,9 @@ pub mod fault;
 pub mod fft;
 pub mod float;
 pub mod gemm;
+#[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "gguf")]
 pub mod grouped;
 #[cfg(any(test, feature = "harness"))]
 pub mod harness;
@@ -36,9 +38,13 @@ pub mod im2col;
 pub mod index;
 pub mod int_gemm;
 pub mod int_matmul;
+#[cfg(feature = "linalg")]
 pub mod linalg;
 pub mod lsq;
 pub mod machine_limits;
+#[cfg(any(feature = "linalg", feature = "recurrent"))]
+#[cfg_attr(not(feature = "linalg"), allow(dead_code))]
+mod matrix_rows;
 pub mod norm;
 pub mod num;
 pub mod optim;
@@ -48,6 +54,7 @@ pub mod pool;
 pub mod positive_scale;
 pub mod random;
 pub mod random_key;
+#[cfg(feature = "recurrent")]
 pub mod recurrent;
 pub mod reduce;
 pub mod root_sum_squares;

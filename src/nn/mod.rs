@@ -9,6 +9,7 @@ mod ctc;
 mod dropout;
 mod embedding;
 mod fold_unfold;
+#[cfg(feature = "recurrent")]
 mod gated_delta_net;
 mod generate;
 pub mod init;
@@ -18,7 +19,9 @@ mod lengths;
 mod linear_layers;
 mod lora;
 mod losses;
+#[cfg(feature = "recurrent")]
 mod mamba;
+#[cfg(feature = "gguf")]
 mod moe;
 mod norms;
 mod pools;
@@ -38,6 +41,7 @@ pub use ctc::{Ctc, ctc_loss};
 pub use dropout::dropout;
 pub use embedding::{Embedding, embedding, embedding_with, padded_embedding};
 pub use fold_unfold::{fold, unfold};
+#[cfg(feature = "recurrent")]
 pub use gated_delta_net::{GatedDeltaNet, gated_delta_net};
 pub use generate::{
     GENERATE_COUNT, GENERATE_DRAWN, GENERATE_KEPT, GENERATE_KEY, GENERATE_LENGTH, GENERATE_WINDOW, gpt_next_token,
@@ -51,7 +55,9 @@ pub use losses::{
     NllLoss, PoissonNll, Triplet, cosine_embedding_loss, cosine_similarity, gaussian_nll_loss, hinge_embedding_loss,
     huber_loss, kl_div, l1_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, triplet_margin_loss,
 };
+#[cfg(feature = "recurrent")]
 pub use mamba::{Mamba, mamba};
+#[cfg(feature = "gguf")]
 pub use moe::{Moe, moe};
 pub use norms::{
     BatchNorm, batch_norm, group_norm, instance_norm, layer_norm, layer_norm_no_bias, layer_norm2d, rms_norm,

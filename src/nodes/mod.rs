@@ -52,8 +52,11 @@ pub use ops::fft::norm::FftNorm;
 pub use ops::fft::var::ConvPart;
 pub use ops::index::attrs::Scatter;
 pub use ops::layout::pad_mode::PadMode;
+#[cfg(feature = "linalg")]
 pub use ops::linalg::attrs::Singular;
+#[cfg(feature = "linalg")]
 pub use ops::linalg::matrix_function::MatrixFunction;
+#[cfg(feature = "linalg")]
 pub use ops::linalg::var::TriangularOptions;
 pub use ops::loss::attrs::Reduction;
 pub use ops::loss::cross_entropy_options::CrossEntropy;
@@ -69,7 +72,9 @@ pub use ops::quant::lsq_options::Lsq;
 pub use ops::quant::quantize_dequantize::Quantize;
 pub use ops::quant::running_scale::QuantScale;
 pub use ops::quant::weight_attrs::WeightScheme;
+#[cfg(feature = "recurrent")]
 pub use ops::recurrent::ssd::Ssd;
+#[cfg(feature = "recurrent")]
 pub use ops::recurrent::var::SelectiveScan;
 #[cfg(feature = "splat")]
 pub use ops::splat::splat_image::SplatImage;

@@ -30,6 +30,7 @@ pub mod inline;
 mod join_maps;
 pub mod keep;
 pub mod keep_half;
+#[cfg(feature = "recurrent")]
 mod keep_scan_states;
 pub mod known_branch;
 pub mod lint;

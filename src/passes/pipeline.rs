@@ -2,6 +2,7 @@
 
 use super::fusion_notes::{Fusion, Notes};
 use super::keep_half::{Keep, KeptHalf, keep_half};
+#[cfg(feature = "recurrent")]
 use super::keep_scan_states::{has_scans_with_gradients, keep_scan_states};
 use super::simplify::Hits;
 use super::strip_checkpoints::strip_checkpoints;
@@ -120,6 +121,7 @@ pub const PIPELINE: &[Pass] = &[
         run: |g, _| strip_checkpoints(g),
     },
     // After rematerialisation, which may compute a scan again for its gradient.
+    #[cfg(feature = "recurrent")]
     Pass {
         name: "states",
         doc: "keep states of selective scans for their gradients",

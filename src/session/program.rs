@@ -224,6 +224,7 @@ impl Program {
         Ok((b, &mut self.arena.bytes_mut()[b.range()]))
     }
 
+    #[cfg(feature = "gguf")]
     /// The binding of the input, param or state called `name`, and its bytes, writable.
     pub(crate) fn leaf_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
         let i = self.named(0, "input, param or state", name, &|role| role != Role::Output)?;

@@ -28,6 +28,7 @@ pub use adapter::Adapter;
 pub use digest::Digest;
 pub use entry::Entry;
 use entry::checked_entry;
+#[cfg(feature = "gguf")]
 pub(super) use floats::{read_checkpoint_float, write_checkpoint_float};
 pub use header::HEADER_LIMIT;
 use header::bad_checkpoint_header;

@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod data;
 mod early_stopping;
 mod fit;
+#[cfg(feature = "gguf")]
 pub mod gguf;
 pub mod metrics;
 mod open_file;

@@ -4,6 +4,7 @@
 
 mod arrays;
 mod attention;
+#[cfg(feature = "signal")]
 mod audio;
 mod batches;
 mod batches_of_steps;
@@ -25,8 +26,11 @@ mod einsum;
 mod exits_keep_every;
 mod fake_quantize;
 mod faults_of_methods;
+#[cfg(feature = "signal")]
 mod fft;
+#[cfg(feature = "recurrent")]
 mod gated_delta;
+#[cfg(feature = "gguf")]
 mod grouped;
 mod in_regions;
 mod indexing;
@@ -34,13 +38,16 @@ mod integer_storage;
 mod layer_options;
 mod layer_scopes;
 mod layers;
+#[cfg(feature = "linalg")]
 mod linalg;
 mod loop_derivatives;
 mod loop_exits;
 mod loss_shapes;
 mod losses;
+#[cfg(feature = "recurrent")]
 mod mamba;
 mod method_edges;
+#[cfg(feature = "gguf")]
 mod moe;
 mod norms;
 mod norms_far;
@@ -57,11 +64,15 @@ mod sample;
 mod saturated;
 mod scan;
 mod scan_keep_every;
+#[cfg(feature = "recurrent")]
 mod selective_scan;
 mod shape_rules;
 mod sources;
+#[cfg(feature = "linalg")]
 mod spectral;
+#[cfg(feature = "splat")]
 mod splat;
+#[cfg(feature = "splat")]
 mod splat_scenes;
 mod start_values;
 mod strides;

@@ -21,8 +21,11 @@ const FAMILIES: &[OracleOps] = &[
     super::coded_ops::OPS,
     #[cfg(feature = "signal")]
     super::fourier_ops::OPS,
+    #[cfg(feature = "gguf")]
     super::gguf_ops::OPS,
+    #[cfg(feature = "gguf")]
     super::grouped_ops::OPS,
+    #[cfg(feature = "linalg")]
     super::matrix_ops::OPS,
     #[cfg(feature = "splat")]
     super::splat_ops::OPS,

@@ -5,6 +5,7 @@
 //! interpreted by it, unless it has a loop here.
 
 mod array;
+#[cfg_attr(not(all(feature = "linalg", feature = "splat")), allow(dead_code))]
 mod balls;
 mod binary_fns;
 mod coded_ops;
@@ -13,13 +14,16 @@ mod element_bytes;
 mod families;
 #[cfg(feature = "signal")]
 mod fourier_ops;
+#[cfg(feature = "gguf")]
 mod gguf_ops;
+#[cfg(feature = "gguf")]
 mod grouped_ops;
 mod index_ops;
 mod interpreter;
 mod layout_ops;
 mod leaf_domains;
 mod leaf_values;
+#[cfg(feature = "linalg")]
 mod matrix_ops;
 mod order_ops;
 mod product_ops;

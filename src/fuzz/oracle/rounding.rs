@@ -98,6 +98,7 @@ impl LongSum {
         self.rounded = next;
     }
 
+    #[cfg(feature = "signal")]
     /// The sum; infinite or NaN as that of plain additions.
     pub(super) fn total(self) -> f64 {
         if self.lost.is_finite() { self.rounded + self.lost } else { self.rounded }

@@ -6,12 +6,12 @@
 
 use super::batch_map::batch_map_range;
 use super::cholesky_panels::{cholesky_by_panels, cholesky_panels_scratch, has_cholesky_panels};
-use super::matrix_rows::dot_matrix_rows;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
+use crate::matrix_rows::dot_matrix_rows;
 use crate::params::params;
 use crate::simd;
 

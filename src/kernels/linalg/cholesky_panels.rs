@@ -1,10 +1,10 @@
 //! Cholesky factors of large matrices, panel by panel (see `panels`).
 
-use super::matrix_rows::{scale_matrix_row, subtract_matrix_rows};
 use super::panels::{BAND, PANEL, Panel, most_panel_scratch};
 use crate::abi::MatrixMut;
 use crate::float::Float;
 use crate::gemm::{Gemm, GemmFloat, gemm_kernel_view, transpose};
+use crate::matrix_rows::{scale_matrix_row, subtract_matrix_rows};
 use crate::simd;
 use std::ops::Range;
 

@@ -9,13 +9,13 @@
 //! | [`eigh_kernel`] | A: `T[count, n, n]` | w: `T[count, n]`, U: `T[count, n, n]`, scratch | [`Eigh`] |
 
 use super::batch_map::batch_map_range;
-use super::matrix_rows::{
-    add_scaled_matrix_row, dot_matrix_rows, largest_of_matrix_row, matrix_row_epsilon, matrix_row_reflector,
-    rotate_matrix_rows, two_matrix_rows,
-};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
+use crate::matrix_rows::{
+    add_scaled_matrix_row, dot_matrix_rows, largest_of_matrix_row, matrix_row_epsilon, matrix_row_reflector,
+    rotate_matrix_rows, two_matrix_rows,
+};
 use crate::params::params;
 use crate::simd;
 

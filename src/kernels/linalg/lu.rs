@@ -18,12 +18,12 @@ use super::lu_lanes::{
     matrices_to_lu_lanes, rows_to_lu_lanes, solve_lu_lanes, solve_lu_lanes_transposed,
 };
 use super::lu_panels::{has_lu_panels, lu_by_panels, lu_panels_scratch};
-use super::matrix_rows::{subtract_matrix_rows, two_matrix_rows};
 use super::triangular::{SINGULAR, Triangle, is_singular_triangle, solve_triangle};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
+use crate::matrix_rows::{subtract_matrix_rows, two_matrix_rows};
 use crate::params::params;
 use crate::simd;
 

@@ -1,12 +1,12 @@
 //! LU factors of large matrices, panel by panel (see `panels`).
 
-use super::matrix_rows::{
-    add_scaled_matrix_row, place_of_largest_in_matrix_row, subtract_matrix_rows, two_matrix_rows,
-};
 use super::panels::{BAND, PANEL, Panel, most_panel_scratch};
 use crate::abi::MatrixMut;
 use crate::float::Float;
 use crate::gemm::{Gemm, GemmFloat, Strides, gemm_kernel_view};
+use crate::matrix_rows::{
+    add_scaled_matrix_row, place_of_largest_in_matrix_row, subtract_matrix_rows, two_matrix_rows,
+};
 use crate::simd;
 
 /// Columns of a panel that are factored one by one, after a copy that has them one behind another.

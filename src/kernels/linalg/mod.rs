@@ -1,7 +1,7 @@
 //! Dense linear algebra on batches of matrices in row-major order.
 //!
-//! * `matrix_rows`: the loops over rows that the algorithms are made of. `batch_map`: which matrix of an operand
-//!   belongs to a matrix of the result.
+//! * `crate::matrix_rows`: the loops over rows that the algorithms are made of. `batch_map`: which matrix of an
+//!   operand belongs to a matrix of the result.
 //! * [`lu`], [`cholesky`], [`triangular`]: factors, and solves with them.
 //! * `lu_lanes`: factors and solves of eight small matrices at once. `lu_panels`, `cholesky_panels`: factors of large
 //!   matrices; `panels`: what both have in common.
@@ -21,7 +21,6 @@ pub mod eigh;
 pub mod lu;
 mod lu_lanes;
 mod lu_panels;
-pub(crate) mod matrix_rows;
 mod panels;
 pub mod qr;
 pub mod svd;

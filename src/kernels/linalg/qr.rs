@@ -8,10 +8,10 @@
 //! | [`qr_kernel`] | A: `T[count, m, n]` | Q: `T[count, m, k]`, R: `T[count, k, n]`, scratch | [`Qr`] |
 
 use super::batch_map::batch_map_range;
-use super::matrix_rows::{add_scaled_matrix_row, largest_of_matrix_row, matrix_row_reflector, scale_matrix_row};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
+use crate::matrix_rows::{add_scaled_matrix_row, largest_of_matrix_row, matrix_row_reflector, scale_matrix_row};
 use crate::params::params;
 use crate::simd;
 

@@ -11,13 +11,13 @@
 
 use super::batch_map::batch_map_range;
 use super::eigh::eigh_sign_of_largest;
-use super::matrix_rows::{
-    dot_matrix_rows, largest_of_matrix_row, matrix_row_epsilon, rotate_matrix_rows, two_matrix_rows,
-};
 use super::qr::{Qr, qr_of_matrix};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
+use crate::matrix_rows::{
+    dot_matrix_rows, largest_of_matrix_row, matrix_row_epsilon, rotate_matrix_rows, two_matrix_rows,
+};
 use crate::params::params;
 use crate::simd;
 

@@ -6,11 +6,11 @@
 
 use super::batch_map::{BatchMap, batch_map_range};
 use super::lu_lanes::SMALL;
-use super::matrix_rows::{add_scaled_matrix_row, dot_matrix_rows, subtract_matrix_rows};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;
 use crate::float::Float;
+use crate::matrix_rows::{add_scaled_matrix_row, dot_matrix_rows, subtract_matrix_rows};
 use crate::params::params;
 use crate::simd;
 

@@ -12,7 +12,7 @@ use super::sequence_units::{SequenceUnits, sequence_stretch};
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::linalg::matrix_rows::{add_scaled_matrix_row, scale_matrix_row};
+use crate::matrix_rows::{add_scaled_matrix_row, scale_matrix_row};
 use crate::params::params;
 use crate::simd;
 use crate::vmath;

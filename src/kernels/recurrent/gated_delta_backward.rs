@@ -15,7 +15,7 @@ use super::sequence_units::SequencePart;
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::linalg::matrix_rows::{add_scaled_matrix_row, dot_matrix_rows, scale_matrix_row};
+use crate::matrix_rows::{add_scaled_matrix_row, dot_matrix_rows, scale_matrix_row};
 use crate::simd;
 use std::ops::Range;
 

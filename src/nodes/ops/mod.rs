@@ -12,10 +12,13 @@ pub mod control;
 pub mod conv;
 #[cfg(feature = "signal")]
 pub mod fft;
+#[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "gguf")]
 pub mod grouped;
 pub mod index;
 pub mod layout;
+#[cfg(feature = "linalg")]
 pub mod linalg;
 pub mod loss;
 pub mod matmul;
@@ -25,6 +28,7 @@ pub mod pointwise;
 pub mod pool;
 pub mod quant;
 pub mod random;
+#[cfg(feature = "recurrent")]
 pub mod recurrent;
 pub mod reduce;
 pub mod softmax;

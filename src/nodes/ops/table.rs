@@ -138,18 +138,31 @@ ops! {
     MATMUL = matmul;
     DOT_GENERAL = matmul::dot_general;
 
+    #[cfg(feature = "linalg")]
     SOLVE = linalg::solve;
+    #[cfg(feature = "linalg")]
     LU = linalg::lu;
+    #[cfg(feature = "linalg")]
     LU_SOLVE = linalg::lu;
+    #[cfg(feature = "linalg")]
     TRIANGULAR_SOLVE = linalg::triangular;
+    #[cfg(feature = "linalg")]
     CHOLESKY = linalg::cholesky;
+    #[cfg(feature = "linalg")]
     QR = linalg::qr;
+    #[cfg(feature = "linalg")]
     EIGH = linalg::eigh;
+    #[cfg(feature = "linalg")]
     SVD = linalg::svd;
+    #[cfg(feature = "linalg")]
     SPECTRAL_QUOTIENT = linalg::spectral_quotient;
+    #[cfg(feature = "linalg")]
     SYLVESTER = linalg::sylvester;
+    #[cfg(feature = "linalg")]
     MATRIX_FUNCTION = linalg::matrix_function;
+    #[cfg(feature = "linalg")]
     MATRIX_FUNCTION_SLOPE = linalg::matrix_function_slope;
+    #[cfg(feature = "linalg")]
     POLAR = linalg::polar;
     #[cfg(feature = "splat")]
     SPLAT_RENDER = splat::render;
@@ -164,11 +177,17 @@ ops! {
 
     INT_MATMUL = matmul::int_matmul;
 
+    #[cfg(feature = "gguf")]
     GROUPED_MATMUL = grouped;
+    #[cfg(feature = "gguf")]
     GROUPED_OUTER = grouped;
+    #[cfg(feature = "gguf")]
     GGUF_DEQUANT = gguf::gguf_dequant;
+    #[cfg(feature = "gguf")]
     GGUF_MATMUL = gguf::gguf_matmul;
+    #[cfg(feature = "gguf")]
     GGUF_GROUPED_MATMUL = gguf::gguf_grouped;
+    #[cfg(feature = "gguf")]
     GGUF_DEQUANT_EXPERTS = gguf::gguf_grouped;
 
     REDUCE_SUM = reduce;
@@ -294,11 +313,17 @@ ops! {
     ATTENTION_BACKWARD = attention;
     ROPE = attention::rope;
 
+    #[cfg(feature = "recurrent")]
     SELECTIVE_SCAN = recurrent::selective_scan;
+    #[cfg(feature = "recurrent")]
     SELECTIVE_SCAN_BACKWARD = recurrent::selective_scan;
+    #[cfg(feature = "recurrent")]
     SELECTIVE_SCAN_KEEP = recurrent::selective_scan_kept;
+    #[cfg(feature = "recurrent")]
     SELECTIVE_SCAN_KEPT_BACKWARD = recurrent::selective_scan_kept;
+    #[cfg(feature = "recurrent")]
     GATED_DELTA_NET = recurrent::gated_delta;
+    #[cfg(feature = "recurrent")]
     GATED_DELTA_NET_BACKWARD = recurrent::gated_delta;
 
     SGD = optim;
