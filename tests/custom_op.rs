@@ -16,12 +16,12 @@ use arenagrad::op::{
 use arenagrad::session::Session;
 use arenagrad::tools::arena::Node;
 use arenagrad::tools::fuzz::{
-    Array, OracleOps, RunOptions, check_random_graph, check_run, random_graph_with, seeded_draws,
+    Array, OracleOps, RunOptions, check_any_graph, check_run, random_graph_with, seeded_draws,
 };
 use arenagrad::tools::ir::text;
 use arenagrad::tools::passes::{Outcome, pipeline, report_pipeline};
 use arenagrad::tools::testing::conform;
-use arenagrad::tools::testing::tensor::{PLAIN, Tensor, TensorDraws, try_conform_run};
+use arenagrad::tools::testing::tensor::{PLAIN, Tensor, TensorDraws, try_run_once};
 use custom_op::{LEAKY_SUM, LeakySumAttrs, leaky_sum};
 
 const F64: DType = DType::F64;
@@ -48,7 +48,7 @@ fn graph() -> GraphBuf {
 fn at(g: &GraphBuf, inputs: &[Tensor], name: &str) -> Vec<f64> {
     let v = g.view();
     let i = v.output_names.iter().position(|&s| v.str(s) == name).unwrap();
-    try_conform_run(g, inputs, PLAIN).unwrap()[i].data.clone()
+    try_run_once(g, inputs, PLAIN).unwrap()[i].data.clone()
 }
 
 fn leaky(x: &[f64]) -> Vec<f64> {
@@ -63,7 +63,7 @@ fn an_op_is_run_and_differentiated() {
     let tensor = |data: Vec<f64>| Tensor { dtype: F64, dims: vec![2, 4], data };
     let x: Vec<f64> = (0..8).map(|i| f64::from(i) * 0.3 - 1.0).collect();
     let y = leaky(&x);
-    assert_eq!(try_conform_run(&g, &[tensor(x.clone())], PLAIN).unwrap()[1].data, y);
+    assert_eq!(try_run_once(&g, &[tensor(x.clone())], PLAIN).unwrap()[1].data, y);
     let back = |ct: Vec<f64>| {
         let mut ct = ct;
         ct.chunks_mut(4).for_each(|row| (0..3).rev().for_each(|i| row[i] += 0.5 * row[i + 1]));
@@ -87,7 +87,7 @@ fn an_op_is_printed_and_parsed() {
     let printed = text::print(g.view());
     assert!(printed.contains("%y = leaky_sum %x decay=0.5 : f64[2,4]"), "{printed}");
     assert_eq!(text::parse_with(&printed, &[&LEAKY_SUM]).unwrap(), g);
-    check_random_graph(&g);
+    check_any_graph(&g);
     let e = text::parse(&printed).unwrap_err();
     let want = "there is no op leaky_sum; an op of your own is read by `parse_with`, given its definition";
     assert_eq!(e.message, want);
@@ -322,7 +322,7 @@ fn random_graphs_hold_the_op() {
     let mut seen = 0;
     for i in 0..300 {
         let g = random_graph_with(40, &[&LEAKY_SUM], &mut draw).unwrap();
-        check_random_graph(&g);
+        check_any_graph(&g);
         let v = g.view();
         let holds = v.op.iter().filter(|op| v.ops[op.0 as usize].name == "leaky_sum").count();
         seen += holds;
@@ -344,7 +344,7 @@ fn a_definition_may_be_made_at_run_time() {
     let y = ops.iter().fold(x, |x, op| g.custom(op, &[x], &[Attr::F64(0.5)])[0]);
     let graph = g.finish([y.named("y")]).unwrap();
     let x = TensorDraws(1).tensor(F64, &[2, 4], Domain::Real);
-    assert_eq!(try_conform_run(&graph, std::slice::from_ref(&x), PLAIN).unwrap()[0].data, leaky(&leaky(&x.data)));
+    assert_eq!(try_run_once(&graph, std::slice::from_ref(&x), PLAIN).unwrap()[0].data, leaky(&leaky(&x.data)));
     let printed = text::print(graph.view());
     assert_eq!(text::parse_with(&printed, &ops).unwrap(), graph);
     // Two definitions of one name are an error.

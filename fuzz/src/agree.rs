@@ -2,7 +2,7 @@
 //! `arenagrad reduce`, which makes the graph of a finding smaller.
 
 use arenagrad::graph::GraphBuf;
-use arenagrad::tools::fuzz::{RunOptions, check_run_with_oracle, check_transform};
+use arenagrad::tools::fuzz::{RunOptions, check_transform, check_with_oracle};
 use arenagrad::tools::ir::text;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -28,7 +28,7 @@ pub fn disagreement(path: &Path) -> Result<Option<String>, String> {
 
 /// Runs the graph in all ways, and its derivatives.
 fn graph_disagreement(graph: &GraphBuf, seed: u64) -> Option<String> {
-    let run = check_run_with_oracle(graph.view(), seed, &RunOptions::all()).err();
+    let run = check_with_oracle(graph.view(), seed, &RunOptions::all()).err();
     run.or_else(|| check_transform(graph, seed, 1).err()).map(|finding| finding.to_string())
 }
 

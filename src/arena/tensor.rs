@@ -44,7 +44,7 @@ impl TensorArena {
         let len = bytes.checked_next_multiple_of(LINE)?;
         let memory = match len < HUGE || cfg!(miri) {
             true => Memory::Lines(bytemuck::allocation::try_zeroed_slice_box(len / LINE).ok()?),
-            false => Memory::Pages(map_tensor_memory(len)?),
+            false => Memory::Pages(map_pages(len)?),
         };
         Some(TensorArena { memory, len })
     }
@@ -77,7 +77,7 @@ impl TensorArena {
 }
 
 /// At least `len` bytes of fresh pages; `None` if the system refuses.
-fn map_tensor_memory(len: usize) -> Option<MmapMut> {
+fn map_pages(len: usize) -> Option<MmapMut> {
     // A mapping whose size is a multiple of a huge page is aligned to huge pages. Bytes behind `len` are never touched.
     let pages = MmapMut::map_anon(len.checked_next_multiple_of(HUGE)?).ok()?;
     #[cfg(target_os = "linux")]

@@ -1,10 +1,10 @@
 //! The facet about batches. For each choice of operands that differ between members, the batched graph must compute
 //! what the graph computes for each member alone.
 
-use super::conform_run::{PLAIN, try_conform_run};
+use super::conform_run::{PLAIN, try_run_once};
 use super::derivative_facets::derivative_facet_names;
 use super::facets::{Answer, FacetError, facet_holds, facet_tolerance};
-use super::sample::{Sample, sample_operands};
+use super::sample::{Sample, draw_operands};
 use super::tensor::{Tensor, conform_distance, conform_numbers_of_element, same_conform_bits};
 use super::tensor_draws::TensorDraws;
 use crate::arena::ids::Id;
@@ -18,7 +18,7 @@ const MEMBERS: usize = 3;
 const FEW: usize = 3;
 
 /// The choices of operands that differ between members, as bits.
-fn batch_facet_choices(operands: usize) -> Vec<u32> {
+fn operand_choices(operands: usize) -> Vec<u32> {
     let all = (1u32 << operands) - 1;
     match operands {
         0 => Vec::new(),
@@ -65,11 +65,11 @@ impl BatchFacetRun<'_> {
             false => t.clone(),
         };
         let inputs: Vec<Tensor> = self.members[0].iter().enumerate().map(|(i, t)| operand(i, t)).collect();
-        let have = try_conform_run(&vmap(self.graph, &map)?, &inputs, PLAIN);
+        let have = try_run_once(&vmap(self.graph, &map)?, &inputs, PLAIN);
         let mut want = Vec::new();
         for member in &self.members {
             let pick = |(i, t): (usize, &Tensor)| if differs(i) { t.clone() } else { self.members[0][i].clone() };
-            match try_conform_run(self.graph, &member.iter().enumerate().map(pick).collect::<Vec<_>>(), PLAIN) {
+            match try_run_once(self.graph, &member.iter().enumerate().map(pick).collect::<Vec<_>>(), PLAIN) {
                 Ok(results) => want.push(results),
                 // An index out of range stops a member, and so the batch.
                 Err(e) => {
@@ -100,13 +100,13 @@ pub(super) fn batch_facet(s: &Sample) -> Answer {
     }
     let mut draw = TensorDraws(31);
     let mut members = vec![s.operands.clone()];
-    members.extend((1..MEMBERS).map(|_| sample_operands(&s.graph, s.given.case, &mut draw)));
+    members.extend((1..MEMBERS).map(|_| draw_operands(&s.graph, s.given.case, &mut draw)));
     // What one step of the tile interpreter computes does not depend on the shape.
     let exact = s.def.is_pointwise() && matches!(s.def.batch, Batch::Leading);
     let all = (1u32 << count) - 1;
     let batched = BatchFacetRun { graph: &s.graph, members, exact };
     batched.agrees(all, true)?;
-    batch_facet_choices(count).into_iter().try_for_each(|chosen| batched.agrees(chosen, false))?;
+    operand_choices(count).into_iter().try_for_each(|chosen| batched.agrees(chosen, false))?;
     for size in [1, 0] {
         let mut map = Vmap::new(size).randomness(Randomness::Same);
         for l in s.graph.view().leaves() {
@@ -115,14 +115,14 @@ pub(super) fn batch_facet(s: &Sample) -> Answer {
         let one: Vec<Tensor> = s.operands.iter().map(|t| stack_batch_members(&vec![t; size.max(1)], 0)).collect();
         let none = |t: &Tensor| Tensor { dims: [&[0], &t.dims[1..]].concat(), data: Vec::new(), ..t.clone() };
         let inputs: Vec<Tensor> = if size == 0 { one.iter().map(none).collect() } else { one };
-        try_conform_run(&vmap(&s.graph, &map)?, &inputs, PLAIN)
+        try_run_once(&vmap(&s.graph, &map)?, &inputs, PLAIN)
             .map_err(|e| FacetError::Fails(format!("{size} members: {e}")))?;
     }
-    batch_facet_of_gradients(s, &batched.members)
+    compare_gradients(s, &batched.members)
 }
 
 /// The gradients of all members at once against those of single members.
-fn batch_facet_of_gradients(s: &Sample, members: &[Vec<Tensor>]) -> Answer {
+fn compare_gradients(s: &Sample, members: &[Vec<Tensor>]) -> Answer {
     let Ok((wrt, outs)) = s.differentiable() else { return Ok(()) };
     let g = vjp(s.graph.view(), &derivative_facet_names(&outs), &derivative_facet_names(&wrt), Missing::Zero)?;
     let v = g.view();

@@ -1,6 +1,6 @@
 //! Compiles a graph and runs it on tensors of numbers.
 
-use super::tensor::{Tensor, read_conform_tensor, write_conform_tensor};
+use super::tensor::{Tensor, read_named_numbers, write_named_numbers};
 use crate::arena::ids::Id;
 use crate::arena::{Sym, Value};
 use crate::error::Result;
@@ -39,12 +39,12 @@ impl ConformRun<'_> {
     pub(super) fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let (v, p) = (self.graph.view(), &mut self.program);
         for (l, t) in v.leaves().zip(inputs) {
-            write_conform_tensor(p, l.name, t)?;
+            write_named_numbers(p, l.name, t)?;
         }
         p.step()?;
         let outs = v.outputs().iter().zip(v.output_names);
         let tensor = |(&o, &name): (&Value, &Sym)| {
-            let data = read_conform_tensor(p, v.str(name), v.dtype[o.at()])?;
+            let data = read_named_numbers(p, v.str(name), v.dtype[o.at()])?;
             Ok(Tensor { dtype: v.dtype[o.at()], dims: v.dims(o).to_vec(), data })
         };
         outs.map(tensor).collect()
@@ -55,6 +55,6 @@ impl ConformRun<'_> {
 ///
 /// # Errors
 /// Those of compiling and of the step; a tensor of another length than its leaf, or of a dtype without numbers here.
-pub fn try_conform_run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Result<Vec<Tensor>> {
+pub fn try_run_once(g: &GraphBuf, inputs: &[Tensor], how: How) -> Result<Vec<Tensor>> {
     ConformRun::new(g, how)?.run(inputs)
 }

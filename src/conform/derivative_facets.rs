@@ -1,7 +1,7 @@
 //! Facets about derivatives: reverse mode against finite differences, forward mode against reverse mode, second
 //! derivatives against finite differences, and derivatives that are declared to be zero.
 
-use super::conform_run::{ConformRun, PLAIN, try_conform_run};
+use super::conform_run::{ConformRun, PLAIN, try_run_once};
 use super::facets::{Answer, FacetError, facet_holds};
 use super::sample::{F64_ONLY, Sample};
 use super::tensor::{Tensor, conform_distance, same_conform_bits};
@@ -63,7 +63,7 @@ fn check_reverse_derivative_facet(s: &Sample) -> Answer {
     }
     let g = vjp(s.graph.view(), &derivative_facet_names(&outs), &derivative_facet_names(&wrt), Missing::Zero)?;
     let inputs = derivative_facet_inputs(&g, &s.operands, &mut TensorDraws(77));
-    let results = try_conform_run(&g, &inputs, PLAIN)?;
+    let results = try_run_once(&g, &inputs, PLAIN)?;
     let seeds = &inputs[s.operands.len()..];
     // Σ ⟨y, seed⟩ at operands moved by h along element e of operand k.
     let mut primal = ConformRun::new(&s.graph, PLAIN)?;
@@ -105,7 +105,7 @@ fn check_adjoint_derivative_facet(s: &Sample) -> Answer {
     let forward = jvp(s.graph.view(), &derivative_facet_names(&outs), &derivative_facet_names(&wrt))?;
     let both = vjp(&forward, &derivative_facet_names(&outs), &derivative_facet_names(&wrt), Missing::Zero)?;
     let inputs = derivative_facet_inputs(&both, &s.operands, &mut TensorDraws(5));
-    let results = try_conform_run(&both, &inputs, PLAIN)?;
+    let results = try_run_once(&both, &inputs, PLAIN)?;
     let (tangents, cotangents) = inputs[s.operands.len()..].split_at(wrt.len());
     let total = |prefix: &str, names: &[String], with: &[Tensor]| -> Result<f64, FacetError> {
         let mut sum = 0.0;
@@ -138,7 +138,7 @@ fn check_second_derivative_facet(s: &Sample) -> Answer {
         second => second?,
     };
     let inputs = derivative_facet_inputs(&second, &s.operands, &mut TensorDraws(13));
-    let results = try_conform_run(&second, &inputs, PLAIN)?;
+    let results = try_run_once(&second, &inputs, PLAIN)?;
     let (points, tangents) = inputs.split_at(inputs.len() - wrt.len());
     let floats: Vec<usize> = (0..s.operands.len()).filter(|&k| s.operands[k].dtype.part() == DType::F64).collect();
     let h = 1e-5;

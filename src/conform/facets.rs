@@ -3,13 +3,13 @@
 //! Invariant: a facet reads the definition alone, so it holds for any op.
 
 use super::batch_facet;
-use super::conform_run::{How, PLAIN, try_conform_run};
+use super::conform_run::{How, PLAIN, try_run_once};
 use super::derivative_facets;
 use super::refusals;
-use super::sample::{Sample, build_conform_sample};
+use super::sample::{Sample, build_node_graph};
 use super::tensor::{Tensor, conform_distance, same_conform_bits};
 use crate::error::Error;
-use crate::nodes::ir::opdef::case_has_generic_types;
+use crate::nodes::ir::opdef::has_generic_types;
 use crate::nodes::ir::text;
 use crate::nodes::{DType, GraphBuf};
 use crate::passes::ad::prepare;
@@ -58,7 +58,7 @@ pub(super) const FACETS: [(&str, Facet); 11] = [
     ("2nd order", derivative_facets::second_derivative_facet),
     ("zero", derivative_facets::zero_derivative_facet),
     ("vmap", batch_facet::batch_facet),
-    (refusals::VARIANTS, refusals::refusals_are_right),
+    (refusals::VARIANTS, refusals::judge_sample),
 ];
 
 /// `Ok` if `holds`, else a wrong answer.
@@ -82,7 +82,7 @@ pub(super) fn kernel_facet(s: &Sample) -> Answer {
     }
     let slow = prepare::prepare_decomposed(s.graph.view())?;
     let raw = How { optimise: false, ..PLAIN };
-    let (a, b) = (try_conform_run(&s.graph, &s.operands, PLAIN)?, try_conform_run(&slow, &s.operands, raw)?);
+    let (a, b) = (try_run_once(&s.graph, &s.operands, PLAIN)?, try_run_once(&slow, &s.operands, raw)?);
     a.iter().zip(&b).try_for_each(|(a, b)| {
         let d = conform_distance(&a.data, &b.data);
         facet_holds(d <= facet_tolerance(a), || format!("{d:e} apart\n{:?}\n{:?}", a.data, b.data))
@@ -90,7 +90,7 @@ pub(super) fn kernel_facet(s: &Sample) -> Answer {
 }
 
 fn f32_facet(s: &Sample) -> Answer {
-    if !case_has_generic_types(&s.given.args) {
+    if !has_generic_types(&s.given.args) {
         return Err("one type".into());
     }
     if s.def.name.starts_with("rng") || s.def.name == "dropout" {
@@ -100,15 +100,15 @@ fn f32_facet(s: &Sample) -> Answer {
         return Err("f32 only".into());
     }
     // The same numbers: those of f32.
-    let y = try_conform_run(&s.graph, &s.operands, PLAIN)?;
+    let y = try_run_once(&s.graph, &s.operands, PLAIN)?;
     let wider = |dtype: DType| match dtype {
         DType::F32 => DType::F64,
         DType::C64 => DType::C128,
         other => other,
     };
     let wide = |t: &Tensor| Tensor { dtype: wider(t.dtype), ..t.clone() };
-    let twin = build_conform_sample(s.def, &s.given, DType::F64, false)?;
-    let z = try_conform_run(&twin, &s.operands.iter().map(wide).collect::<Vec<_>>(), PLAIN)?;
+    let twin = build_node_graph(s.def, &s.given, DType::F64, false)?;
+    let z = try_run_once(&twin, &s.operands.iter().map(wide).collect::<Vec<_>>(), PLAIN)?;
     y.iter().zip(&z).filter(|(y, _)| y.dtype.part().is_float()).try_for_each(|(y, z)| {
         let d = conform_distance(&y.data, &z.data);
         facet_holds(d <= 3e-5, || format!("{d:e} apart\n{:?}\n{:?}", y.data, z.data))
@@ -116,10 +116,10 @@ fn f32_facet(s: &Sample) -> Answer {
 }
 
 fn threads_and_poison_facet(s: &Sample) -> Answer {
-    let one = try_conform_run(&s.graph, &s.operands, PLAIN)?;
+    let one = try_run_once(&s.graph, &s.operands, PLAIN)?;
     let shared = [2, 3, 7].map(|threads| How { threads, share: true, ..PLAIN });
     for how in shared.into_iter().chain([How { threads: 3, ..PLAIN }, How { poison: true, ..PLAIN }]) {
-        let many = try_conform_run(&s.graph, &s.operands, how)?;
+        let many = try_run_once(&s.graph, &s.operands, how)?;
         let same = one.iter().zip(&many).all(|(a, b)| same_conform_bits(a, b));
         facet_holds(same, || format!("other bits with {how:?}"))?;
     }
@@ -129,9 +129,8 @@ fn threads_and_poison_facet(s: &Sample) -> Answer {
 fn in_place_facet(s: &Sample) -> Answer {
     let raw = How { optimise: false, ..PLAIN };
     let ready = |behind| -> crate::Result<GraphBuf> {
-        prepare::prepare_for_lowering(build_conform_sample(s.def, &s.given, s.float, behind)?.view())
+        prepare::prepare_for_lowering(build_node_graph(s.def, &s.given, s.float, behind)?.view())
     };
-    let (a, b) =
-        (try_conform_run(&ready(false)?, &s.operands, raw)?, try_conform_run(&ready(true)?, &s.operands, raw)?);
+    let (a, b) = (try_run_once(&ready(false)?, &s.operands, raw)?, try_run_once(&ready(true)?, &s.operands, raw)?);
     facet_holds(a.iter().zip(&b).all(|(a, b)| same_conform_bits(a, b)), || "other bits in place".into())
 }

@@ -16,7 +16,7 @@ mod variants;
 
 use crate::error::{Error, Kind, Result};
 use crate::nodes::OpDef;
-use crate::nodes::ir::opdef::opdef_fault;
+use crate::nodes::ir::opdef::definition_fault;
 use facets::{Answer, FACETS, FacetError};
 use rayon::prelude::*;
 use sample::{F64_ONLY, Sample, Tally};
@@ -94,8 +94,7 @@ impl fmt::Display for Conformance {
 /// Asks every facet of each of `defs`. Leaves are left out.
 pub fn conformance(defs: &[&'static OpDef]) -> Conformance {
     let defs: Vec<&'static OpDef> = defs.iter().copied().filter(|d| !d.is_leaf()).collect();
-    let found: Vec<OpAnswers> =
-        defs.par_iter().map(|def| conformance_of_op(def, conform_name_seed(def.name))).collect();
+    let found: Vec<OpAnswers> = defs.par_iter().map(|def| conformance_of_op(def, op_name_seed(def.name))).collect();
     let mut all = Conformance { ops: Vec::new(), tallies: Vec::new(), broken: Vec::new() };
     for (def, mut found) in defs.into_iter().zip(found) {
         all.ops.push((def, found.answers));
@@ -148,7 +147,7 @@ pub fn conform(defs: &[&'static OpDef]) -> Result<Conformance> {
 }
 
 /// The seed of an op's draws, from its name alone (FNV-1a): other ops do not change it.
-fn conform_name_seed(name: &str) -> u64 {
+fn op_name_seed(name: &str) -> u64 {
     name.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3))
 }
 
@@ -164,7 +163,7 @@ struct OpAnswers {
 fn conformance_of_op(def: &'static OpDef, seed: u64) -> OpAnswers {
     let mut tally = Tally::default();
     let mut answers: Vec<Answers> = FACETS.iter().map(|_| Answers::default()).collect();
-    let mut broken: Vec<String> = opdef_fault(def).map(|why| format!("{}: {why}", def.name)).into_iter().collect();
+    let mut broken: Vec<String> = definition_fault(def).map(|why| format!("{}: {why}", def.name)).into_iter().collect();
     if def.cases.is_empty() {
         broken.push(format!("{}: an op needs conformance cases", def.name));
     }

@@ -5,14 +5,14 @@
 //! operands. If the variant differs only in the value of an attribute, and that value is not an extreme one, every
 //! other facet is checked, too.
 
-use super::conform_name_seed;
-use super::conform_run::{How, PLAIN, try_conform_run};
+use super::conform_run::{How, PLAIN, try_run_once};
 use super::derivative_facets::adjoint_derivative_facet;
 use super::facets::{Answer, FACETS, FacetError, facet_holds, kernel_facet};
+use super::op_name_seed;
 use super::sample::{F64_ONLY, Sample, Tally};
-use super::tensor::is_conform_tensor_type;
+use super::tensor;
 use super::tensor_draws::TensorDraws;
-use super::variants::{Differs, Variant, variants_of};
+use super::variants::{self, Differs, Variant};
 use crate::arena::Value;
 use crate::error::{Error, Kind};
 use crate::location::Location;
@@ -31,7 +31,7 @@ const ASKED: usize = 2;
 /// The name of the facet of this file.
 pub(super) const VARIANTS: &str = "variants";
 
-pub(super) fn refusals_are_right(s: &Sample) -> Answer {
+pub(super) fn judge_sample(s: &Sample) -> Answer {
     if s.operands.iter().map(|t| t.data.len()).sum::<usize>() > TRIED {
         return Err("large".into());
     }
@@ -40,10 +40,10 @@ pub(super) fn refusals_are_right(s: &Sample) -> Answer {
         return Err(F64_ONLY.into());
     }
     // Other draws for each case, so that cases ask about different values.
-    let mut draw = TensorDraws(conform_name_seed(&s.name));
+    let mut draw = TensorDraws(op_name_seed(&s.name));
     let mut asked = vec![0; s.def.attrs.len()];
     let mut wrong = Vec::new();
-    for v in variants_of(s, &mut draw) {
+    for v in variants::vary_case(s, &mut draw) {
         if let Err(FacetError::Fails(why)) = judge_refusal(s, &v, &mut asked, &mut draw) {
             wrong.push(format!("({}) {}: {why}", v.given.args, v.given.attrs));
         }
@@ -69,7 +69,7 @@ fn judge_refusal(s: &Sample, v: &Variant, asked: &mut [usize], draw: &mut Tensor
     if !has_refusable_numbers(&variant) || runs_long_for_refusal(&variant) {
         return Ok(());
     }
-    if let Err(e) = try_conform_run(&variant.graph, &variant.operands, How { poison: true, ..PLAIN }) {
+    if let Err(e) = try_run_once(&variant.graph, &variant.operands, How { poison: true, ..PLAIN }) {
         // An index that is in range for the case, and not for the variant.
         return facet_holds(e.kind == Kind::Data && e.message.contains(s.def.name), || format!("it does not run: {e}"));
     }
@@ -106,7 +106,7 @@ fn is_named_in_refusal(s: &Sample, e: &Error) -> Answer {
 fn has_refusable_numbers(s: &Sample) -> bool {
     let v = s.graph.view();
     let few = (0..v.dtype.len()).all(|k| v.dims(Value(k as u32)).numel() <= RUN);
-    few && v.dtype.iter().all(|&dtype| is_conform_tensor_type(dtype))
+    few && v.dtype.iter().all(|&dtype| tensor::is_testable_dtype(dtype))
 }
 
 /// Whether a loop runs more often than a test waits for.

@@ -73,8 +73,8 @@ impl Sample {
         float: DType,
         draw: &mut TensorDraws,
     ) -> Result<Sample> {
-        let graph = build_conform_sample(def, &given, float, false)?;
-        let operands = sample_operands(&graph, given.case, draw);
+        let graph = build_node_graph(def, &given, float, false)?;
+        let operands = draw_operands(&graph, given.case, draw);
         Ok(Sample { name, def, given, float, graph, operands, tally: Cell::default() })
     }
 
@@ -82,7 +82,7 @@ impl Sample {
     /// decomposed before it is differentiated; so only this one asks for its own derivative rules.
     pub(super) fn without_statistics(&self) -> Option<Result<Sample>> {
         self.def.flags.has(Flags::STATS).then(|| {
-            let graph = build_conform_sample_results(self.def, &self.given, self.float, false, 1)?;
+            let graph = build_with_results(self.def, &self.given, self.float, false, 1)?;
             let (name, given) = (format!("{}, first result", self.name), self.given.clone());
             Ok(Sample { name, given, graph, operands: self.operands.clone(), tally: Cell::default(), ..*self })
         })
@@ -119,17 +119,17 @@ impl Sample {
 
 /// The graph of one node: inputs x0, x1 …, outputs y0, y1 …. With `behind`, each operand is first computed from an
 /// input (negated twice), so that it dies at the op and may be overwritten.
-pub(super) fn build_conform_sample(
+pub(super) fn build_node_graph(
     def: &'static OpDef,
     given: &SampleSource,
     float: DType,
     behind: bool,
 ) -> Result<GraphBuf> {
-    build_conform_sample_results(def, given, float, behind, usize::MAX)
+    build_with_results(def, given, float, behind, usize::MAX)
 }
 
 /// The same with the first `results` results as outputs.
-fn build_conform_sample_results(
+fn build_with_results(
     def: &'static OpDef,
     given: &SampleSource,
     float: DType,
@@ -160,7 +160,7 @@ fn build_conform_sample_results(
     g.finish([])
 }
 
-pub(super) fn sample_operands(g: &GraphBuf, case: &Case, draw: &mut TensorDraws) -> Vec<Tensor> {
+pub(super) fn draw_operands(g: &GraphBuf, case: &Case, draw: &mut TensorDraws) -> Vec<Tensor> {
     let v = g.view();
     let domain = |i: usize| case.domains.get(i).or(case.domains.last()).copied().unwrap_or(Domain::Real);
     v.leaves().enumerate().map(|(i, l)| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), domain(i))).collect()

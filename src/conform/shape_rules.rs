@@ -1,10 +1,10 @@
 //! Asks an op's shape inference about each conformance case and each variant of it. An answer is the result types, or
 //! an error.
 
-use super::conform_name_seed;
-use super::sample::{Sample, SampleSource, build_conform_sample};
+use super::op_name_seed;
+use super::sample::{Sample, SampleSource, build_node_graph};
 use super::tensor_draws::TensorDraws;
-use super::variants::variants_of;
+use super::variants;
 use crate::arena::ids::Id;
 use crate::error::Result;
 use crate::nodes::{DType, GraphBuf, OpDef};
@@ -25,21 +25,21 @@ pub struct ShapeAnswer {
 /// A case whose graph cannot be built.
 pub fn shape_answers(def: &'static OpDef) -> Result<Vec<ShapeAnswer>> {
     let mut all = Vec::new();
-    for (_, sample) in Sample::all(def, conform_name_seed(def.name)) {
+    for (_, sample) in Sample::all(def, op_name_seed(def.name)) {
         let s = sample?;
         // Shape inference asks for the kind of a float, and seldom for its size.
         if s.float == DType::F32 {
             continue;
         }
         all.push(shape_answer(&s, &s.given));
-        let mut draw = TensorDraws(conform_name_seed(&s.name));
-        all.extend(variants_of(&s, &mut draw).iter().map(|v| shape_answer(&s, &v.given)));
+        let mut draw = TensorDraws(op_name_seed(&s.name));
+        all.extend(variants::vary_case(&s, &mut draw).iter().map(|v| shape_answer(&s, &v.given)));
     }
     Ok(all)
 }
 
 fn shape_answer(s: &Sample, given: &SampleSource) -> ShapeAnswer {
-    let built = build_conform_sample(s.def, given, s.float, false);
+    let built = build_node_graph(s.def, given, s.float, false);
     let answer = built.map(|g| shape_result_types(&g)).map_err(|e| e.message);
     ShapeAnswer { given: format!("({}) {}", given.args, given.attrs), answer }
 }

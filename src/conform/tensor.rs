@@ -1,6 +1,6 @@
 //! Tensors as numbers. A complex number is two numbers.
 
-pub use super::conform_run::{How, PLAIN, try_conform_run};
+pub use super::conform_run::{How, PLAIN, try_run_once};
 pub use super::tensor_draws::TensorDraws;
 use crate::arena::Value;
 use crate::arena::ids::Id;
@@ -61,12 +61,12 @@ macro_rules! by_dtype {
 }
 
 /// True if there are numbers to test `dtype` with.
-pub(super) fn is_conform_tensor_type(dtype: DType) -> bool {
+pub(super) fn is_testable_dtype(dtype: DType) -> bool {
     let all = [DType::F32, DType::F64, DType::I32, DType::I64, DType::U32, DType::U8, DType::Bool, DType::I8];
     all.contains(&dtype.part())
 }
 
-pub(super) fn write_conform_tensor(p: &mut Program, name: &str, t: &Tensor) -> Result<()> {
+pub(super) fn write_named_numbers(p: &mut Program, name: &str, t: &Tensor) -> Result<()> {
     match t.dtype {
         DType::C64 => {
             return write_conform_numbers(p.values_mut::<[f32; 2]>(name)?.as_flattened_mut(), t, |x| x as f32);
@@ -91,7 +91,7 @@ fn write_conform_numbers<T>(to: &mut [T], t: &Tensor, round: impl Fn(f64) -> T) 
 
 // One arm of the macro casts f64 to itself.
 #[allow(clippy::unnecessary_cast)]
-pub(super) fn read_conform_tensor(p: &Program, name: &str, dtype: DType) -> Result<Vec<f64>> {
+pub(super) fn read_named_numbers(p: &Program, name: &str, dtype: DType) -> Result<Vec<f64>> {
     match dtype {
         DType::C64 => Ok(p.values::<[f32; 2]>(name)?.as_flattened().iter().map(|&x| f64::from(x)).collect()),
         DType::C128 => Ok(p.values::<[f64; 2]>(name)?.as_flattened().to_vec()),

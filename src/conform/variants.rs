@@ -38,8 +38,8 @@ const HUGE: [i64; 4] = [1 << 31, 1 << 40, i64::MAX, i64::MIN];
 const EXTREMES: [&str; 6] = ["nan", "inf", "-inf", "1e300", "-1e300", "5e-324"];
 
 /// The variants of a sample's case.
-pub(super) fn variants_of(s: &Sample, draw: &mut TensorDraws) -> Vec<Variant> {
-    let mut all = operand_variants(s);
+pub(super) fn vary_case(s: &Sample, draw: &mut TensorDraws) -> Vec<Variant> {
+    let mut all = vary_operands(s);
     for (k, field) in s.def.attrs.iter().enumerate() {
         let words: Vec<(&str, &str)> = s.given.attrs.split_whitespace().filter_map(|w| w.split_once('=')).collect();
         let old = words.iter().find(|w| w.0 == field.name).map(|w| w.1);
@@ -56,7 +56,7 @@ pub(super) fn variants_of(s: &Sample, draw: &mut TensorDraws) -> Vec<Variant> {
 }
 
 /// Other numbers, types, shapes and orders of the operands.
-fn operand_variants(s: &Sample) -> Vec<Variant> {
+fn vary_operands(s: &Sample) -> Vec<Variant> {
     let words: Vec<&str> = s.given.args.split_whitespace().collect();
     let mut all = Vec::new();
     let mut add = |differs, words: &[String]| {

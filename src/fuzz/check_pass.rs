@@ -1,8 +1,8 @@
 //! Checks a pass: its output graph must compute what its input graph computes.
 
-use super::check_run::check_run_leaves;
-use super::compare_arrays::{Agreement, compare_arrays_with_reference};
-use super::compare_graphs::{compare_graph_signatures, compare_graphs_with};
+use super::check_run::check_on_leaves;
+use super::compare_arrays::{Agreement, compare_references};
+use super::compare_graphs::{compare_graph_signatures, compare_with_options};
 use super::engine_run::RunOptions;
 use super::finding::Finding;
 use super::oracle::{LeafValues, interpret};
@@ -49,12 +49,12 @@ pub fn check_pass(
         return Ok(Agreement { without_reference: 1, ..Agreement::default() });
     };
     if let (Ok(a), Ok(b)) = (interpret(before, &leaves), interpret(after, &leaves)) {
-        compare_arrays_with_reference(&a, &b).map_err(|d| Finding::differs("pass, by the oracle", d, seed, before))?;
+        compare_references(&a, &b).map_err(|d| Finding::differs("pass, by the oracle", d, seed, before))?;
     }
     let plain = RunOptions { optimise: false, ..RunOptions::default() };
-    let mut seen = check_run_leaves(before, &leaves, seed, &[plain])?;
-    seen.join(check_run_leaves(after, &leaves, seed, &[plain])?);
-    let both = compare_graphs_with(before, after, seed, plain).map_err(|e| finding(e.to_string()))?;
+    let mut seen = check_on_leaves(before, &leaves, seed, &[plain])?;
+    seen.join(check_on_leaves(after, &leaves, seed, &[plain])?);
+    let both = compare_with_options(before, after, seed, plain).map_err(|e| finding(e.to_string()))?;
     match both.outputs.into_iter().find(|o| o.different > 0).and_then(|o| o.worst) {
         Some(d) => Err(Finding::differs("pass, by the engine", d, seed, before)),
         None => Ok(seen),

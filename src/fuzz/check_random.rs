@@ -8,10 +8,10 @@ use crate::nodes::ir::verify::{Stage, verify};
 use crate::nodes::ops::table::OPS;
 
 /// Properties of any graph, with custom ops or without: it verifies, and its text parses to it.
-pub fn check_random_graph(g: &GraphBuf) {
+pub fn check_any_graph(g: &GraphBuf) {
     let broken = verify(g.view(), Stage::Block);
     // A text may hold what only a pass may write, and may use a region twice: reading is not verifying.
-    let broken: Vec<String> = broken.iter().map(ToString::to_string).filter(|e| !is_check_random_error(e)).collect();
+    let broken: Vec<String> = broken.iter().map(ToString::to_string).filter(|e| !is_pass_only_error(e)).collect();
     assert!(broken.is_empty(), "{broken:#?}\n{g:?}");
     let printed = print(g.view());
     let again = text::parse_with(&printed, &g.view().ops[OPS.len()..]);
@@ -22,14 +22,14 @@ pub fn check_random_graph(g: &GraphBuf) {
     }
 }
 
-fn is_check_random_error(error: &str) -> bool {
+fn is_pass_only_error(error: &str) -> bool {
     error.contains("V8: ") || error.contains("V9: ")
 }
 
 /// Properties of any text: it is a graph that verifies, or it has errors, each with a location.
-pub fn check_random_text(text: &str) {
+pub fn check_any_text(text: &str) {
     match text::parse_all(text, &[]) {
-        Ok(g) => check_random_graph(&g),
+        Ok(g) => check_any_graph(&g),
         Err(errors) => {
             assert!(!errors.is_empty() && errors.len() <= text::MAX_ERRORS);
             for e in errors {

@@ -15,13 +15,13 @@ use crate::nodes::{Graph, GraphBuf};
 /// A [`Finding`]: an element differs by more than rounding explains; the engine fails and the oracle does not, or the
 /// other way round.
 pub fn check_run(graph: &GraphBuf, seed: u64, how: &RunOptions) -> Result<Agreement, Finding> {
-    check_run_with_oracle(graph.view(), seed, &[*how])
+    check_with_oracle(graph.view(), seed, &[*how])
 }
 
 /// Runs the graph in several ways, as [`check_run`] does. Returns how many elements agree.
-pub fn check_run_with_oracle(graph: Graph<'_>, seed: u64, ways: &[RunOptions]) -> Result<Agreement, Finding> {
+pub fn check_with_oracle(graph: Graph<'_>, seed: u64, ways: &[RunOptions]) -> Result<Agreement, Finding> {
     match LeafValues::draw(graph, seed) {
-        Ok(leaves) => check_run_leaves(graph, &leaves, seed, ways),
+        Ok(leaves) => check_on_leaves(graph, &leaves, seed, ways),
         // More elements than the oracle may hold.
         Err(_) => Ok(Agreement { without_reference: ways.len(), ..Agreement::default() }),
     }
@@ -29,7 +29,7 @@ pub fn check_run_with_oracle(graph: Graph<'_>, seed: u64, ways: &[RunOptions]) -
 
 /// Runs the graph in several ways on these values of the leaves, which were drawn from `seed`. Returns how many
 /// elements agree.
-pub fn check_run_leaves(
+pub fn check_on_leaves(
     graph: Graph<'_>,
     leaves: &LeafValues,
     seed: u64,
@@ -47,7 +47,7 @@ pub fn check_run_leaves(
         let step = run_engine(graph, leaves, how);
         let finding = |what: String| Err(Finding::new(check.clone(), what, seed, graph));
         match (&reference, step) {
-            (Ok(reference), Ok(step)) => match check_run_step(&step, reference) {
+            (Ok(reference), Ok(step)) => match compare_step(&step, reference) {
                 Ok(seen) => all.join(seen),
                 Err(d) => return Err(Finding::differs(check, d, seed, graph)),
             },
@@ -67,7 +67,7 @@ pub fn check_run_leaves(
 }
 
 /// Compares a step of the engine with the reference.
-fn check_run_step(step: &EngineStep, reference: &Reference) -> Result<Agreement, ElementDifference> {
+fn compare_step(step: &EngineStep, reference: &Reference) -> Result<Agreement, ElementDifference> {
     let mut all = Agreement::default();
     let outputs = step.outputs.iter().zip(&reference.outputs);
     for (mine, want) in outputs.chain(step.updates.iter().zip(&reference.updates)) {

@@ -11,7 +11,7 @@ use super::oracle::{Array, LeafValue, LeafValues, Named, Stop, interpret};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind};
 use crate::nodes::ir::opdef::Flags;
-use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
+use crate::nodes::ops::control::custom_fn::has_derivative_rules;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::ad::grad::vjp_numbered;
 use crate::passes::promote_f64::promote_f64;
@@ -79,7 +79,7 @@ pub fn check_transform(graph: &GraphBuf, seed: u64, order: usize) -> Result<Agre
         return Ok(Agreement::default());
     }
     match check_both_transforms(wide.view(), &floats) {
-        Ok(both) => check_transform_point(wide.view(), both.view(), &floats, seed),
+        Ok(both) => check_at_point(wide.view(), both.view(), &floats, seed),
         Err(e) if is_refused_transform(&e) => Ok(Agreement::default()),
         Err(e) => Err(fails(e)),
     }
@@ -97,12 +97,7 @@ fn check_both_transforms(g: Graph<'_>, floats: &TransformFloats) -> Result<Graph
 }
 
 /// Both checks at one point. `both` is `g` with both modes.
-fn check_transform_point(
-    g: Graph<'_>,
-    both: Graph<'_>,
-    floats: &TransformFloats,
-    seed: u64,
-) -> Result<Agreement, Finding> {
+fn check_at_point(g: Graph<'_>, both: Graph<'_>, floats: &TransformFloats, seed: u64) -> Result<Agreement, Finding> {
     let Ok(leaves) = LeafValues::draw(both, seed) else {
         return Ok(Agreement { without_reference: 1, ..Agreement::default() });
     };
@@ -133,7 +128,7 @@ fn check_transform_point(
     let mut seen = transforms_are_adjoint(tangents, cotangents, grads, directions)
         .map_err(|d| Finding::differs("adjoint", d, seed, both))?;
     seen.join(
-        check_transform_differences(g, &leaves, floats, directions, tangents)
+        compare_differences(g, &leaves, floats, directions, tangents)
             .map_err(|d| Finding::differs("differences", d, seed, g))?,
     );
     Ok(seen)
@@ -160,9 +155,10 @@ fn transforms_are_adjoint(
 }
 
 /// Whether the derivative is that of the function: no rule of a user's, no gradient that is stopped.
-fn can_check_transform_by_differences(g: Graph<'_>) -> bool {
+fn has_true_derivative(g: Graph<'_>) -> bool {
     let conventions = [Flags::STOP, Flags::QUANT, Flags::STRAIGHT];
-    let by_differences = |n: Node| !conventions.iter().any(|&f| g.def_of(n).flags.has(f)) && !custom_fn_has_rules(g, n);
+    let by_differences =
+        |n: Node| !conventions.iter().any(|&f| g.def_of(n).flags.has(f)) && !has_derivative_rules(g, n);
     (0..g.nodes()).map(Node::new).all(by_differences)
 }
 
@@ -187,7 +183,7 @@ fn moved_transform_outputs(
 }
 
 /// Tangents against differences of the oracle.
-fn check_transform_differences(
+fn compare_differences(
     g: Graph<'_>,
     leaves: &LeafValues,
     floats: &TransformFloats,
@@ -196,7 +192,7 @@ fn check_transform_differences(
 ) -> Result<Agreement, ElementDifference> {
     let mut seen = Agreement::default();
     let steps = [-STEP, -STEP / 2.0, 0.0, STEP / 2.0, STEP];
-    let points = if can_check_transform_by_differences(g) {
+    let points = if has_true_derivative(g) {
         steps.map(|by| moved_transform_outputs(g, leaves, floats, directions, by))
     } else {
         Default::default()

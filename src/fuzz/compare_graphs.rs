@@ -111,11 +111,11 @@ fn compared_graph_updates(g: Graph<'_>) -> Vec<(String, Value)> {
 /// The graphs do not share leaves and outputs; one of them does not compile; the step of one fails, but not that of the
 /// other.
 pub fn compare_graphs(a: &GraphBuf, b: &GraphBuf, seed: u64) -> Result<GraphComparison> {
-    compare_graphs_with(a.view(), b.view(), seed, RunOptions::default())
+    compare_with_options(a.view(), b.view(), seed, RunOptions::default())
 }
 
 /// Compares two graphs as [`compare_graphs`] does, and runs them this way.
-pub fn compare_graphs_with(a: Graph<'_>, b: Graph<'_>, seed: u64, how: RunOptions) -> Result<GraphComparison> {
+pub fn compare_with_options(a: Graph<'_>, b: Graph<'_>, seed: u64, how: RunOptions) -> Result<GraphComparison> {
     if let Some(m) = compare_graph_signatures(a, b).first() {
         return Err(Error::new(Kind::Shape, m.describe(["the first graph", "the second graph"])));
     }

@@ -28,7 +28,7 @@ pub(super) enum DraftStandIn {
 }
 
 /// An error of a draft that is no graph.
-fn draft_unfit(text: impl Into<String>) -> Error {
+fn unfit_error(text: impl Into<String>) -> Error {
     Error::new(crate::error::Kind::Verify, text)
 }
 
@@ -152,12 +152,12 @@ impl<'g> Draft<'g> {
 }
 
 /// The regions that node `n` runs or names.
-pub(super) fn draft_regions_of(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
+pub(super) fn regions_of_node(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
     let fields = g.def_of(n).attrs.iter().enumerate();
     fields.filter(move |(i, f)| f.kind == Kind::Region && g.attrs(n).has(*i)).map(move |(i, _)| g.attrs(n).region(i))
 }
 
-/// The regions that `n` runs: both branches of a choice, else the first of [`draft_regions_of`]. The others are rules.
-pub(super) fn draft_bodies_of(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
-    draft_regions_of(g, n).take(if g.op[n.at()] == Op::IF { 2 } else { 1 })
+/// The regions that `n` runs: both branches of a choice, else the first of [`regions_of_node`]. The others are rules.
+pub(super) fn bodies_of_node(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
+    regions_of_node(g, n).take(if g.op[n.at()] == Op::IF { 2 } else { 1 })
 }

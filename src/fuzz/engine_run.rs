@@ -1,6 +1,6 @@
 //! One step of a graph by the engine, on random values of its leaves.
 
-use super::oracle::{Array, LeafValues, Named, array_of_element_bytes, element_bytes_of_array};
+use super::oracle::{Array, LeafValues, Named, decode_array, encode_array};
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
@@ -68,32 +68,32 @@ pub struct EngineStep {
 /// # Errors
 /// Those of compiling and of the step; a leaf without a value.
 pub fn run_engine(graph: Graph<'_>, leaves: &LeafValues, how: RunOptions) -> Result<EngineStep> {
-    catch_unwind(AssertUnwindSafe(|| engine_run_step(graph, leaves, how))).unwrap_or_else(|panic| {
+    catch_unwind(AssertUnwindSafe(|| run_one_step(graph, leaves, how))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
         Err(Error::new(Kind::Verify, format!("the engine panicked: {text}")))
     })
 }
 
-fn engine_run_step(graph: Graph<'_>, leaves: &LeafValues, how: RunOptions) -> Result<EngineStep> {
+fn run_one_step(graph: Graph<'_>, leaves: &LeafValues, how: RunOptions) -> Result<EngineStep> {
     let mut p = how.session(graph)?.compile(graph)?;
     for leaf in graph.leaves() {
         let missing = || Error::new(Kind::Name, format!("leaf {:?} has no value", leaf.name));
-        p.write_bytes(leaf.name, &element_bytes_of_array(leaves.find(leaf.name).ok_or_else(missing)?))?;
+        p.write_bytes(leaf.name, &encode_array(leaves.find(leaf.name).ok_or_else(missing)?))?;
     }
     p.step()?;
     let outputs = graph.outputs().iter().zip(graph.output_names);
     let outputs =
-        outputs.map(|(&v, &name)| read_engine_run(&p, graph, v, graph.str(name), |role| role == Role::Output));
+        outputs.map(|(&v, &name)| read_named_tensor(&p, graph, v, graph.str(name), |role| role == Role::Output));
     let outputs = outputs.collect::<Result<_>>()?;
     let leaf = |v: Value| graph.leaf(v).map_or("", |l| l.1);
     let updates =
-        graph.updates.iter().map(|&(v, _)| read_engine_run(&p, graph, v, leaf(v), |role| role != Role::Output));
+        graph.updates.iter().map(|&(v, _)| read_named_tensor(&p, graph, v, leaf(v), |role| role != Role::Output));
     Ok(EngineStep { outputs, updates: updates.collect::<Result<_>>()? })
 }
 
 /// The tensor called `name`, which has the type of value `v`.
-fn read_engine_run(
+fn read_named_tensor(
     p: &Program,
     graph: Graph<'_>,
     v: Value,
@@ -102,6 +102,6 @@ fn read_engine_run(
 ) -> Result<Named> {
     let b = p.bindings().iter().find(|b| b.name == name && wanted(b.role));
     let b = b.ok_or_else(|| Error::new(Kind::Name, format!("the program has no tensor {name:?}")))?;
-    let array: Array = array_of_element_bytes(graph.dtype[v.at()], &graph.dims(v), p.bytes_of(b));
+    let array: Array = decode_array(graph.dtype[v.at()], &graph.dims(v), p.bytes_of(b));
     Ok(Named { name: name.to_string(), array: Rc::new(array) })
 }

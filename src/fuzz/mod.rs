@@ -21,12 +21,12 @@ mod reduce;
 mod simulate_plan;
 
 pub use check_pass::check_pass;
-pub use check_random::{check_random_graph, check_random_text};
-pub use check_run::{check_run, check_run_leaves, check_run_with_oracle};
+pub use check_random::{check_any_graph, check_any_text};
+pub use check_run::{check_on_leaves, check_run, check_with_oracle};
 pub use check_transform::check_transform;
-pub use compare_arrays::{Agreement, ElementDifference, compare_arrays, compare_arrays_with_reference};
+pub use compare_arrays::{Agreement, ElementDifference, compare_arrays, compare_references};
 pub use compare_graphs::{
-    GraphComparison, GraphMismatch, OutputComparison, compare_graph_signatures, compare_graphs, compare_graphs_with,
+    GraphComparison, GraphMismatch, OutputComparison, compare_graph_signatures, compare_graphs, compare_with_options,
 };
 pub use draws::{Draw, scripted_draws, seeded_draws};
 pub use engine_run::{EngineStep, RunOptions, run_engine};
@@ -34,12 +34,11 @@ pub use finding::Finding;
 pub use generate::{draw_graph, random_graph, random_graph_with};
 pub use graph_options::GraphOptions;
 pub use inner_product::InnerProduct;
-pub use mutate::mutate_graph;
+pub use mutate::change_randomly;
 pub use mutate_text::mutate_text;
 pub use oracle::{
-    Array, LeafValue, LeafValues, Named, OracleNode, OracleOps, Reference, Stop, array_of_element_bytes,
-    element_bytes_of_array, interpret,
+    Array, LeafValue, LeafValues, Named, OracleNode, OracleOps, Reference, Stop, decode_array, encode_array, interpret,
 };
-pub use planned_graph::{PlannedGraph, WRONG_PLANS, planned_graph_apart};
-pub use reduce::{GraphSize, ReduceOptions, Reduced, reduce, reduce_graph_counting};
+pub use planned_graph::{PlannedGraph, WRONG_PLANS, plan_without_reuse};
+pub use reduce::{GraphSize, ReduceOptions, Reduced, reduce, shrink_graph_counting};
 pub use simulate_plan::{is_free_in_simulated_plan, simulate_plan};

@@ -28,7 +28,7 @@ const NUMBERS: &[f64] = &[0.0, 1.0, -1.0, 0.5, 2.0, -0.25, 1e-3, 3.0];
 /// attribute changes; a size changes everywhere; a node goes, or comes a second time; nodes move into a region that is
 /// called; a value becomes an output. All keep the graph valid, and no value gets more than 2¹⁶ elements, unless one of
 /// `graph` has as many. Where no change gives a graph, the result is `graph`.
-pub fn mutate_graph(graph: &GraphBuf, draw: &mut Draw<'_>) -> Result<GraphBuf> {
+pub fn change_randomly(graph: &GraphBuf, draw: &mut Draw<'_>) -> Result<GraphBuf> {
     let mut now = graph.clone();
     let most = largest_mutable_value(graph.view()).max(LARGEST);
     for _ in 0..=draw(3) {
@@ -52,13 +52,13 @@ fn largest_mutable_value(g: Graph<'_>) -> usize {
 fn mutated_once(g: Graph<'_>, draw: &mut Draw<'_>) -> Option<GraphBuf> {
     let mut d = Draft::of(g, false);
     match draw(9) {
-        0 => mutate_operand(&mut d, draw)?,
-        1 => mutate_op(&mut d, draw)?,
-        2 | 3 => mutate_attribute(&mut d, draw)?,
-        4 => mutate_size(&mut d, draw)?,
-        5 => mutate_by_copy(&mut d, draw)?,
-        6 => mutate_by_drop(&mut d, draw)?,
-        7 => mutate_by_outline(&mut d, draw)?,
+        0 => swap_operand(&mut d, draw)?,
+        1 => swap_op(&mut d, draw)?,
+        2 | 3 => change_attribute(&mut d, draw)?,
+        4 => change_size(&mut d, draw)?,
+        5 => copy_node(&mut d, draw)?,
+        6 => drop_node(&mut d, draw)?,
+        7 => outline_nodes(&mut d, draw)?,
         _ => d.outputs.push(mutated_entry_value(g, draw)?),
     }
     d.write().ok()
@@ -70,12 +70,12 @@ fn pick_mutation<T: Copy>(from: &[T], draw: &mut Draw<'_>) -> Option<T> {
 
 /// A node that is no leaf.
 fn inner_mutable_node(g: Graph<'_>, draw: &mut Draw<'_>) -> Option<Node> {
-    let nodes: Vec<Node> = (0..g.nodes()).map(Node::new).filter(|&n| !mutate_skips_node(g, n)).collect();
+    let nodes: Vec<Node> = (0..g.nodes()).map(Node::new).filter(|&n| !is_skipped_node(g, n)).collect();
     pick_mutation(&nodes, draw)
 }
 
 /// Whether `n` is an argument or a leaf.
-fn mutate_skips_node(g: Graph<'_>, n: Node) -> bool {
+fn is_skipped_node(g: Graph<'_>, n: Node) -> bool {
     g.op[n.at()] == Op::ARG || g.op[n.at()].is_named_leaf()
 }
 
@@ -85,17 +85,17 @@ fn mutated_entry_value(g: Graph<'_>, draw: &mut Draw<'_>) -> Option<Value> {
 }
 
 /// Another value of the type of `v` in its region, before value `end`.
-fn mutate_to_other_of_type(g: Graph<'_>, v: Value, end: u32, draw: &mut Draw<'_>) -> Option<Value> {
+fn other_value_of_type(g: Graph<'_>, v: Value, end: u32, draw: &mut Draw<'_>) -> Option<Value> {
     let range = g.region_values(g.region_of(g.def[v.at()]));
     let fit: Vec<Value> = (range.start..end).map(Value).filter(|&w| w != v && g.ty(w) == g.ty(v)).collect();
     pick_mutation(&fit, draw)
 }
 
-fn mutate_operand(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+fn swap_operand(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let n = inner_mutable_node(d.src, draw)?;
     let at = d.src.args_at[n.at()] as usize;
     let i = at + pick_mutation_below(d.src.args_of(n).len(), draw)?;
-    d.args[i] = mutate_to_other_of_type(d.src, d.args[i], d.src.outs_at[n.at()], draw)?;
+    d.args[i] = other_value_of_type(d.src, d.args[i], d.src.outs_at[n.at()], draw)?;
     Some(())
 }
 
@@ -103,7 +103,7 @@ fn pick_mutation_below(count: usize, draw: &mut Draw<'_>) -> Option<usize> {
     (count > 0).then(|| draw(count as u32) as usize)
 }
 
-fn mutate_op(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+fn swap_op(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let n = inner_mutable_node(d.src, draw)?;
     let (old, count) = (d.src.def_of(n), d.src.args_of(n).len());
     let plain = |f: Flags| !f.has(Flags::FUSED) && !f.has(Flags::EFFECT) && !f.has(Flags::LEAF);
@@ -116,7 +116,7 @@ fn mutate_op(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     Some(())
 }
 
-fn mutate_attribute(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+fn change_attribute(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let g = d.src;
     let with: Vec<Node> = (0..g.nodes()).map(Node::new).filter(|&n| !g.def_of(n).attrs.is_empty()).collect();
     let n = pick_mutation(&with, draw).filter(|&n| g.op[n.at()] != Op::ARG)?;
@@ -158,7 +158,7 @@ fn mutate_attribute(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     Some(())
 }
 
-fn mutate_size(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+fn change_size(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let v = Value(pick_mutation_below(d.src.values(), draw)? as u32);
     let from = pick_mutation(&d.src.dims(v), draw)?;
     let to = pick_mutation(SIZES, draw).filter(|&to| to != from)?;
@@ -171,20 +171,20 @@ fn mutate_size(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
 }
 
 /// A node comes a second time. Equal nodes are one node, so one operand is another value.
-fn mutate_by_copy(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+fn copy_node(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let g = d.src;
     let n = inner_mutable_node(g, draw).filter(|&n| g.region_of(n) == g.entry())?;
     let at = pick_mutation_below(g.args_of(n).len(), draw)?;
-    let other = mutate_to_other_of_type(g, g.args_of(n)[at], g.outs_at[n.at()], draw)?;
+    let other = other_value_of_type(g, g.args_of(n)[at], g.outs_at[n.at()], draw)?;
     d.copies.push((n, at, other));
     Some(())
 }
 
-fn mutate_by_drop(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+fn drop_node(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let n = inner_mutable_node(d.src, draw)?;
     let entry = d.src.region_of(n) == d.src.entry();
     for v in d.src.outs_of(n) {
-        let other = mutate_to_other_of_type(d.src, v, d.src.outs_at[n.at()], draw);
+        let other = other_value_of_type(d.src, v, d.src.outs_at[n.at()], draw);
         d.stand[v.at()] = match (other, draw(3)) {
             (Some(w), 0 | 1) => DraftStandIn::Other(w),
             (_, 2) | (None, 1) if entry => DraftStandIn::Input,
@@ -194,12 +194,12 @@ fn mutate_by_drop(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     Some(())
 }
 
-fn mutate_by_outline(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+fn outline_nodes(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let g = d.src;
     let nodes = g.region_nodes(g.entry());
     let start = Node::new(g.nodes_at[g.entry().at()] as usize + pick_mutation_below(nodes.len(), draw)?);
     let most = 1 + draw(6) as usize;
-    let inside = |n: &Node| !mutate_skips_node(g, *n) && !g.def_of(*n).flags.has(Flags::EFFECT);
+    let inside = |n: &Node| !is_skipped_node(g, *n) && !g.def_of(*n).flags.has(Flags::EFFECT);
     let count = (start.at()..g.nodes()).map(Node::new).take(most).take_while(inside).count();
     d.outlined = (count > 0).then(|| start.at()..start.at() + count);
     d.outlined.as_ref().map(|_| ())

@@ -51,13 +51,13 @@ impl PlannedGraph {
         let (code, inplace): (Instructions, _) = (ordered.code.clone(), ordered.alias.inplace.clone());
         let right = Plan { code, offset, inplace, bytes, threads: 1, foreign: Vec::new() };
         let outside = || Error::new(Kind::Plan, "the plan without reuse reaches outside its arena");
-        let want = simulate_plan(&planned_graph_apart(&right)).ok_or_else(outside)?;
+        let want = simulate_plan(&plan_without_reuse(&right)).ok_or_else(outside)?;
         Ok(PlannedGraph { ordered, right, want })
     }
 }
 
 /// The plan without reuse: nothing is in place but what the code itself asks for, and copies bring next values home.
-pub fn planned_graph_apart(right: &Plan) -> Plan {
+pub fn plan_without_reuse(right: &Plan) -> Plan {
     let mut p = right.clone();
     let mut end = 0;
     for b in 0..p.offset.len() {

@@ -61,7 +61,7 @@ macro_rules! curves {
         /// Reads x: `T[len]`; writes y, grad: `T[len]`, [`ActWithGrad::per_unit`] each, one of them in place of x or
         /// none; params [`ActWithGrad`].
         pub fn $kernel<T: Float>(args: &mut Args<'_>) {
-            sweep_act_with_grad::<T, $curve>($curve, args);
+            sweep_curve::<T, $curve>($curve, args);
         }
     )*};
 }
@@ -102,7 +102,7 @@ simd! {
     }
 }
 
-fn sweep_act_with_grad<T: Float, C: ActWithGradCurve<T>>(curve: C, args: &mut Args<'_>) {
+fn sweep_curve<T: Float, C: ActWithGradCurve<T>>(curve: C, args: &mut Args<'_>) {
     let (lo, place) = (args.units().start * UNIT, args.inplace(0));
     let (y, grad) = (args.write::<T>(0), args.write::<T>(1));
     match place {
@@ -116,7 +116,7 @@ fn sweep_act_with_grad<T: Float, C: ActWithGradCurve<T>>(curve: C, args: &mut Ar
 mod tests {
     use super::*;
     use crate::abi::Kernel;
-    use crate::harness::{In, Out, harness_result, noise32, run_harness};
+    use crate::harness::{In, Out, noise32, run_in_ranges, written_elements};
 
     type Slices = fn(&mut [f32], &[f32]);
 
@@ -136,9 +136,9 @@ mod tests {
                 grad(&mut s, &x);
                 for read in [In::of(&x), In::of(&x).over(0), In::of(&x).over(1)] {
                     let writes = [0; 2].map(|_| Out::of::<f32>(len, p.per_unit()));
-                    let got = run_harness(kernel, &p.to_words(), &[read], &writes, p.units());
+                    let got = run_in_ranges(kernel, &p.to_words(), &[read], &writes, p.units());
                     assert_eq!(
-                        (harness_result::<f32>(&got, 0), harness_result::<f32>(&got, 1)),
+                        (written_elements::<f32>(&got, 0), written_elements::<f32>(&got, 1)),
                         (y.clone(), s.clone())
                     );
                 }

@@ -8,7 +8,7 @@ use arenagrad_arena::dtype::DType;
 
 /// The error of a table without an instance for `dtype`.
 #[cold]
-pub fn no_kernel_by_dtype(dtype: DType) -> Result<Kernel, String> {
+pub fn missing_kernel_error(dtype: DType) -> Result<Kernel, String> {
     Err(format!("no kernel for {dtype}"))
 }
 
@@ -44,7 +44,7 @@ macro_rules! by_dtype {
         pub fn $table(dtype: arenagrad_arena::dtype::DType) -> Result<$crate::abi::Kernel, String> {
             match dtype {
                 $(arenagrad_arena::dtype::DType::$dtype => Ok($kernel::<$t>),)*
-                d => $crate::by_dtype::no_kernel_by_dtype(d),
+                d => $crate::by_dtype::missing_kernel_error(d),
             }
         }
     };
@@ -58,7 +58,7 @@ macro_rules! by_dtype {
             match (dtype, index) {
                 $((arenagrad_arena::dtype::DType::$dtype, arenagrad_arena::dtype::DType::I32) => Ok($kernel::<$t, i32>),
                 (arenagrad_arena::dtype::DType::$dtype, _) => Ok($kernel::<$t, i64>),)*
-                (d, _) => $crate::by_dtype::no_kernel_by_dtype(d),
+                (d, _) => $crate::by_dtype::missing_kernel_error(d),
             }
         }
     };

@@ -66,7 +66,7 @@ by_dtype!(complex_part_kernel_for = complex_part_kernel::<floats>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, harness_result, run_harness};
+    use crate::harness::{In, Out, run_in_ranges, written_elements};
 
     #[test]
     fn parts_are_joined_and_taken_apart() {
@@ -75,8 +75,8 @@ mod tests {
             let im: Vec<f32> = re.iter().map(|x| 0.5 - x).collect();
             let p = ComplexParts { len, part: 0 };
             let out = [Out::of::<[f32; 2]>(len, p.per_unit())];
-            let z: Vec<[f32; 2]> = harness_result(
-                &run_harness(complex_kernel::<f32>, &p.to_words(), &[In::of(&re), In::of(&im)], &out, p.units()),
+            let z: Vec<[f32; 2]> = written_elements(
+                &run_in_ranges(complex_kernel::<f32>, &p.to_words(), &[In::of(&re), In::of(&im)], &out, p.units()),
                 0,
             );
             assert!(z.iter().enumerate().all(|(i, z)| *z == [re[i], im[i]]));
@@ -85,7 +85,7 @@ mod tests {
                 let out = [Out::of::<f32>(len, p.per_unit())];
                 let kernel = complex_part_kernel::<f32>;
                 assert_eq!(
-                    harness_result::<f32>(&run_harness(kernel, &p.to_words(), &[In::of(&z)], &out, p.units()), 0),
+                    written_elements::<f32>(&run_in_ranges(kernel, &p.to_words(), &[In::of(&z)], &out, p.units()), 0),
                     *want
                 );
             }

@@ -177,7 +177,7 @@ impl CopyRow<'_> {
 }
 
 /// Copies elements `at`, `at + stride`, … of `x`.
-fn copy_strided_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
+fn gather_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
     let (at, step, n) = (at as usize, stride.unsigned_abs() as usize, out.len());
     match stride {
         1 => out.copy_from_slice(&x[at..at + n]),
@@ -203,7 +203,7 @@ fn copy_strided_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
 /// Writes four rows of the output, `n` apart, at column `from`, from columns `r..r + 4` of a full tile. Works in 4 × 4
 /// blocks, which compile to register shuffles.
 #[inline(always)]
-fn copy_strided_four_transposed<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
+fn write_four_transposed<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
     let (ab, cd) = out.split_at_mut(2 * n);
     let ((a, b), (c, d)) = (ab.split_at_mut(n), cd.split_at_mut(n));
     let rows = [a, b, c, d].map(|row| row[from..from + TILE].as_chunks_mut::<4>().0);
@@ -217,7 +217,7 @@ fn copy_strided_four_transposed<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from
 
 /// Fills `out`, rows of `n` elements, from adjacent columns of `x`. Row `r` is column `at + r`; source rows are
 /// `stride` apart.
-fn copy_strided_transposed_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Tile<T>, out: &mut [T]) {
+fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Tile<T>, out: &mut [T]) {
     let rows = out.len() / n;
     for from in (0..n).step_by(TILE) {
         let w = TILE.min(n - from);
@@ -232,7 +232,7 @@ fn copy_strided_transposed_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize,
         let mut done = 0;
         if w == TILE {
             for four in out.chunks_exact_mut(4 * n) {
-                copy_strided_four_transposed(tile, done, n, from, four);
+                write_four_transposed(tile, done, n, from, four);
                 done += 4;
             }
         }
@@ -245,45 +245,45 @@ fn copy_strided_transposed_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize,
 }
 
 /// Elements `lo..` of the output of a strided copy, row by row.
-fn copy_strided_rows<T: Pod>(p: &StridedCopy, x: &[T], lo: usize, out: &mut [T]) {
+fn gather_rows<T: Pod>(p: &StridedCopy, x: &[T], lo: usize, out: &mut [T]) {
     let (n, stride) = (p.dims[p.rank - 1], p.strides[p.rank - 1]);
     let mut row = CopyRow::new(p, lo / n);
     let (mut from, mut rest) = (lo % n, out);
     while !rest.is_empty() {
         let (part, after) = rest.split_at_mut((n - from).min(rest.len()));
-        copy_strided_row(x, row.at + from as i64 * stride, stride, part);
+        gather_row(x, row.at + from as i64 * stride, stride, part);
         row.advance(1);
         (from, rest) = (0, after);
     }
 }
 
-/// [`copy_strided_rows`] if rows are columns of the source: copies tiles of many rows, so that each cache line of the
+/// [`gather_rows`] if rows are columns of the source: copies tiles of many rows, so that each cache line of the
 /// source is read once.
-fn copy_strided_columns<T: Pod>(p: &StridedCopy, x: &[T], lo: usize, out: &mut [T]) {
+fn gather_columns<T: Pod>(p: &StridedCopy, x: &[T], lo: usize, out: &mut [T]) {
     let (n, stride) = (p.dims[p.rank - 1], p.strides[p.rank - 1]);
     let head = ((n - lo % n) % n).min(out.len());
     let (head, mut rest) = out.split_at_mut(head);
-    copy_strided_rows(p, x, lo, head);
+    gather_rows(p, x, lo, head);
     let mut at = lo + head.len();
     let mut row = CopyRow::new(p, at / n);
     let mut tile = [[T::zeroed(); TILE_ROWS]; TILE];
     while rest.len() >= n {
         let rows = TILE_ROWS.min(row.neighbours()).min(rest.len() / n);
         let (part, after) = rest.split_at_mut(rows * n);
-        copy_strided_transposed_rows(x, row.at, stride, n, &mut tile, part);
+        transpose_rows(x, row.at, stride, n, &mut tile, part);
         row.advance(rows);
         at += part.len();
         rest = after;
     }
-    copy_strided_rows(p, x, at, rest);
+    gather_rows(p, x, at, rest);
 }
 
 /// Elements `lo..` of the output of a strided copy.
-pub fn copy_strided_into<T: Pod>(p: &StridedCopy, x: &[T], lo: usize, out: &mut [T]) {
+pub fn gather_strided<T: Pod>(p: &StridedCopy, x: &[T], lo: usize, out: &mut [T]) {
     match p.transposes() {
         _ if out.is_empty() => {}
-        true => copy_strided_columns(p, x, lo, out),
-        false => copy_strided_rows(p, x, lo, out),
+        true => gather_columns(p, x, lo, out),
+        false => gather_rows(p, x, lo, out),
     }
 }
 
@@ -294,7 +294,7 @@ pub fn copy_strided_into<T: Pod>(p: &StridedCopy, x: &[T], lo: usize, out: &mut 
 pub fn strided_copy_kernel<T: Pod>(args: &mut Args<'_>) {
     let p = StridedCopy::from_words(args.params());
     let lo = args.units().start * p.per_unit();
-    copy_strided_into(&p, args.read::<T>(0), lo, args.write::<T>(0));
+    gather_strided(&p, args.read::<T>(0), lo, args.write::<T>(0));
 }
 
 by_size!(strided_copy_kernel_for = strided_copy_kernel);

@@ -78,7 +78,7 @@ impl CostClass {
     pub const RARE: CostClass = CostClass::new(60, 0, 0);
     /// Updates of params.
     pub const OPTIMISER: CostClass = CostClass::new(80, 0, 33_000);
-    /// Pointwise programs. [`cost_model_of_steps`] gives the number of operations: one is a femtosecond.
+    /// Pointwise programs. [`tile_operations`] gives the number of operations: one is a femtosecond.
     pub const TILE: CostClass = CostClass::new(90, 1, 29_000);
 
     /// The class of products of f32 matrices at `precision`, on the bf16 engine of this CPU.
@@ -106,7 +106,7 @@ impl CostClass {
 }
 
 /// Femtoseconds per element of one step of a pointwise program, without memory traffic.
-pub const fn cost_model_of_step(op: TileOp) -> u64 {
+pub const fn step_femtoseconds(op: TileOp) -> u64 {
     use TileOp::*;
     match op {
         Exp | Expm1 | Log | Log1p | Sqrt | Rsqrt | Recip | Sigmoid | Div => 250_000,
@@ -123,8 +123,8 @@ pub const fn cost_model_of_step(op: TileOp) -> u64 {
 }
 
 /// Operations of class [`CostClass::TILE`]: those of a program with these steps over `len` elements.
-pub fn cost_model_of_steps(steps: &[TileStep], len: usize) -> u64 {
-    steps.iter().fold(0, |sum, s| cost_model_of_step(s.op).saturating_add(sum)).saturating_mul(len as u64)
+pub fn tile_operations(steps: &[TileStep], len: usize) -> u64 {
+    steps.iter().fold(0, |sum, s| step_femtoseconds(s.op).saturating_add(sum)).saturating_mul(len as u64)
 }
 
 #[cfg(test)]
@@ -140,8 +140,8 @@ mod tests {
         let [f32, thirds, halves, half] = Precision::ALL.map(|(p, _)| time(CostClass::product(p)));
         assert!(f32 > thirds && thirds > halves && halves > time(CostClass::PRODUCT_BF16) && f32 > half);
         assert!(
-            cost_model_of_step(TileOp::Tanh) > cost_model_of_step(TileOp::Exp)
-                && cost_model_of_step(TileOp::Exp) > cost_model_of_step(TileOp::Add)
+            step_femtoseconds(TileOp::Tanh) > step_femtoseconds(TileOp::Exp)
+                && step_femtoseconds(TileOp::Exp) > step_femtoseconds(TileOp::Add)
         );
     }
 }

@@ -69,7 +69,7 @@ by_dtype!(cum_arg_max_kernel_for = cum_arg_max_kernel::<numbers>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, harness_result, run_harness};
+    use crate::harness::{In, Out, run_in_ranges, written_elements};
 
     #[test]
     fn the_largest_so_far_is_the_last_of_equals_and_of_nan() {
@@ -79,8 +79,8 @@ mod tests {
                 let p = CumArgMax { outer, n, inner, smallest };
                 let x: Vec<f64> = (0..outer * n * inner).map(cell).collect();
                 let out = [Out::of::<i32>(x.len(), p.per_unit())];
-                let got: Vec<i32> = harness_result(
-                    &run_harness(cum_arg_max_kernel::<f64>, &p.to_words(), &[In::of(&x)], &out, p.units()),
+                let got: Vec<i32> = written_elements(
+                    &run_in_ranges(cum_arg_max_kernel::<f64>, &p.to_words(), &[In::of(&x)], &out, p.units()),
                     0,
                 );
                 for (e, got) in got.iter().enumerate() {

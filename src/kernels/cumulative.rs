@@ -49,40 +49,36 @@ impl Cumulative {
 
 /// One element: writes the result and updates the accumulator.
 #[inline(always)]
-fn cumulative_element<T: Num, F: PairwiseReducer<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
+fn scan_element<T: Num, F: PairwiseReducer<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
     let next = f.join(*acc, x.widen());
     *o = T::narrow(if exclusive { *acc } else { next });
     *acc = next;
 }
 
-fn cumulative_line<'a, T: Num, F: PairwiseReducer<T::Wide>>(
+fn scan_line<'a, T: Num, F: PairwiseReducer<T::Wide>>(
     f: F,
     exclusive: bool,
     pairs: impl Iterator<Item = (&'a T, &'a mut T)>,
 ) {
     let mut acc = f.start();
     for (x, o) in pairs {
-        cumulative_element(f, exclusive, &mut acc, *x, o);
+        scan_element(f, exclusive, &mut acc, *x, o);
     }
 }
 
 simd! {
     fn cumulative_tile_row[T: Num, F: PairwiseReducer<T::Wide>](f: F, exclusive: bool, acc: &mut [T::Wide], x: &[T], out: &mut [T]) {
         for ((acc, x), o) in acc.iter_mut().zip(x).zip(out) {
-            cumulative_element(f, exclusive, acc, *x, o);
+            scan_element(f, exclusive, acc, *x, o);
         }
     }
 }
 
 /// Scans one outer row: `n` rows of `inner` elements.
-pub fn cumulative_row<T: Num, F: PairwiseReducer<T::Wide>>(f: F, p: &Cumulative, x: &[T], out: &mut [T]) {
+pub fn scan_row<T: Num, F: PairwiseReducer<T::Wide>>(f: F, p: &Cumulative, x: &[T], out: &mut [T]) {
     if p.inner == 1 {
         let pairs = x.iter().zip(out);
-        return if p.reverse {
-            cumulative_line(f, p.exclusive, pairs.rev())
-        } else {
-            cumulative_line(f, p.exclusive, pairs)
-        };
+        return if p.reverse { scan_line(f, p.exclusive, pairs.rev()) } else { scan_line(f, p.exclusive, pairs) };
     }
     for at in (0..p.inner).step_by(TILE) {
         let w = TILE.min(p.inner - at);
@@ -95,13 +91,13 @@ pub fn cumulative_row<T: Num, F: PairwiseReducer<T::Wide>>(f: F, p: &Cumulative,
     }
 }
 
-fn run_cumulative<T: Num, F: PairwiseReducer<T::Wide>>(args: &mut Args<'_>, f: F) {
+fn run_scan<T: Num, F: PairwiseReducer<T::Wide>>(args: &mut Args<'_>, f: F) {
     let p = Cumulative::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     let row = (p.n * p.inner).max(1);
     for (i, out) in out.chunks_exact_mut(row).enumerate() {
-        cumulative_row(f, &p, &x[lo + i * row..][..row], out);
+        scan_row(f, &p, &x[lo + i * row..][..row], out);
     }
 }
 
@@ -109,7 +105,7 @@ fn run_cumulative<T: Num, F: PairwiseReducer<T::Wide>>(args: &mut Args<'_>, f: F
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Cumulative::per_unit`]; params [`Cumulative`].
 pub fn cumulative_sum_kernel<T: Num>(args: &mut Args<'_>) {
-    run_cumulative::<T, _>(args, Sum);
+    run_scan::<T, _>(args, Sum);
 }
 
 by_dtype!(cumsum_kernel_for = cumulative_sum_kernel::<numbers>);
@@ -118,7 +114,7 @@ by_dtype!(cumsum_kernel_for = cumulative_sum_kernel::<numbers>);
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Cumulative::per_unit`]; params [`Cumulative`].
 pub fn cumulative_prod_kernel<T: Num>(args: &mut Args<'_>) {
-    run_cumulative::<T, _>(args, Prod);
+    run_scan::<T, _>(args, Prod);
 }
 
 by_dtype!(cumprod_kernel_for = cumulative_prod_kernel::<numbers>);
@@ -127,12 +123,12 @@ by_dtype!(cumprod_kernel_for = cumulative_prod_kernel::<numbers>);
 mod tests {
     use super::*;
     use crate::abi::Kernel;
-    use crate::harness::{In, Out, close, harness_result, noise, run_harness};
+    use crate::harness::{In, Out, close, noise, run_in_ranges, written_elements};
 
     fn call<T: Num>(k: Kernel, p: &Cumulative, x: &[T]) -> Vec<T> {
         assert_eq!(Cumulative::from_words(&p.to_words()), *p);
-        harness_result(
-            &run_harness(k, &p.to_words(), &[In::of(x)], &[Out::of::<T>(x.len(), p.per_unit())], p.units()),
+        written_elements(
+            &run_in_ranges(k, &p.to_words(), &[In::of(x)], &[Out::of::<T>(x.len(), p.per_unit())], p.units()),
             0,
         )
     }

@@ -12,7 +12,7 @@ pub fn f16_value(bytes: [u8; 2]) -> f32 {
 /// The number of the half at byte `at` of a block.
 #[cfg(feature = "gguf")]
 #[inline(always)]
-pub fn f16_value_at(block: &[u8], at: usize) -> f32 {
+pub fn read_half(block: &[u8], at: usize) -> f32 {
     f16_value([block[at], block[at + 1]])
 }
 

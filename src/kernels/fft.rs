@@ -105,7 +105,7 @@ impl<T: FftFloat + Pod> FftTables<T> {
 
 /// The kernel of transforms of one kind, its tables, and the elements of scratch that a thread needs. `float` is the
 /// type of the parts.
-pub fn fft_kernel_for(kind: FftKind, n: usize, float: DType) -> Result<(Kernel, Prepared, usize), String> {
+pub fn transform_kernel_for(kind: FftKind, n: usize, float: DType) -> Result<(Kernel, Prepared, usize), String> {
     fn made<T: FftFloat + Pod>(kind: FftKind, n: usize) -> (Prepared, usize) {
         let tables = FftTables::<T>::new(kind, n);
         let scratch = tables.scratch;
@@ -187,7 +187,7 @@ by_dtype!(irfft_rows_for = irfft_kernel::<floats>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, harness_result, noise, run_harness_prepared};
+    use crate::harness::{In, Out, noise, run_prepared, written_elements};
     use std::f64::consts::TAU;
 
     /// Σ zₖ e^(sign·2πikj/n) by definition.
@@ -209,15 +209,12 @@ mod tests {
     /// Rows of `n`, whose results have `out` elements.
     fn run_kind<I: Pod, O: Pod>(kind: FftKind, float: DType, p: FftRows, x: &[I], out: usize) -> Vec<O> {
         let FftRows { rows, n, .. } = p;
-        let (kernel, tables, scratch) = fft_kernel_for(kind, n, float).unwrap();
+        let (kernel, tables, scratch) = transform_kernel_for(kind, n, float).unwrap();
         let writes = [
             Out::of::<O>(rows * out, p.rows_per_unit() * out),
             Out(scratch, float.size(), crate::abi::Split::PerThread(scratch)),
         ];
-        harness_result(
-            &run_harness_prepared(kernel, (&p.to_words(), Some(&tables)), &[In::of(x)], &writes, p.units()),
-            0,
-        )
+        written_elements(&run_prepared(kernel, (&p.to_words(), Some(&tables)), &[In::of(x)], &writes, p.units()), 0)
     }
 
     fn rms(got: impl Iterator<Item = [f64; 2]>, want: &[[f64; 2]]) -> f64 {

@@ -47,23 +47,23 @@ impl Out {
 pub type Outcome = Result<Vec<Vec<u8>>, usize>;
 
 /// The elements of write `j`.
-pub fn harness_result<T: Pod>(outcome: &Outcome, j: usize) -> Vec<T> {
+pub fn written_elements<T: Pod>(outcome: &Outcome, j: usize) -> Vec<T> {
     bytemuck::pod_collect_to_vec(&outcome.as_ref().unwrap()[j])
 }
 
-fn harness_line(bytes: usize) -> usize {
+fn round_up_to_line(bytes: usize) -> usize {
     // An empty operand gets a line, too.
     bytes.max(1).next_multiple_of(LINE)
 }
 
 /// The bytes of a written operand. Scratch counts as empty: its contents depend on the last range.
-fn harness_written(arena: &TensorArena, slot: &OperandRef, out: &Out) -> Vec<u8> {
+fn bytes_written(arena: &TensorArena, slot: &OperandRef, out: &Out) -> Vec<u8> {
     let len = if matches!(out.2, Split::PerThread(_)) { 0 } else { out.0 * out.1 };
     arena.bytes()[slot.off..slot.off + len].to_vec()
 }
 
 #[allow(unsafe_code)]
-fn harness_once(
+fn run_once(
     kernel: Kernel,
     (params, prepared): (&[u64], Option<&Prepared>),
     reads: &[In],
@@ -71,14 +71,17 @@ fn harness_once(
     units: usize,
     ranges: usize,
 ) -> Outcome {
-    let size: usize =
-        reads.iter().map(|r| harness_line(r.bytes.len())).chain(writes.iter().map(|w| harness_line(w.0 * w.1))).sum();
+    let size: usize = reads
+        .iter()
+        .map(|r| round_up_to_line(r.bytes.len()))
+        .chain(writes.iter().map(|w| round_up_to_line(w.0 * w.1)))
+        .sum();
     let mut arena = TensorArena::new(size).unwrap();
     arena.bytes_mut().fill(0xA5);
     let mut at = 0;
     let mut take = |bytes: usize| {
         let off = at;
-        at += harness_line(bytes);
+        at += round_up_to_line(bytes);
         off
     };
     let slots: Vec<OperandRef> = writes.iter().map(|w| OperandRef::new(take(w.0 * w.1), w.0, w.1, w.2)).collect();
@@ -112,7 +115,7 @@ fn harness_once(
     drop(only);
     match fault.get() {
         Some(bad) => Err(bad.element),
-        None => Ok(slots.iter().zip(writes).map(|(s, w)| harness_written(&arena, s, w)).collect()),
+        None => Ok(slots.iter().zip(writes).map(|(s, w)| bytes_written(&arena, s, w)).collect()),
     }
 }
 
@@ -123,22 +126,22 @@ pub struct HarnessOperands(ArenaPtr);
 impl HarnessOperands {
     /// Only `operands` of `arena` may be touched.
     pub fn new<'a>(arena: ArenaPtr, operands: impl Iterator<Item = &'a OperandRef>) -> HarnessOperands {
-        harness_asan_region(arena, 0..arena.parts().1, false);
-        operands.for_each(|s| harness_asan_region(arena, s.off..s.off + s.len * s.size, true));
+        mark_region(arena, 0..arena.parts().1, false);
+        operands.for_each(|s| mark_region(arena, s.off..s.off + s.len * s.size, true));
         HarnessOperands(arena)
     }
 }
 
 impl Drop for HarnessOperands {
     fn drop(&mut self) {
-        harness_asan_region(self.0, 0..self.0.parts().1, true);
+        mark_region(self.0, 0..self.0.parts().1, true);
     }
 }
 
 /// Tells the AddressSanitizer whether the `bytes` of `arena` may be touched.
 #[cfg(asan)]
 #[allow(unsafe_code)]
-fn harness_asan_region(arena: ArenaPtr, bytes: Range<usize>, open: bool) {
+fn mark_region(arena: ArenaPtr, bytes: Range<usize>, open: bool) {
     unsafe extern "C" {
         fn __asan_poison_memory_region(at: *const u8, len: usize);
         fn __asan_unpoison_memory_region(at: *const u8, len: usize);
@@ -156,21 +159,21 @@ fn harness_asan_region(arena: ArenaPtr, bytes: Range<usize>, open: bool) {
 }
 
 #[cfg(not(asan))]
-fn harness_asan_region(_: ArenaPtr, _: Range<usize>, _: bool) {}
+fn mark_region(_: ArenaPtr, _: Range<usize>, _: bool) {}
 
 /// `few` under Miri, which takes a thousand times as long as the CPU; `all` otherwise.
-pub fn harness_unless_miri<T>(all: T, few: T) -> T {
+pub fn fewer_under_miri<T>(all: T, few: T) -> T {
     if cfg!(miri) { few } else { all }
 }
 
 /// Runs `kernel` over its units in 1, 2, 3 and 7 ranges, under Miri in 1 and 3. Asserts that the bits agree, and
 /// returns them.
-pub fn run_harness(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize) -> Outcome {
-    run_harness_prepared(kernel, (params, None), reads, writes, units)
+pub fn run_in_ranges(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize) -> Outcome {
+    run_prepared(kernel, (params, None), reads, writes, units)
 }
 
-/// As [`run_harness`], for a kernel that reads what was prepared for it.
-pub fn run_harness_prepared(
+/// As [`run_in_ranges`], for a kernel that reads what was prepared for it.
+pub fn run_prepared(
     kernel: Kernel,
     params: (&[u64], Option<&Prepared>),
     reads: &[In],
@@ -185,9 +188,9 @@ pub fn run_harness_prepared(
         };
         assert!(per * units >= all, "{units} units of {per} do not cover {all}");
     }
-    let whole = harness_once(kernel, params, reads, writes, units, 1);
-    for &ranges in harness_unless_miri(&[2, 3, 7][..], &[3]) {
-        assert_eq!(harness_once(kernel, params, reads, writes, units, ranges), whole, "{ranges} ranges");
+    let whole = run_once(kernel, params, reads, writes, units, 1);
+    for &ranges in fewer_under_miri(&[2, 3, 7][..], &[3]) {
+        assert_eq!(run_once(kernel, params, reads, writes, units, ranges), whole, "{ranges} ranges");
     }
     whole
 }
@@ -210,15 +213,15 @@ pub fn noise32(n: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Number `i` in −1..1 of the stream of `seed`.
-pub fn harness_hash(i: usize, seed: usize) -> f64 {
+pub fn hash_number(i: usize, seed: usize) -> f64 {
     let h = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (seed as u64 + 7).wrapping_mul(0xD1B5_4A32_D192_ED03);
     let h = (h ^ (h >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     ((h >> 11) as f64) / (1u64 << 52) as f64 - 1.0
 }
 
-/// The first `len` numbers of [`harness_hash`].
-pub fn harness_hashes<T: Float>(len: usize, seed: usize) -> Vec<T> {
-    (0..len).map(|i| T::from_f64(harness_hash(i, seed))).collect()
+/// The first `len` numbers of [`hash_number`].
+pub fn hash_numbers<T: Float>(len: usize, seed: usize) -> Vec<T> {
+    (0..len).map(|i| T::from_f64(hash_number(i, seed))).collect()
 }
 
 /// Asserts that `a` equals `b` within `tol`, relative to max(1, |b|). Equal infinities agree, and so do NaNs.
@@ -243,5 +246,5 @@ fn asan_sees_an_overrun_between_operands() {
         let behind = unsafe { std::hint::black_box(x.as_ptr()).add(x.len()).read_volatile() };
         args.write::<u8>(0)[0] = behind;
     };
-    let _ = harness_once(reach, (&[], None), &[In::of(&[1u8; 13])], &[Out::of::<u8>(1, 1)], 1, 1);
+    let _ = run_once(reach, (&[], None), &[In::of(&[1u8; 13])], &[Out::of::<u8>(1, 1)], 1, 1);
 }

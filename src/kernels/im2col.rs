@@ -59,13 +59,13 @@ simd! {
 }
 
 /// Elements of one plane's columns.
-fn im2col_plane_len(g: &PoolGeom) -> usize {
+fn plane_len(g: &PoolGeom) -> usize {
     g.kh * g.kw * g.out_h() * g.out_w()
 }
 
 /// Units of [`im2col_kernel`] (`columns`) or [`col2im_kernel`]: one plane each.
-pub fn im2col_units(g: &PoolGeom, columns: bool) -> Units {
-    Units { count: g.n * g.c, per_unit: if columns { im2col_plane_len(g) } else { g.h * g.w } }
+pub fn plane_units(g: &PoolGeom, columns: bool) -> Units {
+    Units { count: g.n * g.c, per_unit: if columns { plane_len(g) } else { g.h * g.w } }
 }
 
 /// im2col.
@@ -77,7 +77,7 @@ pub fn im2col_kernel<T: Float>(args: &mut Args<'_>) {
     let plane = g.h * g.w;
     let y = args.write::<T>(0);
     let x = &args.read::<T>(0)[units.start * plane..units.end * plane];
-    for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(im2col_plane_len(&g))) {
+    for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(plane_len(&g))) {
         im2col_plane(&g, x, y);
     }
 }
@@ -90,7 +90,7 @@ by_dtype!(im2col_kernel_for = im2col_kernel::<floats>);
 /// `units(g, false)`.
 pub fn col2im_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, units) = (PoolGeom::from_words(args.params()), args.units());
-    let columns = im2col_plane_len(&g);
+    let columns = plane_len(&g);
     let x = args.write::<T>(0);
     let y = &args.read::<T>(0)[units.start * columns..units.end * columns];
     for (y, x) in y.chunks_exact(columns).zip(x.chunks_exact_mut(g.h * g.w)) {

@@ -117,7 +117,7 @@ impl Indexed {
 }
 
 /// Position of the first index outside `0..n`.
-fn first_index_out_of_range<I: Index>(indices: &[I], n: usize) -> Option<usize> {
+fn first_out_of_range<I: Index>(indices: &[I], n: usize) -> Option<usize> {
     // A negative index is huge as `u64`, so one comparison checks both bounds. The loop has no early exit, so it
     // vectorises.
     let bad = |i: &I| i.index_to_i64() as u64 >= n as u64;
@@ -127,7 +127,7 @@ fn first_index_out_of_range<I: Index>(indices: &[I], n: usize) -> Option<usize> 
 
 /// Reports element `at` of the indices, which lies outside `0..n`.
 #[cold]
-fn report_bad_index<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
+fn report_out_of_range<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
     args.fault_index(at, idx[at].index_to_i64(), n);
 }
 
@@ -158,8 +158,8 @@ pub fn gather_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
     // A call within one outer row uses only some of the indices.
     let used =
         if rows.start / p.k == (rows.end - 1) / p.k { rows.start % p.k..(rows.end - 1) % p.k + 1 } else { 0..p.k };
-    if let Some(bad) = first_index_out_of_range(&idx[used.clone()], p.n) {
-        return report_bad_index(args, idx, used.start + bad, p.n);
+    if let Some(bad) = first_out_of_range(&idx[used.clone()], p.n) {
+        return report_out_of_range(args, idx, used.start + bad, p.n);
     }
     let mut rest = args.write::<T>(0);
     for (o, part) in p.by_outer(rows) {
@@ -183,8 +183,8 @@ pub fn take_along_axis_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
         return;
     }
     let (all, idx) = (idx, &idx[rows.start * p.inner..rows.end * p.inner]);
-    if let Some(bad) = first_index_out_of_range(idx, p.n) {
-        return report_bad_index(args, all, rows.start * p.inner + bad, p.n);
+    if let Some(bad) = first_out_of_range(idx, p.n) {
+        return report_out_of_range(args, all, rows.start * p.inner + bad, p.n);
     }
     let (mut rest, mut idx) = (args.write::<T>(0), idx);
     for (o, part) in p.by_outer(rows) {

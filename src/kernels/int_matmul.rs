@@ -108,7 +108,7 @@ by_dtype!(int_matmul_kernel_for = int_matmul_kernel::<I32 i32, I64 i64>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, harness_result, run_harness};
+    use crate::harness::{In, Out, run_in_ranges, written_elements};
 
     #[test]
     fn products_are_those_of_i128_and_wrap() {
@@ -121,8 +121,8 @@ mod tests {
                 let (a, b) = (noise(batch * m * k, 1), noise(batch * k * n, 2));
                 let out = [Out::of::<i64>(batch * m * n, p.per_unit())];
                 let words = p.to_words();
-                let y: Vec<i64> = harness_result(
-                    &run_harness(int_matmul_kernel::<i64>, &words, &[In::of(&a), In::of(&b)], &out, p.units()),
+                let y: Vec<i64> = written_elements(
+                    &run_in_ranges(int_matmul_kernel::<i64>, &words, &[In::of(&a), In::of(&b)], &out, p.units()),
                     0,
                 );
                 for (at, y) in y.iter().enumerate() {

@@ -126,13 +126,13 @@ pub fn lsq_backward<T: Float>(args: &mut Args<'_>) {
                 for (i, ((g, x), dx)) in rows.zip(dx.chunks_exact_mut(p.inner)).enumerate() {
                     let c = i % p.channels;
                     lsq_row(g, x, scales[c], lo, hi, dx);
-                    sums[c] += pairwise::pairwise_row(pairwise::Sum, g) * factor;
+                    sums[c] += pairwise::reduce_row(pairwise::Sum, g) * factor;
                 }
             }
             kind => {
                 let c = if kind == UnitKind::Row { unit % p.channels } else { 0 };
                 lsq_row(terms, copy, scales[c], lo, hi, dx);
-                sums[0] = pairwise::pairwise_row(pairwise::Sum, terms) * factor;
+                sums[0] = pairwise::reduce_row(pairwise::Sum, terms) * factor;
             }
         }
         unit += 1;
@@ -145,7 +145,7 @@ by_dtype!(lsq_backward_for = lsq_backward::<floats>);
 mod tests {
     use super::*;
     use crate::abi::Split;
-    use crate::harness::{In, Out, close, harness_result, noise, run_harness};
+    use crate::harness::{In, Out, close, noise, run_in_ranges, written_elements};
 
     /// The definition: x̄, and the cotangent of each scale.
     fn naive(p: &LsqBackward, g: &[f64], x: &[f64], s: &[f64]) -> [Vec<f64>; 2] {
@@ -174,10 +174,10 @@ mod tests {
             let writes = [Out::of::<f64>(n, p.per_unit()), sums, scratch];
             let reads = [[In::of(&g), In::of(&x)], [In::of(&g).over(0), In::of(&x)], [In::of(&g), In::of(&x).over(0)]];
             for [g, x] in reads {
-                let got = run_harness(lsq_backward::<f64>, &p.to_words(), &[g, x, In::of(&s)], &writes, p.units());
-                assert_eq!(harness_result::<f64>(&got, 0), dx);
+                let got = run_in_ranges(lsq_backward::<f64>, &p.to_words(), &[g, x, In::of(&s)], &writes, p.units());
+                assert_eq!(written_elements::<f64>(&got, 0), dx);
                 let mut sums = vec![0.0; channels];
-                harness_result::<f64>(&got, 1).iter().enumerate().for_each(|(i, x)| sums[i % channels] += x);
+                written_elements::<f64>(&got, 1).iter().enumerate().for_each(|(i, x)| sums[i % channels] += x);
                 close(&sums, &ds, 1e-12);
             }
         }

@@ -16,7 +16,7 @@ pub fn add_scaled_matrix_row<T: Float>(a: T, x: &[T], y: &mut [T]) {
 /// y −= Σ m[p]·x[p, from ..] with `p` ascending, where row `p` of x begins at `p · width`. Four rows at a time: the
 /// elements of y stay in registers.
 #[inline(always)]
-pub fn subtract_matrix_rows<T: Float>(m: &[T], x: &[T], width: usize, from: usize, y: &mut [T]) {
+pub fn subtract_scaled_rows<T: Float>(m: &[T], x: &[T], width: usize, from: usize, y: &mut [T]) {
     let len = y.len();
     let row = |p: usize| &x[p * width + from..][..len];
     let fours = m.len() / 4 * 4;
@@ -34,7 +34,7 @@ pub fn subtract_matrix_rows<T: Float>(m: &[T], x: &[T], width: usize, from: usiz
 
 /// Σ x·y, in [`LANES`] partial sums.
 #[inline(always)]
-pub fn dot_matrix_rows<T: Float>(x: &[T], y: &[T]) -> T {
+pub fn dot_rows<T: Float>(x: &[T], y: &[T]) -> T {
     let mut sums = [T::ZERO; LANES];
     let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
     let rest = xs.remainder().iter().zip(ys.remainder());
@@ -58,7 +58,7 @@ pub fn dot_matrix_rows<T: Float>(x: &[T], y: &[T]) -> T {
 
 /// (x, y) becomes (c·x − s·y, s·x + c·y).
 #[inline(always)]
-pub fn rotate_matrix_rows<T: Float>(c: T, s: T, x: &mut [T], y: &mut [T]) {
+pub fn rotate_rows<T: Float>(c: T, s: T, x: &mut [T], y: &mut [T]) {
     for (x, y) in x.iter_mut().zip(y) {
         let (a, b) = (*x, *y);
         *x = c.mul_add(a, -(s * b));
@@ -76,7 +76,7 @@ pub fn scale_matrix_row<T: Float>(a: T, x: &mut [T]) {
 
 /// Rows `i` < `j` of a matrix of rows of `width` elements.
 #[inline(always)]
-pub fn two_matrix_rows<T>(x: &mut [T], width: usize, i: usize, j: usize) -> (&mut [T], &mut [T]) {
+pub fn two_rows_mut<T>(x: &mut [T], width: usize, i: usize, j: usize) -> (&mut [T], &mut [T]) {
     let (head, tail) = x.split_at_mut(j * width);
     (&mut head[i * width..][..width], &mut tail[..width])
 }
@@ -114,7 +114,7 @@ pub fn matrix_row_epsilon<T: Float>() -> T {
 #[inline(always)]
 pub fn matrix_row_reflector<T: Float>(x: &mut [T]) -> (T, T) {
     let Some((first, tail)) = x.split_first_mut() else { return (T::ZERO, T::ZERO) };
-    let (head, rest) = (*first, dot_matrix_rows(tail, tail));
+    let (head, rest) = (*first, dot_rows(tail, tail));
     *first = T::ONE;
     if rest == T::ZERO {
         return (T::ZERO, head);

@@ -77,13 +77,13 @@ params! {
 
 /// Flushes a subnormal number to 0; NaN stays.
 #[inline(always)]
-fn optim_kernel_flush_moment<T: Float>(x: T) -> T {
+fn flush_moment<T: Float>(x: T) -> T {
     if x.abs() < T::MIN_POSITIVE { T::ZERO } else { x }
 }
 
 /// The gradient with its L2 penalty. Without decay the parameter is not read: 0·∞ would be NaN.
 #[inline(always)]
-fn optim_kernel_decayed_grad<T: Float>(g: T, p: T, decay: T) -> T {
+fn decayed_grad<T: Float>(g: T, p: T, decay: T) -> T {
     if decay == T::ZERO { g } else { g + p * decay }
 }
 
@@ -101,7 +101,7 @@ simd! {
     fn optim_kernel_sgd_plain['g, T: Float, G: Iterator<Item = &'g [T]>](s: OptimKernelSgdStep<T>, g: G, n: usize, p: &mut [T]) {
         for (g, p) in g.zip(p.chunks_mut(n)) {
             for (p, g) in p.iter_mut().zip(g) {
-                let g = optim_kernel_decayed_grad(*g * s.scale, *p, s.decay);
+                let g = decayed_grad(*g * s.scale, *p, s.decay);
                 *p -= s.lr * g;
             }
         }
@@ -114,8 +114,8 @@ simd! {
     ) {
         for ((g, p), buf) in g.zip(p.chunks_mut(n)).zip(buf.chunks_mut(n)) {
             for ((p, g), buf) in p.iter_mut().zip(g).zip(buf) {
-                let g = optim_kernel_decayed_grad(*g * s.scale, *p, s.decay);
-                *buf = optim_kernel_flush_moment(if first { g } else { *buf * s.momentum + g * s.keep });
+                let g = decayed_grad(*g * s.scale, *p, s.decay);
+                *buf = flush_moment(if first { g } else { *buf * s.momentum + g * s.keep });
                 *p -= s.lr * if nesterov { g + *buf * s.momentum } else { *buf };
             }
         }
@@ -168,10 +168,10 @@ simd! {
         let near = s.one_less_beta1.to_f64() < 0.5;
         for (((g, p), m), v) in g.zip(p.chunks_mut(n)).zip(m.chunks_mut(n)).zip(v.chunks_mut(n)) {
             for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
-                let g = optim_kernel_decayed_grad(*g * s.scale, *p, s.decay);
+                let g = decayed_grad(*g * s.scale, *p, s.decay);
                 let to_g = g - *m;
-                *m = optim_kernel_flush_moment(if near { *m + to_g * s.one_less_beta1 } else { g - to_g * s.beta1 });
-                *v = optim_kernel_flush_moment(*v * s.beta2 + s.one_less_beta2 * g * g);
+                *m = flush_moment(if near { *m + to_g * s.one_less_beta1 } else { g - to_g * s.beta1 });
+                *v = flush_moment(*v * s.beta2 + s.one_less_beta2 * g * g);
                 *p = *p * s.shrink + s.minus_step * *m / (v.sqrt() + s.eps);
             }
         }
@@ -194,8 +194,8 @@ impl<T: Float> OptimKernelStep<T> {
     fn sgd(a: &Sgd, args: &Args<'_>, at: usize) -> OptimKernelStep<T> {
         let momentum = a.momentum != 0.0;
         let step = OptimKernelSgdStep {
-            lr: optim_kernel_scalar(args, at),
-            scale: if a.scaled { optim_kernel_scalar(args, at + 1 + usize::from(momentum)) } else { T::ONE },
+            lr: read_scalar(args, at),
+            scale: if a.scaled { read_scalar(args, at + 1 + usize::from(momentum)) } else { T::ONE },
             momentum: T::from_f64(a.momentum),
             keep: T::from_f64(1.0 - a.dampening),
             decay: T::from_f64(a.weight_decay),
@@ -203,18 +203,13 @@ impl<T: Float> OptimKernelStep<T> {
         if !momentum {
             return OptimKernelStep::Sgd(step);
         }
-        OptimKernelStep::Momentum { step, first: optim_kernel_scalar::<i64>(args, at + 1) == 1, nesterov: a.nesterov }
+        OptimKernelStep::Momentum { step, first: read_scalar::<i64>(args, at + 1) == 1, nesterov: a.nesterov }
     }
 
     /// The step of `a`; its scalars are the operands from `at` on.
     fn adam(a: &Adam, args: &Args<'_>, at: usize) -> OptimKernelStep<T> {
-        let scale = if a.scaled { optim_kernel_scalar(args, at + 2) } else { T::ONE };
-        OptimKernelStep::Adam(OptimKernelAdamStep::new(
-            a,
-            optim_kernel_scalar(args, at),
-            optim_kernel_scalar(args, at + 1),
-            scale,
-        ))
+        let scale = if a.scaled { read_scalar(args, at + 2) } else { T::ONE };
+        OptimKernelStep::Adam(OptimKernelAdamStep::new(a, read_scalar(args, at), read_scalar(args, at + 1), scale))
     }
 
     /// Applies the step with gradient rows `g`. p, m and v have rows `n` apart; those that the rule does not use are
@@ -231,7 +226,7 @@ impl<T: Float> OptimKernelStep<T> {
 }
 
 /// The scalar operand `i`.
-fn optim_kernel_scalar<T: bytemuck::Pod>(args: &Args<'_>, i: usize) -> T {
+fn read_scalar<T: bytemuck::Pod>(args: &Args<'_>, i: usize) -> T {
     args.read::<T>(i)[0]
 }
 
@@ -296,7 +291,7 @@ impl OptimKernelBlock {
 }
 
 /// Applies `step` to each parameter of a call. Its operands are p, the gradient and the states: `tensors + 1` in all.
-fn optim_kernel_update<T: Float>(args: &mut Args<'_>, step: &OptimKernelStep<T>, tensors: usize) {
+fn update_parameters<T: Float>(args: &mut Args<'_>, step: &OptimKernelStep<T>, tensors: usize) {
     let lo = args.units().start * UNIT;
     for i in 0..args.writes() / tensors {
         let read = i * (tensors + 1);
@@ -318,7 +313,7 @@ pub fn sgd_update_kernel<T: Float>(args: &mut Args<'_>) {
     let a = Sgd::from_words(args.params());
     let params = args.writes() / a.optim_kernel_tensors();
     let step = OptimKernelStep::sgd(&a, args, params * (a.optim_kernel_tensors() + 1));
-    optim_kernel_update::<T>(args, &step, a.optim_kernel_tensors());
+    update_parameters::<T>(args, &step, a.optim_kernel_tensors());
 }
 
 by_dtype!(sgd_update_kernel_for = sgd_update_kernel::<floats>);
@@ -332,7 +327,7 @@ pub fn adam_update_kernel<T: Float>(args: &mut Args<'_>) {
     let a = Adam::from_words(args.params());
     let params = args.writes() / ADAM_TENSORS;
     let step = OptimKernelStep::adam(&a, args, params * (ADAM_TENSORS + 1));
-    optim_kernel_update::<T>(args, &step, ADAM_TENSORS);
+    update_parameters::<T>(args, &step, ADAM_TENSORS);
 }
 
 by_dtype!(adam_update_kernel_for = adam_update_kernel::<floats>);

@@ -125,20 +125,20 @@ fold_from!(SquaresFrom, false, |x, c| (x - c) * (x - c));
 fold_from!(ExpFrom, true, |x, c| vmath::exp(x - c));
 
 /// Where a row of `n > block` elements is split: at a power of two of blocks.
-pub fn pairwise_split(n: usize, block: usize) -> usize {
+pub fn split_point(n: usize, block: usize) -> usize {
     n.div_ceil(block).next_power_of_two() / 2 * block
 }
 
 /// The same values, passed through memory. Without this, the compiler sees the tree that joins the lanes and splits the
 /// accumulators of the preceding loop into short vectors.
 #[inline(always)]
-pub fn pairwise_lanes_apart<T, const N: usize>(lanes: [T; N]) -> [T; N] {
+pub fn keep_lanes_apart<T, const N: usize>(lanes: [T; N]) -> [T; N] {
     std::hint::black_box(lanes)
 }
 
 /// Joins lane i with lane i + HALF. The halves are separate arrays, which stay in registers.
 #[inline(always)]
-fn pairwise_halves<T: Num, F: PairwiseReducer<T>, const N: usize, const HALF: usize>(f: F, lanes: [T; N]) -> [T; HALF] {
+fn join_halves<T: Num, F: PairwiseReducer<T>, const N: usize, const HALF: usize>(f: F, lanes: [T; N]) -> [T; HALF] {
     let mut half = [f.start(); HALF];
     for i in 0..HALF {
         half[i] = f.join(lanes[i], lanes[HALF + i]);
@@ -148,22 +148,22 @@ fn pairwise_halves<T: Num, F: PairwiseReducer<T>, const N: usize, const HALF: us
 
 /// Joins sixteen lanes in a tree. For use inside `simd!` loops.
 #[inline(always)]
-pub fn pairwise_join_lanes<T: Num, F: PairwiseReducer<T>>(f: F, lanes: [T; 16]) -> T {
-    let eight: [T; 8] = pairwise_halves(f, lanes);
-    let four: [T; 4] = pairwise_halves(f, eight);
-    let two: [T; 2] = pairwise_halves(f, four);
+pub fn join_lanes<T: Num, F: PairwiseReducer<T>>(f: F, lanes: [T; 16]) -> T {
+    let eight: [T; 8] = join_halves(f, lanes);
+    let four: [T; 4] = join_halves(f, eight);
+    let two: [T; 2] = join_halves(f, four);
     f.join(two[0], two[1])
 }
 
 /// Joins all accumulators in a tree.
 #[inline(always)]
-fn pairwise_join_accumulators<T: Num, F: PairwiseReducer<T>>(f: F, lanes: &mut [T; LANES]) -> T {
-    pairwise_join_lanes(f, pairwise_halves(f, pairwise_lanes_apart(*lanes)))
+fn join_accumulators<T: Num, F: PairwiseReducer<T>>(f: F, lanes: &mut [T; LANES]) -> T {
+    join_lanes(f, join_halves(f, keep_lanes_apart(*lanes)))
 }
 
 /// Reduces at most [`BLOCK`] elements. For use inside `simd!` loops.
 #[inline(always)]
-pub fn pairwise_block<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
+pub fn reduce_block<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
     if x.len() < LANES && F::COSTLY {
         let mut all = [T::EMPTY_SUM; LANES];
         all.iter_mut().zip(x).for_each(|(to, x)| *to = *x);
@@ -183,41 +183,41 @@ pub fn pairwise_block<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
     for (a, v) in lanes.iter_mut().zip(rest) {
         *a = f.join(*a, f.map(*v));
     }
-    pairwise_join_accumulators(f, &mut lanes)
+    join_accumulators(f, &mut lanes)
 }
 
 simd! {
     fn pairwise_one_block[T: Num, F: PairwiseReducer<T>](f: F, x: &[T]) -> T {
-        pairwise_block(f, x)
+        reduce_block(f, x)
     }
 }
 
 simd! {
     fn pairwise_short_rows[T: Num, F: PairwiseReducer<T>](f: F, x: &[T], n: usize, out: &mut [T]) {
         for (o, row) in out.iter_mut().zip(x.chunks_exact(n)) {
-            *o = pairwise_block(f, row);
+            *o = reduce_block(f, row);
         }
     }
 }
 
 /// Reduces a contiguous row of any length.
-pub fn pairwise_row<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
+pub fn reduce_row<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
     if x.len() <= BLOCK {
         return pairwise_one_block(f, x);
     }
-    let (left, right) = x.split_at(pairwise_split(x.len(), BLOCK));
-    f.join(pairwise_row(f, left), pairwise_row(f, right))
+    let (left, right) = x.split_at(split_point(x.len(), BLOCK));
+    f.join(reduce_row(f, left), reduce_row(f, right))
 }
 
 /// Reduces each row of `n` elements into one element of `out`.
-pub fn pairwise_rows<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
+pub fn reduce_rows<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
     if n == 0 {
         out.fill(f.start());
     } else if n <= BLOCK {
         pairwise_short_rows(f, x, n, out);
     } else {
         for (o, x) in out.iter_mut().zip(x.chunks_exact(n)) {
-            *o = pairwise_row(f, x);
+            *o = reduce_row(f, x);
         }
     }
 }
@@ -234,17 +234,17 @@ simd! {
         for ((a, x), y) in lanes.iter_mut().zip(x_rest).zip(y_rest) {
             *a += *x * (*y - c);
         }
-        pairwise_join_accumulators(Sum, &mut lanes)
+        join_accumulators(Sum, &mut lanes)
     }
 }
 
 /// Σ x·(y − c) of two slices of equal length.
-pub fn pairwise_dot_from<T: Float>(x: &[T], y: &[T], c: T) -> T {
+pub fn dot_shifted<T: Float>(x: &[T], y: &[T], c: T) -> T {
     if x.len() <= BLOCK {
         return pairwise_dot_block(x, y, c);
     }
-    let at = pairwise_split(x.len(), BLOCK);
-    pairwise_dot_from(&x[..at], &y[..at], c) + pairwise_dot_from(&x[at..], &y[at..], c)
+    let at = split_point(x.len(), BLOCK);
+    dot_shifted(&x[..at], &y[..at], c) + dot_shifted(&x[at..], &y[at..], c)
 }
 
 simd! {
@@ -263,37 +263,37 @@ simd! {
             *sum += d;
             *square += d * d;
         }
-        [pairwise_join_accumulators(Sum, &mut sums), pairwise_join_accumulators(Sum, &mut squares)]
+        [join_accumulators(Sum, &mut sums), join_accumulators(Sum, &mut squares)]
     }
 }
 
 /// Σ (x − c) and Σ (x − c)², in one sweep.
-pub fn pairwise_moments_from<T: Float>(x: &[T], c: T) -> [T; 2] {
+pub fn shifted_moments<T: Float>(x: &[T], c: T) -> [T; 2] {
     if x.len() <= BLOCK {
         return pairwise_moments_block(x, c);
     }
-    let (left, right) = x.split_at(pairwise_split(x.len(), BLOCK));
-    let ([a, b], [sum, square]) = (pairwise_moments_from(left, c), pairwise_moments_from(right, c));
+    let (left, right) = x.split_at(split_point(x.len(), BLOCK));
+    let ([a, b], [sum, square]) = (shifted_moments(left, c), shifted_moments(right, c));
     [a + sum, b + square]
 }
 
 /// Σ x·y of two slices of equal length.
-pub fn pairwise_dot<T: Float>(x: &[T], y: &[T]) -> T {
-    pairwise_dot_from(x, y, T::ZERO)
+pub fn dot_slices<T: Float>(x: &[T], y: &[T]) -> T {
+    dot_shifted(x, y, T::ZERO)
 }
 
 /// Joins a row to `out`. For use inside `simd!` loops.
 #[inline(always)]
-pub fn pairwise_add_row<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], out: &mut [T]) {
+pub fn join_row<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], out: &mut [T]) {
     for (o, x) in out.iter_mut().zip(x) {
         *o = f.join(*o, f.map(*x));
     }
 }
 
-/// Joins a group of rows to `out`, with a quarter of the memory traffic of [`pairwise_add_row`]. For use inside `simd!`
+/// Joins a group of rows to `out`, with a quarter of the memory traffic of [`join_row`]. For use inside `simd!`
 /// loops.
 #[inline(always)]
-pub fn pairwise_add_group<T: Num, F: PairwiseReducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: &mut [T]) {
+pub fn join_group<T: Num, F: PairwiseReducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: &mut [T]) {
     for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
         let (ab, cd) = (f.join(f.map(*a), f.map(*b)), f.join(f.map(*c), f.map(*d)));
         *o = f.join(*o, f.join(ab, cd));
@@ -306,9 +306,9 @@ simd! {
         out.fill(f.start());
         for group in x.chunks(GROUP * stride) {
             if group.len() < (GROUP - 1) * stride + w {
-                group.chunks(stride).filter(|x| x.len() >= w).for_each(|x| pairwise_add_row(f, x, out));
+                group.chunks(stride).filter(|x| x.len() >= w).for_each(|x| join_row(f, x, out));
             } else {
-                pairwise_add_group(f, std::array::from_fn(|i| &group[i * stride..][..w]), out);
+                join_group(f, std::array::from_fn(|i| &group[i * stride..][..w]), out);
             }
         }
     }
@@ -316,7 +316,7 @@ simd! {
 
 /// Reduces `n` rows, `stride` elements apart, column by column: `out[c] = ⊕ x[r * stride + c]`. `out` has at most
 /// [`TILE`] columns; `x` starts at the first of them.
-pub fn pairwise_columns<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, stride: usize, out: &mut [T]) {
+pub fn fold_columns<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, stride: usize, out: &mut [T]) {
     if n <= ROWS {
         // The last row ends with its last column: the slice may end there.
         let end = if n == 0 { 0 } else { (n - 1) * stride + out.len() };
@@ -331,7 +331,7 @@ pub fn pairwise_columns<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, 
     for group in (0..n).step_by(GROUP * each) {
         let count = (n - group).div_ceil(each).min(GROUP);
         for (part, from) in parts[..count].iter_mut().zip((group..n).step_by(each)) {
-            pairwise_columns(f, &x[from * stride..], each.min(n - from), stride, &mut part[..w]);
+            fold_columns(f, &x[from * stride..], each.min(n - from), stride, &mut part[..w]);
         }
         pairwise_join_columns(f, &parts[..count], out);
     }
@@ -342,8 +342,8 @@ simd! {
     fn pairwise_join_columns[T: Num, F: PairwiseReducer<T>](f: F, parts: &[[T; TILE]], out: &mut [T]) {
         let (f, w) = (PairwiseParts(f), out.len());
         match parts {
-            [a, b, c, d] => pairwise_add_group(f, [&a[..w], &b[..w], &c[..w], &d[..w]], out),
-            few => few.iter().for_each(|x| pairwise_add_row(f, &x[..w], out)),
+            [a, b, c, d] => join_group(f, [&a[..w], &b[..w], &c[..w], &d[..w]], out),
+            few => few.iter().for_each(|x| join_row(f, &x[..w], out)),
         }
     }
 }
@@ -385,16 +385,16 @@ simd! {
 }
 
 /// Reduces contiguous rows of `out.len()` elements, at most [`NARROW`], column by column.
-pub fn pairwise_narrow_rows<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], out: &mut [T]) {
+pub fn reduce_narrow_rows<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], out: &mut [T]) {
     let inner = out.len();
     let most = ACCUMULATIONS * (NARROW / inner);
     if x.len() <= most * inner {
         return pairwise_narrow_block(f, x, out);
     }
-    let (left, right) = x.split_at(pairwise_split(x.len() / inner, most) * inner);
+    let (left, right) = x.split_at(split_point(x.len() / inner, most) * inner);
     let mut other = [f.start(); NARROW];
-    pairwise_narrow_rows(f, left, out);
-    pairwise_narrow_rows(f, right, &mut other[..inner]);
+    reduce_narrow_rows(f, left, out);
+    reduce_narrow_rows(f, right, &mut other[..inner]);
     for (o, r) in out.iter_mut().zip(&other) {
         *o = f.join(*o, *r);
     }

@@ -60,14 +60,14 @@ by_dtype!(positive_scale_kernel_for = positive_scale_kernel::<floats>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, harness_result, run_harness};
+    use crate::harness::{In, Out, run_in_ranges, written_elements};
 
     fn scales(s: &[f32], over: bool) -> Result<Vec<f32>, usize> {
         let p = PositiveScale { len: s.len() };
         let read = if over { In::of(s).over(0) } else { In::of(s) };
         let writes = [Out::of::<f32>(s.len(), p.per_unit())];
-        run_harness(positive_scale_kernel::<f32>, &p.to_words(), &[read], &writes, p.units())
-            .map(|all| harness_result(&Ok(all), 0))
+        run_in_ranges(positive_scale_kernel::<f32>, &p.to_words(), &[read], &writes, p.units())
+            .map(|all| written_elements(&Ok(all), 0))
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Random {
 
 /// The words of a batch whose first block is `block`.
 #[inline(always)]
-fn random_kernel_blocks(key: [u32; 4], stream: u64, block: u64) -> Words {
+fn batch_words(key: [u32; 4], stream: u64, block: u64) -> Words {
     let b: [u64; LANES] = std::array::from_fn(|i| block + i as u64);
     let c = [b.map(|b| b as u32), [stream as u32; LANES], [key[2]; LANES], b.map(|b| key[3] ^ (b >> 32) as u32)];
     philox(c, [key[0], key[1] ^ (stream >> 32) as u32])
@@ -104,7 +104,7 @@ simd! {
     pub fn random_uniform[T: RandomDraw](key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
         let batch = LANES * T::PER_BLOCK;
         for (i, out) in out.chunks_mut(batch).enumerate() {
-            let words = random_kernel_blocks(key, stream, block + (i * LANES) as u64);
+            let words = batch_words(key, stream, block + (i * LANES) as u64);
             if out.len() == batch {
                 T::uniforms(&words, out);
             } else {
@@ -133,7 +133,7 @@ simd! {
 }
 
 /// Normal numbers of mean 0 and variance 1, starting with the first number of `block`.
-pub fn random_normal<T: RandomDraw>(key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
+pub fn fill_normal<T: RandomDraw>(key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
     let odd = out.len() % 2;
     let (pairs, last) = out.split_at_mut(out.len() - odd);
     random_uniform(key, stream, block, pairs);
@@ -148,7 +148,7 @@ pub fn random_normal<T: RandomDraw>(key: [u32; 4], stream: u64, block: u64, out:
     }
 }
 
-fn draw_random<T: RandomDraw>(args: &mut Args<'_>, f: impl Fn([u32; 4], u64, u64, &mut [T])) {
+fn fill_from_key<T: RandomDraw>(args: &mut Args<'_>, f: impl Fn([u32; 4], u64, u64, &mut [T])) {
     let p = Random::from_words(args.params());
     let mut key = [0; 4];
     key.copy_from_slice(args.read::<u32>(0));
@@ -160,7 +160,7 @@ fn draw_random<T: RandomDraw>(args: &mut Args<'_>, f: impl Fn([u32; 4], u64, u64
 ///
 /// Reads key: `u32[4]`; writes `T[len]`, [`Random::per_unit`]; params [`Random`].
 pub fn random_uniform_kernel<T: RandomDraw>(args: &mut Args<'_>) {
-    draw_random::<T>(args, |key, stream, block, out| random_uniform(key, stream, block, out));
+    fill_from_key::<T>(args, |key, stream, block, out| random_uniform(key, stream, block, out));
 }
 
 by_dtype!(random_uniform_kernel_for = random_uniform_kernel::<floats>);
@@ -169,7 +169,7 @@ by_dtype!(random_uniform_kernel_for = random_uniform_kernel::<floats>);
 ///
 /// Reads key: `u32[4]`; writes `T[len]`, [`Random::per_unit`]; params [`Random`].
 pub fn random_normal_kernel<T: RandomDraw>(args: &mut Args<'_>) {
-    draw_random::<T>(args, random_normal);
+    fill_from_key::<T>(args, fill_normal);
 }
 
 by_dtype!(random_normal_kernel_for = random_normal_kernel::<floats>);
@@ -209,7 +209,7 @@ pub fn random_int_kernel<I: Index>(args: &mut Args<'_>) {
     key.copy_from_slice(args.read::<u32>(0));
     let first = args.units().start * UNIT / 2;
     for (i, out) in args.write::<I>(0).chunks_mut(2 * LANES).enumerate() {
-        let words = random_kernel_blocks(key, p.stream, (first + i * LANES) as u64);
+        let words = batch_words(key, p.stream, (first + i * LANES) as u64);
         for (e, o) in out.iter_mut().enumerate() {
             let w = 2 * (e % 2);
             let bits = u64::from(words[w][e / 2]) << 32 | u64::from(words[w + 1][e / 2]);
@@ -225,15 +225,15 @@ by_dtype!(random_int_kernel_for = random_int_kernel::<I32 i32, I64 i64>);
 mod tests {
     use super::*;
     use crate::abi::Kernel;
-    use crate::harness::{In, Out, close, harness_result, run_harness};
+    use crate::harness::{In, Out, close, run_in_ranges, written_elements};
 
     const KEY: [u32; 4] = [1, 2, 3, 4];
 
     fn call<T: RandomDraw>(k: Kernel, len: usize, key: [u32; 4], stream: u64) -> Vec<T> {
         let p = Random { len, stream };
         assert_eq!(Random::from_words(&p.to_words()), p);
-        harness_result(
-            &run_harness(k, &p.to_words(), &[In::of(&key)], &[Out::of::<T>(len, p.per_unit())], p.units()),
+        written_elements(
+            &run_in_ranges(k, &p.to_words(), &[In::of(&key)], &[Out::of::<T>(len, p.per_unit())], p.units()),
             0,
         )
     }
@@ -311,8 +311,8 @@ mod tests {
     fn whole_numbers_keep_to_their_range() {
         let draw = |len: usize, low: i64, span: u64| -> Vec<i64> {
             let p = RandomInt { len, stream: 9, low: low as u64, span };
-            harness_result(
-                &run_harness(
+            written_elements(
+                &run_in_ranges(
                     random_int_kernel::<i64>,
                     &p.to_words(),
                     &[In::of(&KEY)],
@@ -343,8 +343,8 @@ mod tests {
         use crate::simd::{Isa, detect_isa, limit};
         let draws = || {
             let (mut x, mut y) = (vec![0f32; 5001], vec![0f64; 5001]);
-            random_normal(KEY, 1, 0, &mut x);
-            random_normal(KEY, 1, 0, &mut y);
+            fill_normal(KEY, 1, 0, &mut x);
+            fill_normal(KEY, 1, 0, &mut y);
             x.iter().map(|x| u64::from(x.to_bits())).chain(y.iter().map(|y| y.to_bits())).collect::<Vec<_>>()
         };
         let best = draws();

@@ -30,7 +30,7 @@ pub fn step_key_kernel(args: &mut Args<'_>) {
 const FOLD: u32 = 0x666f_6c64;
 
 /// A new key for the same step. Its seed is two random words derived from the old seed, the step and `number`.
-pub fn fold_random_key(key: [u32; 4], number: u32) -> [u32; 4] {
+pub fn derive_key(key: [u32; 4], number: u32) -> [u32; 4] {
     let words = philox([[number], [FOLD], [key[2]], [key[3]]], [key[0], !key[1]]);
     [words[0][0], words[1][0], key[2], key[3]]
 }
@@ -42,7 +42,7 @@ pub fn fold_key_kernel(args: &mut Args<'_>) {
     let mut key = [0; 4];
     key.copy_from_slice(args.read::<u32>(0));
     let number = args.read::<u32>(1)[0];
-    args.write::<u32>(0).copy_from_slice(&fold_random_key(key, number));
+    args.write::<u32>(0).copy_from_slice(&derive_key(key, number));
 }
 
 #[cfg(test)]
@@ -53,12 +53,12 @@ mod tests {
 
     #[test]
     fn folded_keys_differ_by_number_and_keep_the_step() {
-        let keys: Vec<[u32; 4]> = (0..1000).map(|i| fold_random_key(KEY, i)).collect();
+        let keys: Vec<[u32; 4]> = (0..1000).map(|i| derive_key(KEY, i)).collect();
         let mut seeds: Vec<[u32; 2]> = keys.iter().map(|k| [k[0], k[1]]).collect();
         seeds.sort_unstable();
         seeds.dedup();
         assert_eq!(seeds.len(), 1000);
         assert!(keys.iter().all(|k| k[2..] == KEY[2..]));
-        assert_ne!(fold_random_key(KEY, 5), fold_random_key([1, 2, 4, 4], 5), "another step gives other seeds");
+        assert_ne!(derive_key(KEY, 5), derive_key([1, 2, 4, 4], 5), "another step gives other seeds");
     }
 }

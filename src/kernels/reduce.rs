@@ -10,7 +10,7 @@
 //! | [`sum_partial`] … [`sum_squares_partial`] | x: `T[outer, n, inner]` | `T[outer, chunks, inner]` | [`PartialReduce`] |
 //! | [`reduce_arg_max_kernel`], [`reduce_arg_min_kernel`] | x: `T[outer, n, inner]` | `I[outer, inner]` | [`Reduce`] |
 //!
-//! [`plan_reduce`] decides whether a reduction is one instruction or two: `…_partial` into scratch of
+//! [`plan_steps`] decides whether a reduction is one instruction or two: `…_partial` into scratch of
 //! [`PartialReduce::out_len`] elements, then the reduction itself (for a sum of squares: [`sum`]) over the scratch.
 
 use crate::abi::Args;
@@ -113,7 +113,7 @@ pub struct Plan {
 }
 
 /// Plans the reduction of `[outer, n, inner]`: two steps if the output alone gives too few units for the work.
-pub fn plan_reduce(outer: usize, n: usize, inner: usize) -> Plan {
+pub fn plan_steps(outer: usize, n: usize, inner: usize) -> Plan {
     let one = Reduce::new(outer, n, inner);
     let rows = match inner {
         0..=pairwise::NARROW => CHUNK.div_ceil(inner.max(1)).next_multiple_of(pairwise::ACCUMULATIONS),
@@ -130,7 +130,7 @@ pub fn plan_reduce(outer: usize, n: usize, inner: usize) -> Plan {
 
 /// Calls `f(outer row, first column, piece)` for each part of `out` within one outer row and one tile. `out` starts at
 /// element `lo` of an output `[outer, inner]`.
-fn reduce_pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, usize, &mut [T])) {
+fn each_piece<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, usize, &mut [T])) {
     let (mut at, mut rest) = (lo, out);
     while !rest.is_empty() {
         let (row, column) = (at / inner, at % inner);
@@ -143,46 +143,46 @@ fn reduce_pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(us
 }
 
 /// Reduces a view `[outer, n, inner]` into elements `lo..` of the output `[outer, inner]`.
-fn reduce_into<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
+fn fill_output<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
     match inner {
         0 => {}
-        1 => pairwise::pairwise_rows(f, &x[lo * n..(lo + out.len()) * n], n, out),
+        1 => pairwise::reduce_rows(f, &x[lo * n..(lo + out.len()) * n], n, out),
         2..=pairwise::NARROW => {
             let first = lo / inner;
             for (i, out) in out.chunks_exact_mut(inner).enumerate() {
-                pairwise::pairwise_narrow_rows(f, &x[(first + i) * n * inner..][..n * inner], out);
+                pairwise::reduce_narrow_rows(f, &x[(first + i) * n * inner..][..n * inner], out);
             }
         }
-        _ => reduce_pieces(inner, lo, out, |row, column, out| {
+        _ => each_piece(inner, lo, out, |row, column, out| {
             let x = &x[row * n * inner..][..n * inner];
-            pairwise::pairwise_columns(f, x.get(column..).unwrap_or_default(), n, inner, out);
+            pairwise::fold_columns(f, x.get(column..).unwrap_or_default(), n, inner, out);
         }),
     }
 }
 
 /// Reduces rows of `inner` elements column by column, in the same order as one instruction.
-pub fn reduce_columns<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
-    reduce_into(f, x, x.len() / inner.max(1), inner, 0, out);
+pub fn fold_columns<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
+    fill_output(f, x, x.len() / inner.max(1), inner, 0, out);
 }
 
-fn run_reduce_kernel<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
+fn run_finished<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let out = args.write::<T>(0);
-    reduce_into(f, args.read::<T>(0), p.n, p.inner, lo, out);
+    fill_output(f, args.read::<T>(0), p.n, p.inner, lo, out);
     for o in out {
         *o = finish(*o, &p);
     }
 }
 
-fn run_partial_reduce_kernel<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F) {
+fn run_partial<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F) {
     let p = PartialReduce::from_words(args.params());
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     for (u, out) in args.units().zip(out.chunks_exact_mut(p.inner)) {
         let (row, from) = (u / p.chunks(), u % p.chunks() * p.chunk);
         let rows = p.chunk.min(p.n - from);
         let x = &x[(row * p.n + from) * p.inner..][..rows * p.inner];
-        reduce_into(f, x, rows, p.inner, 0, out);
+        fill_output(f, x, rows, p.inner, 0, out);
     }
 }
 
@@ -192,7 +192,7 @@ macro_rules! entries {
         ///
         /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
         pub fn $name<T: $bound>(args: &mut Args<'_>) {
-            run_reduce_kernel::<T, _>(args, $fold, |x, _| x);
+            run_finished::<T, _>(args, $fold, |x, _| x);
         }
 
         /// The first step of a split reduction: one result per chunk.
@@ -200,7 +200,7 @@ macro_rules! entries {
         /// Reads x: `T[outer, n, inner]`; writes `T[outer, chunks, inner]`, [`PartialReduce::per_unit`]; params
         /// [`PartialReduce`].
         pub fn $partial<T: $bound>(args: &mut Args<'_>) {
-            run_partial_reduce_kernel::<T, _>(args, $fold);
+            run_partial::<T, _>(args, $fold);
         }
     )*};
 }
@@ -233,7 +233,7 @@ by_dtype!(sum_squares_partial_for = sum_squares_partial::<floats>);
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
 pub fn reduce_mean_kernel<T: Float>(args: &mut Args<'_>) {
-    run_reduce_kernel::<T, _>(args, pairwise::Sum, |x, p| x / T::from_f64(p.divisor as f64));
+    run_finished::<T, _>(args, pairwise::Sum, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
 by_dtype!(reduce_mean_kernel_for = reduce_mean_kernel::<floats>);
@@ -242,7 +242,7 @@ by_dtype!(reduce_mean_kernel_for = reduce_mean_kernel::<floats>);
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
 pub fn reduce_mean_squares_kernel<T: Float>(args: &mut Args<'_>) {
-    run_reduce_kernel::<T, _>(args, pairwise::Squares, |x, p| x / T::from_f64(p.divisor as f64));
+    run_finished::<T, _>(args, pairwise::Squares, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
 by_dtype!(reduce_mean_squares_kernel_for = reduce_mean_squares_kernel::<floats>);
@@ -257,16 +257,16 @@ pub fn reduce_logsumexp_kernel<T: Float>(args: &mut Args<'_>) {
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     if p.inner == 1 {
         for (i, out) in out.chunks_mut(pairwise::TILE).enumerate() {
-            reduce_rows_logsumexp(&x[(lo + i * pairwise::TILE) * p.n..], p.n, out);
+            logsumexp_rows(&x[(lo + i * pairwise::TILE) * p.n..], p.n, out);
         }
         return;
     }
-    reduce_pieces(p.inner, lo, out, |row, column, out| {
+    each_piece(p.inner, lo, out, |row, column, out| {
         let x = &x[row * p.n * p.inner..][..p.n * p.inner];
         let x = x.get(column..).unwrap_or_default();
         let mut max = [T::ZERO; pairwise::TILE];
         let max = &mut max[..out.len()];
-        pairwise::pairwise_columns(pairwise::Max, x, p.n, p.inner, max);
+        pairwise::fold_columns(pairwise::Max, x, p.n, p.inner, max);
         reduce_exp_columns(x, p.inner, max, out);
         reduce_shifted_logs(max, out);
     });
@@ -285,12 +285,12 @@ simd! {
 }
 
 /// log Σ eˣ of at most [`pairwise::TILE`] contiguous rows of `n` elements.
-fn reduce_rows_logsumexp<T: Float>(x: &[T], n: usize, out: &mut [T]) {
+fn logsumexp_rows<T: Float>(x: &[T], n: usize, out: &mut [T]) {
     let mut max = [T::ZERO; pairwise::TILE];
     let max = &mut max[..out.len()];
-    pairwise::pairwise_rows(pairwise::Max, x, n, max);
+    pairwise::reduce_rows(pairwise::Max, x, n, max);
     for (i, (o, m)) in out.iter_mut().zip(&*max).enumerate() {
-        *o = pairwise::pairwise_row(pairwise::ExpFrom(*m), &x[i * n..][..n]);
+        *o = pairwise::reduce_row(pairwise::ExpFrom(*m), &x[i * n..][..n]);
     }
     reduce_shifted_logs(max, out);
 }
@@ -327,7 +327,7 @@ simd! {
 }
 
 /// First position in `x` of `best` or of a NaN; 0 if there is neither.
-fn reduce_first_of<T: Num>(x: &[T], best: T) -> usize {
+fn first_position<T: Num>(x: &[T], best: T) -> usize {
     // The search tests whole chunks: without an early exit the loop vectorises.
     let chunk = x.chunks(256).position(|c| reduce_any_is(c, best)).unwrap_or(0) * 256;
     let found = x.iter().skip(chunk).position(|v| *v == best || v.unordered());
@@ -350,7 +350,7 @@ simd! {
     }
 }
 
-fn run_arg_reduce_kernel<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
+fn run_positions<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<I>(0));
@@ -361,11 +361,11 @@ fn run_arg_reduce_kernel<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F
     if p.inner == 1 {
         for (i, o) in out.iter_mut().enumerate() {
             let x = &x[(lo + i) * p.n..][..p.n];
-            *o = I::index_of_place(reduce_first_of(x, pairwise::pairwise_row(f, x)));
+            *o = I::index_of_place(first_position(x, pairwise::reduce_row(f, x)));
         }
         return;
     }
-    reduce_pieces(p.inner, lo, out, |row, column, out| {
+    each_piece(p.inner, lo, out, |row, column, out| {
         let x = &x[row * p.n * p.inner..][..p.n * p.inner][column..];
         let mut best = [f.start(); pairwise::TILE];
         let best = &mut best[..out.len()];
@@ -378,7 +378,7 @@ fn run_arg_reduce_kernel<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
 pub fn reduce_arg_max_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
-    run_arg_reduce_kernel::<T, I, _>(args, pairwise::Max);
+    run_positions::<T, I, _>(args, pairwise::Max);
 }
 
 by_dtype!(reduce_arg_max_kernel_for = reduce_arg_max_kernel::<numbers, index>);
@@ -387,7 +387,7 @@ by_dtype!(reduce_arg_max_kernel_for = reduce_arg_max_kernel::<numbers, index>);
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
 pub fn reduce_arg_min_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
-    run_arg_reduce_kernel::<T, I, _>(args, pairwise::Min);
+    run_positions::<T, I, _>(args, pairwise::Min);
 }
 
 by_dtype!(reduce_arg_min_kernel_for = reduce_arg_min_kernel::<numbers, index>);

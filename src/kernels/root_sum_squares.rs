@@ -34,7 +34,7 @@ pub fn root_sum_squares_kernel<T: Float>(args: &mut Args<'_>) {
     let fine = sum.to_f64() >= enough && sum.to_f64() < f64::INFINITY;
     let root = match fine || sum.to_f64().is_nan() {
         true => T::from_f64(sum.to_f64().sqrt()).to_f64(),
-        false => scaled_root_sum_squares::<T>(args, p.tensors),
+        false => scaled_norm::<T>(args, p.tensors),
     };
     args.write::<f64>(0).fill(root);
 }
@@ -43,7 +43,7 @@ by_dtype!(root_sum_squares_kernel_for = root_sum_squares_kernel::<floats>);
 
 /// The norm of the elements divided by the largest magnitude, times that magnitude.
 #[cold]
-fn scaled_root_sum_squares<T: Float>(args: &Args<'_>, tensors: usize) -> f64 {
+fn scaled_norm<T: Float>(args: &Args<'_>, tensors: usize) -> f64 {
     let each = |f: &mut dyn FnMut(f64)| {
         (1..=tensors).for_each(|i| args.read::<T>(i).iter().for_each(|x| f(x.to_f64())));
     };
@@ -60,13 +60,13 @@ fn scaled_root_sum_squares<T: Float>(args: &Args<'_>, tensors: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, harness_result, run_harness};
+    use crate::harness::{In, Out, run_in_ranges, written_elements};
 
     fn of<T: Float>(sum: T, parts: &[Vec<T>]) -> f64 {
         let p = Parts { tensors: parts.len(), len: parts.iter().map(Vec::len).sum() };
         let reads: Vec<In> = std::iter::once(In::of(&[sum])).chain(parts.iter().map(|x| In::of(x))).collect();
-        let out = run_harness(root_sum_squares_kernel::<T>, &p.to_words(), &reads, &[Out::of::<f64>(1, 1)], 1);
-        harness_result::<f64>(&out, 0)[0]
+        let out = run_in_ranges(root_sum_squares_kernel::<T>, &p.to_words(), &reads, &[Out::of::<f64>(1, 1)], 1);
+        written_elements::<f64>(&out, 0)[0]
     }
 
     #[test]

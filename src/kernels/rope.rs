@@ -117,7 +117,7 @@ by_dtype!(rope_kernel_for = rope_kernel::<floats>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, close, harness_result, noise, run_harness};
+    use crate::harness::{In, Out, close, noise, run_in_ranges, written_elements};
 
     /// The definition, for rows (b, s, h) or (b, h, s).
     fn naive(p: &Rope, heads_first: bool, heads: usize, x: &[f64], cos: &[f64], sin: &[f64]) -> Vec<f64> {
@@ -160,9 +160,10 @@ mod tests {
                 let want = naive(&p, heads_first, heads, &x, &cos, &sin);
                 let out = [Out::of::<f64>(n, p.per_unit())];
                 let tables = |x: In| [x, In::of(&cos), In::of(&sin)];
-                let apart = run_harness(rope_kernel::<f64>, &p.to_words(), &tables(In::of(&x)), &out, p.units());
-                close(&harness_result::<f64>(&apart, 0), &want, 0.0);
-                let over = run_harness(rope_kernel::<f64>, &p.to_words(), &tables(In::of(&x).over(0)), &out, p.units());
+                let apart = run_in_ranges(rope_kernel::<f64>, &p.to_words(), &tables(In::of(&x)), &out, p.units());
+                close(&written_elements::<f64>(&apart, 0), &want, 0.0);
+                let over =
+                    run_in_ranges(rope_kernel::<f64>, &p.to_words(), &tables(In::of(&x).over(0)), &out, p.units());
                 assert_eq!(apart, over);
             }
         }

@@ -15,7 +15,7 @@ use crate::fault::Cause;
 use crate::float::Float;
 use crate::params::params;
 use crate::random::random_uniform;
-use crate::top_k::select_top_k;
+use crate::top_k;
 use crate::vmath;
 
 /// A row of logits with a NaN or +∞: the value is its position in the row.
@@ -74,7 +74,7 @@ pub enum BadLogits {
 ///
 /// # Panics
 /// If the scratch is shorter.
-pub fn pick_sample_token<T: Float>(
+pub fn pick_token<T: Float>(
     s: &Sampling,
     logits: &[T],
     u: f64,
@@ -97,7 +97,7 @@ pub fn pick_sample_token<T: Float>(
         (_, 0) => count,
         (_, k) => k.min(count),
     };
-    select_top_k(logits, &mut order[..count], kept);
+    top_k::select_largest(logits, &mut order[..count], kept);
     let (order, weights) = (&order[..kept], &mut weights[..kept]);
     let first = order[0] as usize;
     if s.temperature == 0.0 {
@@ -172,7 +172,7 @@ pub fn sample_kernel<T: Float>(args: &mut Args<'_>) {
         let mut uniforms = [0.0; 2];
         random_uniform::<f64>(key, p.stream, (row / 2) as u64, &mut uniforms);
         let logits = &logits[row * p.n..][..p.n];
-        *token = match pick_sample_token(&settings, logits, uniforms[row % 2], order, weights) {
+        *token = match pick_token(&settings, logits, uniforms[row % 2], order, weights) {
             Ok(i) => i as i32,
             Err(bad) => {
                 match bad {
@@ -191,28 +191,28 @@ by_dtype!(sample_kernel_for = sample_kernel::<floats>);
 mod tests {
     use super::*;
     use crate::abi::Split;
-    use crate::harness::{In, Out, Outcome, harness_hashes, harness_result, run_harness};
+    use crate::harness::{In, Out, Outcome, hash_numbers, run_in_ranges, written_elements};
 
     fn sampled(p: &Sample, logits: &[f32], key: [u32; 4]) -> Outcome {
         let scratch = |size| Out(p.n, size, Split::PerThread(p.n));
         let writes = [Out::of::<i32>(p.rows, p.per_unit()), scratch(4), scratch(8)];
-        run_harness(sample_kernel::<f32>, &p.to_words(), &[In::of(logits), In::of(&key)], &writes, p.units())
+        run_in_ranges(sample_kernel::<f32>, &p.to_words(), &[In::of(logits), In::of(&key)], &writes, p.units())
     }
 
     #[test]
     fn rows_get_the_tokens_of_their_uniforms() {
         let key = [5, 6, 7, 8];
         for (rows, n, top_k, top_p) in [(1, 1, 0, 1.0), (9, 5, 3, 1.0), (700, 11, 0, 0.7), (3, 5000, 40, 0.9)] {
-            let logits: Vec<f32> = harness_hashes(rows * n, 3);
+            let logits: Vec<f32> = hash_numbers(rows * n, 3);
             let p = Sample { rows, n, stream: 9, temperature: 0.7, top_k, top_p };
             assert_eq!(Sample::from_words(&p.to_words()), p);
-            let tokens: Vec<i32> = harness_result(&sampled(&p, &logits, key), 0);
+            let tokens: Vec<i32> = written_elements(&sampled(&p, &logits, key), 0);
             let mut u = vec![0.0; rows.next_multiple_of(2)];
             random_uniform::<f64>(key, 9, 0, &mut u);
             let (mut order, mut weights) = (vec![0; n], vec![0.0; n]);
             let settings = Sampling { temperature: 0.7, top_k, top_p };
             for (r, row) in logits.chunks(n).enumerate() {
-                let want = pick_sample_token(&settings, row, u[r], &mut order, &mut weights).unwrap();
+                let want = pick_token(&settings, row, u[r], &mut order, &mut weights).unwrap();
                 assert_eq!(tokens[r] as usize, want, "row {r} of {rows}");
             }
         }
@@ -224,6 +224,6 @@ mod tests {
         let low = f32::NEG_INFINITY;
         assert_eq!(sampled(&p, &[0.0, 1.0, low, 0.0, f32::NAN, 1.0], [0; 4]), Err(2));
         assert_eq!(sampled(&p, &[0.0, 1.0, low, low, 0.0, f32::INFINITY], [0; 4]), Err(1));
-        assert_eq!(harness_result::<i32>(&sampled(&p, &[0.0, low, low, 0.0, low, 1.0], [0; 4]), 0), [0, 1, 1]);
+        assert_eq!(written_elements::<i32>(&sampled(&p, &[0.0, low, low, 0.0, low, 1.0], [0; 4]), 0), [0, 1, 1]);
     }
 }

@@ -113,7 +113,7 @@ simd! {
 
 /// `out = f(x, y, a, b)` on a tile. Rows are `stride` apart; `a` and `b` have one value for each column.
 #[inline(always)]
-fn softmax_tile_map<T: Float>(
+fn map_tile<T: Float>(
     x: &[T],
     y: &[T],
     stride: usize,
@@ -128,9 +128,9 @@ fn softmax_tile_map<T: Float>(
     }
 }
 
-/// [`softmax_tile_map`] with `out` as the first argument.
+/// [`map_tile`] with `out` as the first argument.
 #[inline(always)]
-fn softmax_tile_update<T: Float>(out: &mut [T], stride: usize, a: &[T], f: impl Fn(T, T) -> T) {
+fn update_tile<T: Float>(out: &mut [T], stride: usize, a: &[T], f: impl Fn(T, T) -> T) {
     for out in out.chunks_mut(stride) {
         for (o, a) in out.iter_mut().zip(a) {
             *o = f(*o, *a);
@@ -140,119 +140,119 @@ fn softmax_tile_update<T: Float>(out: &mut [T], stride: usize, a: &[T], f: impl 
 
 simd! {
     fn softmax_exp_tile[T: Float](x: &[T], stride: usize, m: &[T], y: &mut [T]) {
-        softmax_tile_map(x, x, stride, (m, m), y, |x, _, m, _| exp(x - m));
+        map_tile(x, x, stride, (m, m), y, |x, _, m, _| exp(x - m));
     }
 }
 
 simd! {
     fn softmax_divide_tile[T: Float](y: &mut [T], stride: usize, s: &[T]) {
-        softmax_tile_update(y, stride, s, |y, s| y / s);
+        update_tile(y, stride, s, |y, s| y / s);
     }
 }
 
 simd! {
     fn softmax_subtract_both_tile[T: Float](x: &[T], stride: usize, m: &[T], l: &[T], y: &mut [T]) {
-        softmax_tile_map(x, x, stride, (m, l), y, |x, _, m, l| (x - m) - l);
+        map_tile(x, x, stride, (m, l), y, |x, _, m, l| (x - m) - l);
     }
 }
 
 simd! {
     fn softmax_multiply_tile[T: Float](y: &[T], g: &[T], stride: usize, w: &[T], out: &mut [T]) {
-        softmax_tile_map(y, g, stride, (w, w), out, |y, g, _, _| y * g);
+        map_tile(y, g, stride, (w, w), out, |y, g, _, _| y * g);
     }
 }
 
 simd! {
     fn softmax_scale_by_excess_tile[T: Float](y: &[T], g: &[T], stride: usize, d: &[T], dx: &mut [T]) {
-        softmax_tile_map(y, g, stride, (d, d), dx, |y, g, d, _| y * (g - d));
+        map_tile(y, g, stride, (d, d), dx, |y, g, d, _| y * (g - d));
     }
 }
 
 simd! {
     fn softmax_subtract_share_tile[T: Float](y: &[T], g: &[T], stride: usize, s: &[T], dx: &mut [T]) {
-        softmax_tile_map(y, g, stride, (s, s), dx, |y, g, s, _| g - exp(y) * s);
+        map_tile(y, g, stride, (s, s), dx, |y, g, s, _| g - exp(y) * s);
     }
 }
 
 /// Calls `f(first column, columns)` for each tile of columns.
-fn softmax_tiles(inner: usize, mut f: impl FnMut(usize, usize)) {
+fn each_tile(inner: usize, mut f: impl FnMut(usize, usize)) {
     for at in (0..inner).step_by(TILE) {
         f(at, TILE.min(inner - at));
     }
 }
 
 /// Softmax of one outer row: `n` rows of `inner` elements.
-pub fn softmax_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
+pub fn probability_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     if inner == 1 {
-        softmax_exp_row(x, pairwise::pairwise_row(pairwise::Max, x), y);
-        let s = pairwise::pairwise_row(pairwise::Sum, y);
+        softmax_exp_row(x, pairwise::reduce_row(pairwise::Max, x), y);
+        let s = pairwise::reduce_row(pairwise::Sum, y);
         return softmax_divide(y, s);
     }
     let mut column = [T::ZERO; TILE];
-    softmax_tiles(inner, |at, w| {
+    each_tile(inner, |at, w| {
         let (column, x, y) = (&mut column[..w], &x[at..], &mut y[at..]);
-        pairwise::pairwise_columns(pairwise::Max, x, n, inner, column);
+        pairwise::fold_columns(pairwise::Max, x, n, inner, column);
         softmax_exp_tile(x, inner, column, y);
-        pairwise::pairwise_columns(pairwise::Sum, y, n, inner, column);
+        pairwise::fold_columns(pairwise::Sum, y, n, inner, column);
         softmax_divide_tile(y, inner, column);
     });
 }
 
-/// In-place softmax of one contiguous row, with the bits of [`softmax_row`].
-fn softmax_over<T: Float>(y: &mut [T]) {
-    softmax_exp_over(pairwise::pairwise_row(pairwise::Max, y), y);
-    let s = pairwise::pairwise_row(pairwise::Sum, y);
+/// In-place softmax of one contiguous row, with the bits of [`probability_row`].
+fn normalise_in_place<T: Float>(y: &mut [T]) {
+    softmax_exp_over(pairwise::reduce_row(pairwise::Max, y), y);
+    let s = pairwise::reduce_row(pairwise::Sum, y);
     softmax_divide(y, s);
 }
 
 /// Log-softmax of one outer row: `n` rows of `inner` elements.
-pub fn log_softmax_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
+pub fn log_probability_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     if inner == 1 {
-        let m = pairwise::pairwise_row(pairwise::Max, x);
-        let mut l = [pairwise::pairwise_row(pairwise::ExpFrom(m), x)];
+        let m = pairwise::reduce_row(pairwise::Max, x);
+        let mut l = [pairwise::reduce_row(pairwise::ExpFrom(m), x)];
         log_in_place_slice(&mut l);
         return softmax_subtract_both(x, m, l[0], y);
     }
     let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
-    softmax_tiles(inner, |at, w| {
+    each_tile(inner, |at, w| {
         let (max, sum, x, y) = (&mut max[..w], &mut sum[..w], &x[at..], &mut y[at..]);
-        pairwise::pairwise_columns(pairwise::Max, x, n, inner, max);
+        pairwise::fold_columns(pairwise::Max, x, n, inner, max);
         softmax_exp_tile(x, inner, max, y);
-        pairwise::pairwise_columns(pairwise::Sum, y, n, inner, sum);
+        pairwise::fold_columns(pairwise::Sum, y, n, inner, sum);
         log_in_place_slice(sum);
         softmax_subtract_both_tile(x, inner, max, sum, y);
     });
 }
 
 /// `dx = y ⊙ (g − Σ y·g)` of one outer row.
-pub fn softmax_backward_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
+pub fn probability_gradient_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
     if inner == 1 {
-        return softmax_scale_by_excess(y, g, pairwise::pairwise_dot(y, g), dx);
+        return softmax_scale_by_excess(y, g, pairwise::dot_slices(y, g), dx);
     }
     let mut column = [T::ZERO; TILE];
-    softmax_tiles(inner, |at, w| {
+    each_tile(inner, |at, w| {
         let (column, y, g, dx) = (&mut column[..w], &y[at..], &g[at..], &mut dx[at..]);
         softmax_multiply_tile(y, g, inner, column, dx);
-        pairwise::pairwise_columns(pairwise::Sum, dx, n, inner, column);
+        pairwise::fold_columns(pairwise::Sum, dx, n, inner, column);
         softmax_scale_by_excess_tile(y, g, inner, column, dx);
     });
 }
 
 /// `dx = g − exp(y)·Σ g` of one outer row.
-pub fn log_softmax_backward_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
+pub fn log_probability_gradient_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
     if inner == 1 {
-        return softmax_subtract_share(y, g, pairwise::pairwise_row(pairwise::Sum, g), dx);
+        return softmax_subtract_share(y, g, pairwise::reduce_row(pairwise::Sum, g), dx);
     }
     let mut column = [T::ZERO; TILE];
-    softmax_tiles(inner, |at, w| {
+    each_tile(inner, |at, w| {
         let (column, y, g, dx) = (&mut column[..w], &y[at..], &g[at..], &mut dx[at..]);
-        pairwise::pairwise_columns(pairwise::Sum, g, n, inner, column);
+        pairwise::fold_columns(pairwise::Sum, g, n, inner, column);
         softmax_subtract_share_tile(y, g, inner, column, dx);
     });
 }
 
 /// Calls `f(params, first element, outer row of the output)` for each outer row of this call.
-fn softmax_outer_rows<T: Float>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usize, &mut [T])) {
+fn each_outer_row<T: Float>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usize, &mut [T])) {
     let p = Softmax::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let row = (p.n * p.inner).max(1);
@@ -267,10 +267,10 @@ fn softmax_outer_rows<T: Float>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax,
 /// [`Softmax`].
 pub fn softmax_kernel<T: Float>(args: &mut Args<'_>) {
     if args.inplace(0).is_some() {
-        return softmax_outer_rows(args, |_, _, y: &mut [T]| softmax_over(y));
+        return each_outer_row(args, |_, _, y: &mut [T]| normalise_in_place(y));
     }
     let x = args.read::<T>(0);
-    softmax_outer_rows(args, |p, at, y| softmax_row(&x[at..at + y.len()], p.n, p.inner, y));
+    each_outer_row(args, |p, at, y| probability_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
 
 by_dtype!(softmax_kernel_for = softmax_kernel::<floats>);
@@ -280,7 +280,7 @@ by_dtype!(softmax_kernel_for = softmax_kernel::<floats>);
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`]; params [`Softmax`].
 pub fn log_softmax_kernel<T: Float>(args: &mut Args<'_>) {
     let x = args.read::<T>(0);
-    softmax_outer_rows(args, |p, at, y| log_softmax_row(&x[at..at + y.len()], p.n, p.inner, y));
+    each_outer_row(args, |p, at, y| log_probability_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
 
 by_dtype!(log_softmax_kernel_for = log_softmax_kernel::<floats>);
@@ -292,15 +292,15 @@ by_dtype!(log_softmax_kernel_for = log_softmax_kernel::<floats>);
 pub fn softmax_backward_kernel<T: Float>(args: &mut Args<'_>) {
     if args.inplace(1).is_some() {
         let y = args.read::<T>(0);
-        return softmax_outer_rows(args, |_, at, g: &mut [T]| {
+        return each_outer_row(args, |_, at, g: &mut [T]| {
             let y = &y[at..at + g.len()];
-            let d = pairwise::pairwise_dot(y, g);
+            let d = pairwise::dot_slices(y, g);
             softmax_scale_excess_over(y, d, g);
         });
     }
     let (y, g) = (args.read::<T>(0), args.read::<T>(1));
-    softmax_outer_rows(args, |p, at, dx| {
-        softmax_backward_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);
+    each_outer_row(args, |p, at, dx| {
+        probability_gradient_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);
     });
 }
 
@@ -311,8 +311,8 @@ by_dtype!(softmax_backward_kernel_for = softmax_backward_kernel::<floats>);
 /// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`]; params [`Softmax`].
 pub fn log_softmax_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (y, g) = (args.read::<T>(0), args.read::<T>(1));
-    softmax_outer_rows(args, |p, at, dx| {
-        log_softmax_backward_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);
+    each_outer_row(args, |p, at, dx| {
+        log_probability_gradient_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);
     });
 }
 

@@ -42,7 +42,7 @@ impl Sort {
 
 /// The order of positions `a` and `b`; `Less` comes first. Position breaks ties, so an unstable sort gives the stable
 /// order.
-pub(crate) fn sort_order<T: Num>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
+pub(crate) fn compare_positions<T: Num>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
     let (u, v) = (x[a as usize], x[b as usize]);
     let by_value = match (u.unordered(), v.unordered()) {
         (false, false) if descending => v.partial_cmp(&u),
@@ -61,7 +61,7 @@ pub fn arg_sort_kernel<T: Num>(args: &mut Args<'_>) {
     let (x, out) = (args.read::<T>(0), args.write::<i32>(0));
     for (x, out) in x[lo..].chunks_exact(p.n.max(1)).zip(out.chunks_exact_mut(p.n.max(1))) {
         out.iter_mut().zip(0..).for_each(|(o, i)| *o = i);
-        out.sort_unstable_by(|&a, &b| sort_order(x, p.descending, a, b));
+        out.sort_unstable_by(|&a, &b| compare_positions(x, p.descending, a, b));
     }
 }
 
@@ -70,7 +70,7 @@ by_dtype!(arg_sort_kernel_for = arg_sort_kernel::<numbers>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, harness_result, run_harness};
+    use crate::harness::{In, Out, run_in_ranges, written_elements};
 
     #[test]
     fn rows_sort_as_a_stable_sort_does() {
@@ -81,8 +81,8 @@ mod tests {
                 let x: Vec<f32> = (0..rows * n).map(cell).collect();
                 let p = Sort { rows, n, descending };
                 let out = [Out::of::<i32>(rows * n, p.per_unit())];
-                let got: Vec<i32> = harness_result(
-                    &run_harness(arg_sort_kernel::<f32>, &p.to_words(), &[In::of(&x)], &out, p.units()),
+                let got: Vec<i32> = written_elements(
+                    &run_in_ranges(arg_sort_kernel::<f32>, &p.to_words(), &[In::of(&x)], &out, p.units()),
                     0,
                 );
                 for (row, got) in x.chunks(n).zip(got.chunks(n)) {

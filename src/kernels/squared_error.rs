@@ -94,7 +94,7 @@ pub fn squared_error_kernel<T: Float>(args: &mut Args<'_>) {
             (None, None) => d.iter_mut().for_each(|x| *x -= *x),
         }
         at += d.len();
-        *sum = pairwise::pairwise_row(pairwise::Squares, d);
+        *sum = pairwise::reduce_row(pairwise::Squares, d);
         if p.divisor > 0 {
             *sum = *sum / T::from_f64(p.divisor as f64);
         }
@@ -107,7 +107,7 @@ by_dtype!(squared_error_kernel_for = squared_error_kernel::<floats>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, harness_result, noise32, run_harness};
+    use crate::harness::{In, Out, noise32, run_in_ranges, written_elements};
 
     #[test]
     fn bits_are_those_of_separate_sweeps() {
@@ -118,16 +118,15 @@ mod tests {
                 let (a, b) = (noise32(len, 1), noise32(len, 2));
                 let d: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
                 let by = |sum: f32| if divisor > 0 { sum / divisor as f32 } else { sum };
-                let sums: Vec<f32> =
-                    d.chunks(chunk).map(|d| by(pairwise::pairwise_row(pairwise::Squares, d))).collect();
+                let sums: Vec<f32> = d.chunks(chunk).map(|d| by(pairwise::reduce_row(pairwise::Squares, d))).collect();
                 let grad: Vec<f32> = d.iter().map(|d| 0.3f32 * d + 0.3f32 * d).collect();
                 let outs = [Out::of::<f32>(p.units(), 1), Out::of::<f32>(len, chunk)];
                 for reads in
                     [[In::of(&a), In::of(&b)], [In::of(&a).over(1), In::of(&b)], [In::of(&a), In::of(&b).over(1)]]
                 {
-                    let got = run_harness(squared_error_kernel::<f32>, &p.to_words(), &reads, &outs, p.units());
+                    let got = run_in_ranges(squared_error_kernel::<f32>, &p.to_words(), &reads, &outs, p.units());
                     assert_eq!(
-                        (harness_result::<f32>(&got, 0), harness_result::<f32>(&got, 1)),
+                        (written_elements::<f32>(&got, 0), written_elements::<f32>(&got, 1)),
                         (sums.clone(), grad.clone())
                     );
                 }

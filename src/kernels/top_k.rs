@@ -11,7 +11,7 @@ use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::num::Num;
 use crate::params::params;
-use crate::sort::sort_order;
+use crate::sort;
 
 /// Approximate number of elements of x in a unit.
 const UNIT: usize = 4096;
@@ -52,12 +52,12 @@ impl TopK {
 
 /// Puts the positions of the `k` largest of the elements `x[order[..]]` first, in the order of the stable descending
 /// sort. `k` is at most the number of positions.
-pub fn select_top_k<T: Num>(x: &[T], order: &mut [i32], k: usize) {
+pub fn select_largest<T: Num>(x: &[T], order: &mut [i32], k: usize) {
     // All positions differ, so the order is total, and an unstable selection gives the stable order.
     if let Some(last) = k.checked_sub(1).filter(|_| k < order.len()) {
-        order.select_nth_unstable_by(last, |&a, &b| sort_order(x, true, a, b));
+        order.select_nth_unstable_by(last, |&a, &b| sort::compare_positions(x, true, a, b));
     }
-    order[..k].sort_unstable_by(|&a, &b| sort_order(x, true, a, b));
+    order[..k].sort_unstable_by(|&a, &b| sort::compare_positions(x, true, a, b));
 }
 
 /// The `k` largest elements of each row, largest first, and their positions.
@@ -73,7 +73,7 @@ pub fn top_k_kernel<T: Num>(args: &mut Args<'_>) {
     let outs = values.chunks_exact_mut(p.k).zip(positions.chunks_exact_mut(p.k));
     for (x, (values, positions)) in x.chunks_exact(p.n).zip(outs) {
         order.iter_mut().zip(0..).for_each(|(o, i)| *o = i);
-        select_top_k(x, order, p.k);
+        select_largest(x, order, p.k);
         positions.copy_from_slice(&order[..p.k]);
         values.iter_mut().zip(positions).for_each(|(v, &mut at)| *v = x[at as usize]);
     }
@@ -85,7 +85,7 @@ by_dtype!(top_k_kernel_for = top_k_kernel::<numbers>);
 mod tests {
     use super::*;
     use crate::abi::Split;
-    use crate::harness::{In, Out, harness_result, run_harness};
+    use crate::harness::{In, Out, run_in_ranges, written_elements};
 
     /// NaN, ties, infinities and zeros of both signs.
     fn cell(i: usize) -> f32 {
@@ -107,8 +107,8 @@ mod tests {
                 assert_eq!(TopK::from_words(&p.to_words()), p);
                 let scratch = Out(p.scratch(), size_of::<i32>(), Split::PerThread(p.scratch()));
                 let writes = [Out::of::<f32>(rows * k, p.per_unit()), Out::of::<i32>(rows * k, p.per_unit()), scratch];
-                let out = run_harness(top_k_kernel::<f32>, &p.to_words(), &[In::of(&x)], &writes, p.units());
-                let (values, positions): (Vec<u32>, Vec<i32>) = (harness_result(&out, 0), harness_result(&out, 1));
+                let out = run_in_ranges(top_k_kernel::<f32>, &p.to_words(), &[In::of(&x)], &writes, p.units());
+                let (values, positions): (Vec<u32>, Vec<i32>) = (written_elements(&out, 0), written_elements(&out, 1));
                 for (r, row) in x.chunks(n).enumerate() {
                     let mut want: Vec<i32> = (0..n as i32).collect();
                     // The key of a NaN is above all; slice::sort_by is stable. Zeros of both signs are equal.

@@ -35,7 +35,7 @@ setters! {
 #[track_caller]
 pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: CausalSelfAttention) -> Var<'g> {
     let dropout = options.dropout;
-    projected_self_attention(g, name, x, options, |qkv| attend_causally(qkv, options.heads, dropout))
+    project_and_attend(g, name, x, options, |qkv| attend_causally(qkv, options.heads, dropout))
 }
 
 /// Attention of `[batch, sequence, width]` queries to the keys before them.
@@ -46,7 +46,7 @@ pub(super) fn attend_causally<'g>([q, k, v]: [Var<'g>; 3], heads: usize, dropout
 
 /// [`causal_self_attention`], with `attend` as the attention of queries, keys and values.
 #[track_caller]
-pub(super) fn projected_self_attention<'g>(
+pub(super) fn project_and_attend<'g>(
     g: &'g Builder,
     name: &str,
     x: Var<'g>,
@@ -181,7 +181,7 @@ pub fn multi_head_attention<'g>(
             dropout: options.dropout,
             ..Attention::default()
         };
-        let out = Linear { bias: options.bias, weight_init: Some(init::init_by_fan_in(width)), ..Linear::default() };
+        let out = Linear { bias: options.bias, weight_init: Some(init::uniform_by_fan_in(width)), ..Linear::default() };
         let out = out.bias_init(Init::Zeros);
         linear_with(g, &format!("{name}.out_proj"), q.attention(k, v, attend), width, out)
     })

@@ -4,7 +4,7 @@
 //! `nn::conv2d` takes the options of the op, [`Conv2d`](crate::nodes::Conv2d). `.bias(…)`, `.weight_init(…)` and
 //! `.bias_init(…)` turn them into options of the layer, which `nn::conv2d_with` takes and the op does not.
 
-use super::init::init_by_fan_in;
+use super::init::uniform_by_fan_in;
 use super::inputs::refuse_inputs;
 use crate::arena::Value;
 use crate::error::Kind;
@@ -182,7 +182,7 @@ fn conv_layer<'g, const N: usize>(
 
 /// Start values of a weight whose outputs have `dims[1..]` each.
 fn conv_weight_init(dims: &[usize]) -> Init {
-    init_by_fan_in(dims.iter().skip(1).fold(1, |n, &d| n.saturating_mul(d)))
+    uniform_by_fan_in(dims.iter().skip(1).fold(1, |n, &d| n.saturating_mul(d)))
 }
 
 /// A convolution over `N` axes; `f` applies the weight.

@@ -1,6 +1,6 @@
 //! Connectionist temporal classification: the loss of label sequences that are shorter than their inputs.
 
-use super::lengths::checked_lengths;
+use super::lengths::check_at_most;
 use crate::error::Kind;
 use crate::nodes::build::setters::setters;
 use crate::nodes::{DType, Reduction, Var};
@@ -51,13 +51,13 @@ pub fn ctc_loss<'g>(
     opt: Ctc,
 ) -> Var<'g> {
     let g = log_probs.g;
-    g.with_caller(|| match check_ctc(log_probs, targets, [input_lengths, target_lengths], &opt) {
-        Ok(()) => ctc_forward(log_probs, targets, [input_lengths, target_lengths], opt),
+    g.with_caller(|| match check_operands(log_probs, targets, [input_lengths, target_lengths], &opt) {
+        Ok(()) => sum_over_alignments(log_probs, targets, [input_lengths, target_lengths], opt),
         Err(why) => g.fail(Kind::Shape, format!("ctc_loss: {why}")),
     })
 }
 
-fn check_ctc<'g>(x: Var<'g>, targets: Var<'g>, lengths: [Var<'g>; 2], opt: &Ctc) -> Result<(), String> {
+fn check_operands<'g>(x: Var<'g>, targets: Var<'g>, lengths: [Var<'g>; 2], opt: &Ctc) -> Result<(), String> {
     let (d, t) = (x.dims(), targets.dims());
     if x.is_some() && (d.len() != 3 || !x.dtype().is_float()) {
         return Err(format!("log-probabilities are {}{d}; floats [T, N, classes] are needed", x.dtype()));
@@ -84,7 +84,7 @@ fn check_ctc<'g>(x: Var<'g>, targets: Var<'g>, lengths: [Var<'g>; 2], opt: &Ctc)
 
 /// The labels with a blank before, between and after them, `[N, 2S + 1]`, and whether a path may come to each place
 /// from two places before: to a label that differs from the one before it.
-fn ctc_labels_with_blanks<'g>(targets: Var<'g>, lengths: Var<'g>, blank: usize) -> [Var<'g>; 2] {
+fn insert_blanks<'g>(targets: Var<'g>, lengths: Var<'g>, blank: usize) -> [Var<'g>; 2] {
     let (g, d) = (targets.g, targets.dims());
     let (n, s) = (d[0], d[1]);
     let inside = g.iota(1, [n, s], DType::I64).less(lengths.unsqueeze(1));
@@ -96,18 +96,23 @@ fn ctc_labels_with_blanks<'g>(targets: Var<'g>, lengths: Var<'g>, blank: usize) 
 }
 
 /// ln(eᵃ + …) of values of one shape; −∞ gives −∞, with gradient 0.
-fn ctc_log_sum<'g>(first: Var<'g>, rest: &[Var<'g>]) -> Var<'g> {
+fn log_sum_exp<'g>(first: Var<'g>, rest: &[Var<'g>]) -> Var<'g> {
     first.stack(rest, 0).logsumexp(0)
 }
 
-fn ctc_forward<'g>(x: Var<'g>, targets: Var<'g>, [input_lengths, target_lengths]: [Var<'g>; 2], opt: Ctc) -> Var<'g> {
+fn sum_over_alignments<'g>(
+    x: Var<'g>,
+    targets: Var<'g>,
+    [input_lengths, target_lengths]: [Var<'g>; 2],
+    opt: Ctc,
+) -> Var<'g> {
     if let Some(none) = [x, targets, input_lengths, target_lengths].into_iter().find(|v| !v.is_some()) {
         return none;
     }
     let (g, d, dtype) = (x.g, x.dims(), x.dtype());
     let (steps, n, places) = (d[0], d[1], 2 * targets.dims()[1] + 1);
-    let (used, lengths) = (checked_lengths(input_lengths, steps), checked_lengths(target_lengths, targets.dims()[1]));
-    let [labels, jumps] = ctc_labels_with_blanks(targets, lengths, opt.blank);
+    let (used, lengths) = (check_at_most(input_lengths, steps), check_at_most(target_lengths, targets.dims()[1]));
+    let [labels, jumps] = insert_blanks(targets, lengths, opt.blank);
     let minus_infinity = |width: usize| g.full(f64::NEG_INFINITY, [n, width], dtype);
     // Before the first step all paths are at the first place, so that they may begin there or at the first label.
     let start = g.full(0.0, [n, 1], dtype).concat(&[minus_infinity(places - 1)], 1);
@@ -115,7 +120,7 @@ fn ctc_forward<'g>(x: Var<'g>, targets: Var<'g>, [input_lengths, target_lengths]
         let a = state[0];
         let back = |by: usize| minus_infinity(by).concat(&[a], 1).narrow(1, 0, places);
         let jumped = jumps.select(back(2), f64::NEG_INFINITY);
-        let next = ctc_log_sum(a, &[back(1), jumped]) + now[0].take_along_axis(labels, 1);
+        let next = log_sum_exp(a, &[back(1), jumped]) + now[0].take_along_axis(labels, 1);
         let runs = now[1].less(used).unsqueeze(1);
         (vec![runs.select(next, a)], vec![])
     });
@@ -124,7 +129,7 @@ fn ctc_forward<'g>(x: Var<'g>, targets: Var<'g>, [input_lengths, target_lengths]
     let at = |place: Var<'g>| last[0].take_along_axis(place.unsqueeze(1), 1).squeeze(1);
     let some = lengths.greater(0.0);
     let label = some.select(at(some.select(end - 1.0, 0.0)), f64::NEG_INFINITY);
-    let each = -ctc_log_sum(at(end), &[label]);
+    let each = -log_sum_exp(at(end), &[label]);
     let each = if opt.zero_infinity { each.equal(f64::INFINITY).select(0.0, each) } else { each };
     match opt.reduction {
         Reduction::Mean => (each / lengths.maximum(1.0).cast(dtype)).mean(..),

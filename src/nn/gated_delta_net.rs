@@ -2,7 +2,7 @@
 
 use super::conv_layers::conv1d_with;
 use super::linear_layers::{linear_no_bias, linear_width};
-use super::mamba::mamba_step_bias;
+use super::mamba::step_bias_init;
 use super::norms::rms_norm;
 use crate::error::Kind;
 use crate::nodes::Conv1d;
@@ -35,7 +35,7 @@ setters! {
 
 /// `x` through `name_proj`, a causal convolution of each channel `name_conv1d`, and SiLU.
 #[track_caller]
-fn gated_delta_net_stream<'g>(g: &'g Builder, name: &str, x: Var<'g>, width: usize, kernel: usize) -> Var<'g> {
+fn project_stream<'g>(g: &'g Builder, name: &str, x: Var<'g>, width: usize, kernel: usize) -> Var<'g> {
     let x = linear_no_bias(g, &format!("{name}_proj"), x, width).transpose(&[0, 2, 1]);
     let causal = Conv1d { pad: [kernel - 1, 0], groups: width, ..Conv1d::default() };
     let y = conv1d_with(g, &format!("{name}_conv1d"), x, width, kernel, causal.bias(false));
@@ -63,7 +63,7 @@ pub fn gated_delta_net<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: Gate
             return g.fail(Kind::Shape, format!("gated_delta_net({x:?}): {what} is 0; it must be at least 1"));
         }
         let stream = |of: &str, n: usize| {
-            let all = gated_delta_net_stream(g, &format!("{name}.{of}"), x, heads.saturating_mul(n), kernel);
+            let all = project_stream(g, &format!("{name}.{of}"), x, heads.saturating_mul(n), kernel);
             all.reshape([batch, steps, heads, n])
         };
         let unit = |x: Var<'g>| x * (x.square().sum(-1).unsqueeze(-1) + 1e-6).rsqrt();
@@ -72,7 +72,7 @@ pub fn gated_delta_net<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: Gate
         // Rates from 1 to 16, as the layers that are trained this way start.
         let rates = Init::Between { low: 0.0, high: 16f64.ln() };
         let a = g.param(&format!("{name}.A_log"), [heads], x.dtype(), rates);
-        let bias = g.param(&format!("{name}.dt_bias"), [heads], x.dtype(), mamba_step_bias());
+        let bias = g.param(&format!("{name}.dt_bias"), [heads], x.dtype(), step_bias_init());
         let gate = -a.exp() * (linear_no_bias(g, &format!("{name}.a_proj"), x, heads) + bias).softplus();
         let [o, _] = q.gated_delta_net(k, v, gate, beta, None);
         let o = rms_norm(g, &format!("{name}.o_norm"), o, 1e-5).reshape([batch, steps, heads.saturating_mul(values)]);

@@ -9,7 +9,7 @@
 //! rounding of the logits.
 
 use super::attention::attend_causally;
-use super::transformer::{Gpt, gpt_transformer_blocks, gpt_transformer_tables};
+use super::transformer::{Gpt, make_gpt_tables, run_gpt_blocks};
 use crate::kernels::sample::Sampling;
 use crate::nodes::{Attention, Builder, DType, Init, Layout, Op, Scatter, Var};
 use std::cell::RefCell;
@@ -99,10 +99,10 @@ impl<'g> GeneratedText<'g> {
 pub fn gpt_next_token<'g>(g: &'g Builder, dtype: DType, o: Gpt, how: Sampling) -> Var<'g> {
     g.with_caller(|| {
         let (o, states) = (o.dropout(0.0), GenerateStates::new(g, dtype, &o));
-        let (wte, places) = gpt_transformer_tables(g, dtype, &o);
+        let (wte, places) = make_gpt_tables(g, dtype, &o);
         let x = (g.layer("transformer.wte", || wte.gather(states.text.window, 0)) + places).unsqueeze(0);
         let caches = RefCell::new(Vec::new());
-        let h = gpt_transformer_blocks(g, x, &o, &|[q, k, v]| {
+        let h = run_gpt_blocks(g, x, &o, &|[q, k, v]| {
             caches.borrow_mut().push([k.squeeze(0), v.squeeze(0)]);
             attend_causally([q, k, v], o.heads, 0.0)
         });
@@ -123,7 +123,7 @@ pub fn gpt_next_token<'g>(g: &'g Builder, dtype: DType, o: Gpt, how: Sampling) -
 pub fn gpt_next_tokens<'g>(g: &'g Builder, dtype: DType, o: Gpt, most: usize, how: Sampling) -> Var<'g> {
     g.with_caller(|| {
         let (o, states) = (o.dropout(0.0), GenerateStates::new(g, dtype, &o));
-        let (wte, places) = gpt_transformer_tables(g, dtype, &o);
+        let (wte, places) = make_gpt_tables(g, dtype, &o);
         let GeneratedText { window, length, kept, drawn } = states.text;
         let out = g.full(0.0, [most], DType::I32);
         let first = [window, length, kept, drawn, out];
@@ -132,7 +132,7 @@ pub fn gpt_next_tokens<'g>(g: &'g Builder, dtype: DType, o: Gpt, most: usize, ho
         let last = g.fori(count, most, &carries, |i, c| {
             let text = GeneratedText { window: c[0], length: c[1], kept: c[2], drawn: c[3] };
             let caches: Vec<[Var<'g>; 2]> = c[5..].chunks_exact(2).map(|c| [c[0], c[1]]).collect();
-            let (token, next, caches) = generate_cached_token(g, &o, (wte, places), text, &caches, (how, states.key));
+            let (token, next, caches) = draw_cached_token(g, &o, (wte, places), text, &caches, (how, states.key));
             let out = c[4].scatter_slices(i.reshape([1]), token, 0, Scatter::Set);
             let next = [next.window, next.length, next.kept, next.drawn, out];
             next.into_iter().chain(caches.into_iter().flatten()).collect()
@@ -146,7 +146,7 @@ pub fn gpt_next_tokens<'g>(g: &'g Builder, dtype: DType, o: Gpt, most: usize, ho
 
 /// A token `i32[1]` that is drawn after the last one of the window, the text with it, and the caches with the keys and
 /// values of that last one.
-fn generate_cached_token<'g>(
+fn draw_cached_token<'g>(
     g: &'g Builder,
     o: &Gpt,
     (wte, places): (Var<'g>, Var<'g>),
@@ -162,7 +162,7 @@ fn generate_cached_token<'g>(
     let x = (g.layer("transformer.wte", || wte.gather(token, 0)) + places.gather(row, 0)).unsqueeze(0);
     let seen = g.iota(1, [1, o.context], DType::I64).less_equal(at);
     let next = RefCell::new(Vec::new());
-    let h = gpt_transformer_blocks(g, x, o, &|[q, k, v]| {
+    let h = run_gpt_blocks(g, x, o, &|[q, k, v]| {
         let mut next = next.borrow_mut();
         let Some(cache) = caches.get(next.len()) else { return q };
         let written = |cache: Var<'g>, x: Var<'g>| cache.scatter_slices(row, x.squeeze(0), 0, Scatter::Set);

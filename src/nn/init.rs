@@ -3,52 +3,52 @@
 use crate::nodes::Init;
 
 /// torch's default: uniform in ±1/√fan_in (Kaiming uniform with a = √5).
-pub(super) fn init_by_fan_in(n: usize) -> Init {
+pub(super) fn uniform_by_fan_in(n: usize) -> Init {
     Init::Uniform(if n == 0 { 0.0 } else { 1.0 / (n as f64).sqrt() })
 }
 
 /// Inputs and outputs of one unit: `[outputs, inputs, kernel…]`.
-fn init_fans(dims: &[usize]) -> [f64; 2] {
+fn count_fans(dims: &[usize]) -> [f64; 2] {
     let taps: f64 = dims.get(2..).unwrap_or(&[]).iter().map(|&d| d as f64).product();
     let at = |i: usize| dims.get(i).map_or(1.0, |&d| d as f64) * taps;
     [at(1), at(0)]
 }
 
 /// gain / √over; 0 for an empty weight.
-fn init_spread(gain: f64, over: f64) -> f64 {
+fn divide_gain(gain: f64, over: f64) -> f64 {
     if over > 0.0 { gain / over.sqrt() } else { 0.0 }
 }
 
 /// Uniform in ±gain·√(6 / (inputs + outputs)) (Glorot and Bengio 2010).
 pub fn xavier_uniform(dims: &[usize], gain: f64) -> Init {
-    let [i, o] = init_fans(dims);
-    Init::Uniform(init_spread(gain * 6f64.sqrt(), i + o))
+    let [i, o] = count_fans(dims);
+    Init::Uniform(divide_gain(gain * 6f64.sqrt(), i + o))
 }
 
 /// Normal with σ = gain·√(2 / (inputs + outputs)) (Glorot and Bengio 2010).
 pub fn xavier_normal(dims: &[usize], gain: f64) -> Init {
-    let [i, o] = init_fans(dims);
-    Init::Normal(init_spread(gain * 2f64.sqrt(), i + o))
+    let [i, o] = count_fans(dims);
+    Init::Normal(divide_gain(gain * 2f64.sqrt(), i + o))
 }
 
 /// Uniform in ±gain·√(3 / inputs) (He et al. 2015); √2 is the gain for ReLU.
 pub fn kaiming_uniform(dims: &[usize], gain: f64) -> Init {
-    Init::Uniform(init_spread(gain * 3f64.sqrt(), init_fans(dims)[0]))
+    Init::Uniform(divide_gain(gain * 3f64.sqrt(), count_fans(dims)[0]))
 }
 
 /// Normal with σ = gain / √inputs (He et al. 2015); √2 is the gain for ReLU.
 pub fn kaiming_normal(dims: &[usize], gain: f64) -> Init {
-    Init::Normal(init_spread(gain, init_fans(dims)[0]))
+    Init::Normal(divide_gain(gain, count_fans(dims)[0]))
 }
 
 /// As [`kaiming_uniform`], by the number of outputs: torch's `mode="fan_out"`.
 pub fn kaiming_uniform_fan_out(dims: &[usize], gain: f64) -> Init {
-    Init::Uniform(init_spread(gain * 3f64.sqrt(), init_fans(dims)[1]))
+    Init::Uniform(divide_gain(gain * 3f64.sqrt(), count_fans(dims)[1]))
 }
 
 /// As [`kaiming_normal`], by the number of outputs: torch's `mode="fan_out"`.
 pub fn kaiming_normal_fan_out(dims: &[usize], gain: f64) -> Init {
-    Init::Normal(init_spread(gain, init_fans(dims)[1]))
+    Init::Normal(divide_gain(gain, count_fans(dims)[1]))
 }
 
 /// The gain for a leaky ReLU of this slope, √(2 / (1 + slope²)); 0 is ReLU's, √2.
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn a_layer_without_inputs_starts_at_zero() {
-        assert_eq!(init_by_fan_in(0), Init::Uniform(0.0));
-        assert_eq!(init_by_fan_in(1), Init::Uniform(1.0));
-        assert_eq!(init_by_fan_in(16), Init::Uniform(0.25));
+        assert_eq!(uniform_by_fan_in(0), Init::Uniform(0.0));
+        assert_eq!(uniform_by_fan_in(1), Init::Uniform(1.0));
+        assert_eq!(uniform_by_fan_in(16), Init::Uniform(0.25));
     }
 }

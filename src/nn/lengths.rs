@@ -4,7 +4,7 @@ use crate::error::Kind;
 use crate::nodes::{DType, Var};
 
 /// `lengths`, each of which lies in 0..=`most` when it is read: another is an error of the step.
-pub(super) fn checked_lengths<'g>(lengths: Var<'g>, most: usize) -> Var<'g> {
+pub(super) fn check_at_most<'g>(lengths: Var<'g>, most: usize) -> Var<'g> {
     lengths.g.iota(0, [most.saturating_add(1)], DType::I64).gather(lengths, 0)
 }
 
@@ -31,6 +31,6 @@ pub fn sequence_mask(lengths: Var<'_>, max: usize) -> Var<'_> {
             return g.fail(Kind::Shape, format!("sequence_mask({lengths:?}): lengths are i32 or i64 [batch]"));
         }
         let batch = lengths.numel();
-        g.iota(1, [batch, max], DType::I64).less(checked_lengths(lengths, max).unsqueeze(1))
+        g.iota(1, [batch, max], DType::I64).less(check_at_most(lengths, max).unsqueeze(1))
     })
 }

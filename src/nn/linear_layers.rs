@@ -1,6 +1,6 @@
 //! Dense layers.
 
-use super::init::init_by_fan_in;
+use super::init::uniform_by_fan_in;
 use super::inputs::refuse_inputs;
 use crate::nodes::build::setters::setters;
 use crate::nodes::{Builder, Init, Var};
@@ -57,10 +57,10 @@ pub fn linear_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, o
             return error;
         }
         let inputs = linear_width(x);
-        let weight = options.weight_init.unwrap_or(init_by_fan_in(inputs));
+        let weight = options.weight_init.unwrap_or(uniform_by_fan_in(inputs));
         let w = g.param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), weight);
         let b = options.bias.then(|| {
-            let init = options.bias_init.unwrap_or(init_by_fan_in(inputs));
+            let init = options.bias_init.unwrap_or(uniform_by_fan_in(inputs));
             g.param(&format!("{name}.bias"), [outputs], x.dtype(), init)
         });
         linear_project(x, w, b)

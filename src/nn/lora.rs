@@ -1,7 +1,7 @@
 //! Dense layers with a low-rank adaptation.
 
 use super::dropout::dropout;
-use super::init::init_by_fan_in;
+use super::init::uniform_by_fan_in;
 use super::linear_layers::{linear_project, linear_width};
 use crate::error::Kind;
 use crate::nodes::build::setters::setters;
@@ -56,7 +56,7 @@ pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, o
             let text = format!("lora_linear({x:?}): rank {r}; it goes from 1 to {}", inputs.min(outputs));
             return g.fail(Kind::Shape, text);
         }
-        let init = init_by_fan_in(inputs);
+        let init = uniform_by_fan_in(inputs);
         let w = g.frozen_param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), init);
         let b = options.bias.then(|| g.frozen_param(&format!("{name}.bias"), [outputs], x.dtype(), init));
         let down = g.param(&format!("{name}.lora_A"), [r, inputs], x.dtype(), init);

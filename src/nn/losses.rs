@@ -6,14 +6,14 @@
 use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::build::setters::setters;
-use crate::nodes::ops::loss::refuse_loss_shapes;
+use crate::nodes::ops::loss::refuse_unequal_shapes;
 use crate::nodes::{Reduction, Var};
 
 /// Returns the error of loss `name` from the calling function if two operands, each with a word for it, differ in
 /// shape.
 macro_rules! one_shape {
     ($name:literal, $($b:ident, $word:literal),+ => $a:ident, $with:literal) => {
-        $(if let Some(error) = refuse_loss_shapes($name, ($word, $b), ($with, $a)) {
+        $(if let Some(error) = refuse_unequal_shapes($name, ($word, $b), ($with, $a)) {
             return error;
         })+
     };

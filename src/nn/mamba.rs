@@ -36,7 +36,7 @@ const STEPS: [f64; 2] = [0.001, 0.1];
 const MOST_RATES: usize = 1 << 24;
 
 /// Start values of a bias whose softplus lies between the two of [`STEPS`]: ln(e^y − 1) is the x with softplus(x) = y.
-pub(super) fn mamba_step_bias() -> Init {
+pub(super) fn step_bias_init() -> Init {
     let [low, high] = STEPS.map(|y| y.exp_m1().ln());
     Init::Between { low, high }
 }
@@ -84,20 +84,20 @@ pub fn mamba<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: Mamba) -> Var<
         let [x, gate] = [0, 1].map(|i| both.narrow(-1, i * inner, inner));
         let x = causal_depthwise_conv1d(g, &format!("{name}.conv1d"), x.transpose(&[0, 2, 1]), kernel);
         let x = x.transpose(&[0, 2, 1]).silu();
-        let y = mamba_scan(g, name, x, states, rank) * gate.silu();
+        let y = scan_channels(g, name, x, states, rank) * gate.silu();
         linear_no_bias(g, &format!("{name}.out_proj"), y, width)
     })
 }
 
 /// The scan of `x` `[batch, steps, channels]` with what it needs made of x.
 #[track_caller]
-fn mamba_scan<'g>(g: &'g Builder, name: &str, x: Var<'g>, states: usize, rank: usize) -> Var<'g> {
+fn scan_channels<'g>(g: &'g Builder, name: &str, x: Var<'g>, states: usize, rank: usize) -> Var<'g> {
     let (inner, dtype) = (linear_width(x), x.dtype());
     let of_x = linear_no_bias(g, &format!("{name}.x_proj"), x, states.saturating_mul(2).saturating_add(rank));
     let [b, c] = [rank, rank + states].map(|at| of_x.narrow(-1, at, states));
     let dt = Linear {
         weight_init: Some(Init::Uniform(1.0 / (rank as f64).sqrt())),
-        bias_init: Some(mamba_step_bias()),
+        bias_init: Some(step_bias_init()),
         ..Linear::default()
     };
     let delta = linear_with(g, &format!("{name}.dt_proj"), of_x.narrow(-1, 0, rank), inner, dt).softplus();

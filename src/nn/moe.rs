@@ -1,6 +1,6 @@
 //! A mixture of experts.
 
-use super::init::init_by_fan_in;
+use super::init::uniform_by_fan_in;
 use super::linear_layers::linear_width;
 use super::linear_no_bias;
 use crate::error::Kind;
@@ -85,14 +85,14 @@ pub fn moe<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: Moe) -> [Var<'g>; 2] {
         let tokens: usize = dims.iter().rev().skip(1).product();
         let rows = x.reshape([tokens, width]);
         let p = linear_no_bias(g, &format!("{name}.router"), rows, o.experts).softmax(-1);
-        let routes = moe_routes(p, &o);
+        let routes = route_tokens(p, &o);
         let through = |x: Var<'g>, what: &str, outputs: usize, inputs: usize| {
             let name = format!("{name}.{what}.weight");
             let Some(t) = o.blocks else {
-                let w = g.param(&name, [o.experts, outputs, inputs], x.dtype(), init_by_fan_in(inputs));
+                let w = g.param(&name, [o.experts, outputs, inputs], x.dtype(), uniform_by_fan_in(inputs));
                 return x.sorted_grouped_matmul(w, routes.sizes, true);
             };
-            let Some(bytes) = moe_expert_bytes(t, [o.experts, outputs, inputs]) else {
+            let Some(bytes) = count_expert_bytes(t, [o.experts, outputs, inputs]) else {
                 let text = format!("{name}: rows of {inputs} elements are no whole {} blocks", t.name());
                 return g.fail(Kind::Shape, text);
             };
@@ -111,7 +111,7 @@ pub fn moe<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: Moe) -> [Var<'g>; 2] {
 }
 
 /// Bytes of the blocks of all experts' matrices of these sizes; `None` if a row is no whole blocks.
-fn moe_expert_bytes(t: BlockType, [experts, outputs, inputs]: [usize; 3]) -> Option<usize> {
+fn count_expert_bytes(t: BlockType, [experts, outputs, inputs]: [usize; 3]) -> Option<usize> {
     t.bytes_of(inputs)?.checked_mul(outputs)?.checked_mul(experts)
 }
 
@@ -128,7 +128,7 @@ struct Routes<'g> {
 }
 
 /// The routes of tokens whose router has probabilities `p` `[tokens, experts]`.
-fn moe_routes<'g>(p: Var<'g>, o: &Moe) -> Routes<'g> {
+fn route_tokens<'g>(p: Var<'g>, o: &Moe) -> Routes<'g> {
     let (g, tokens, all) = (p.g, p.dims().first().copied().unwrap_or(0), p.numel() / o.experts * o.top_k);
     let (top, chosen) = p.top_k(o.top_k, -1);
     let top = if o.renormalise { top / top.sum(-1).unsqueeze(-1) } else { top };

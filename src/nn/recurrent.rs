@@ -6,7 +6,7 @@
 //! is 0. So the last state is the one at the end of the sequence, and the reverse direction starts there.
 
 use super::dropout::dropout;
-use super::init::init_by_fan_in;
+use super::init::uniform_by_fan_in;
 use super::lengths::sequence_mask;
 use super::linear_layers::linear_width;
 use crate::arena::Value;
@@ -50,14 +50,14 @@ struct RecurrentSizes {
 /// The params of a layer: weights and biases of input and state. `suffix` is `_l0` for a layer, as in torch, and empty
 /// for a cell.
 #[track_caller]
-fn recurrent_params<'g>(
+fn suffixed_params<'g>(
     g: &'g Builder,
     name: &str,
     suffix: &str,
     dtype: DType,
     sizes: RecurrentSizes,
 ) -> RecurrentParams<'g> {
-    let init = init_by_fan_in(sizes.hidden);
+    let init = uniform_by_fan_in(sizes.hidden);
     let rows = sizes.gates.saturating_mul(sizes.hidden);
     let weight = |of: &str, width| g.param(&format!("{name}.weight_{of}{suffix}"), [rows, width], dtype, init);
     let bias = |of: &str| sizes.bias.then(|| g.param(&format!("{name}.bias_{of}{suffix}"), [rows], dtype, init));
@@ -69,20 +69,14 @@ fn recurrent_params<'g>(
 
 /// The params of a layer. Their names end in `_l0`, as those of torch's first layer.
 #[track_caller]
-fn recurrent_layer_params<'g>(
-    g: &'g Builder,
-    name: &str,
-    x: Var<'g>,
-    gates: usize,
-    hidden: usize,
-) -> RecurrentParams<'g> {
+fn first_layer_params<'g>(g: &'g Builder, name: &str, x: Var<'g>, gates: usize, hidden: usize) -> RecurrentParams<'g> {
     let sizes = RecurrentSizes { gates, inputs: linear_width(x), hidden, bias: true };
-    recurrent_params(g, name, "_l0", x.dtype(), sizes)
+    suffixed_params(g, name, "_l0", x.dtype(), sizes)
 }
 
 /// `x·Wᵀ + b` for all steps: `x` is `[steps, batch, inputs]`.
 #[track_caller]
-fn recurrent_project<'g>(x: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
+fn project_steps<'g>(x: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
     let d = x.dims();
     let [steps, batch, inputs] = d[..] else {
         return x.g.fail(Kind::Shape, format!("a recurrent layer takes [steps, batch, inputs], not {d}"));
@@ -93,7 +87,7 @@ fn recurrent_project<'g>(x: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
 
 /// Gate `i` of `n` along the last axis of `x` `[batch, n·hidden]`.
 #[track_caller]
-fn recurrent_gate<'g>(x: Var<'g>, i: usize, hidden: usize) -> Var<'g> {
+fn take_gate<'g>(x: Var<'g>, i: usize, hidden: usize) -> Var<'g> {
     let batch = x.dims().first().copied().unwrap_or(0);
     x.slice(&[0, i * hidden], &[batch, (i + 1) * hidden], &[1, 1])
 }
@@ -103,9 +97,9 @@ fn recurrent_gate<'g>(x: Var<'g>, i: usize, hidden: usize) -> Var<'g> {
 fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
     let hidden = linear_width(h);
     let of_h = map.apply(h);
-    let both = |i: usize| (recurrent_gate(of_x, i, hidden) + recurrent_gate(of_h, i, hidden)).sigmoid();
+    let both = |i: usize| (take_gate(of_x, i, hidden) + take_gate(of_h, i, hidden)).sigmoid();
     let (r, z) = (both(0), both(1));
-    let n = (recurrent_gate(of_x, 2, hidden) + r * recurrent_gate(of_h, 2, hidden)).tanh();
+    let n = (take_gate(of_x, 2, hidden) + r * take_gate(of_h, 2, hidden)).tanh();
     n + z * (h - n)
 }
 
@@ -114,7 +108,7 @@ fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
 fn lstm_step<'g>(of_x: Var<'g>, h: Var<'g>, c: Var<'g>, map: RecurrentMap<'g>) -> [Var<'g>; 2] {
     let hidden = linear_width(h);
     let all = of_x + map.apply(h);
-    let part = |i: usize| recurrent_gate(all, i, hidden);
+    let part = |i: usize| take_gate(all, i, hidden);
     let c = part(1).sigmoid() * c + part(0).sigmoid() * part(2).tanh();
     [part(3).sigmoid() * c.tanh(), c]
 }
@@ -130,7 +124,7 @@ pub fn rnn_cell<'g>(
     dtype: DType,
 ) -> impl Fn(Var<'g>, Var<'g>) -> Var<'g> + use<'g> {
     let sizes = RecurrentSizes { gates: 1, inputs, hidden, bias: true };
-    let p = g.layer_scope(name, || recurrent_params(g, name, "", dtype, sizes));
+    let p = g.layer_scope(name, || suffixed_params(g, name, "", dtype, sizes));
     let (at, name) = (Location::caller(), name.to_string());
     move |x, h| g.layer_at(at, &name, || (p.of_x.apply(x) + p.of_h.apply(h)).tanh())
 }
@@ -144,7 +138,7 @@ pub fn gru_cell<'g>(
     dtype: DType,
 ) -> impl Fn(Var<'g>, Var<'g>) -> Var<'g> + use<'g> {
     let sizes = RecurrentSizes { gates: 3, inputs, hidden, bias: true };
-    let p = g.layer_scope(name, || recurrent_params(g, name, "", dtype, sizes));
+    let p = g.layer_scope(name, || suffixed_params(g, name, "", dtype, sizes));
     let (at, name) = (Location::caller(), name.to_string());
     move |x, h| g.layer_at(at, &name, || gru_step(p.of_x.apply(x), h, p.of_h))
 }
@@ -158,7 +152,7 @@ pub fn lstm_cell<'g>(
     dtype: DType,
 ) -> impl Fn(Var<'g>, Var<'g>, Var<'g>) -> [Var<'g>; 2] + use<'g> {
     let sizes = RecurrentSizes { gates: 4, inputs, hidden, bias: true };
-    let p = g.layer_scope(name, || recurrent_params(g, name, "", dtype, sizes));
+    let p = g.layer_scope(name, || suffixed_params(g, name, "", dtype, sizes));
     let (at, name) = (Location::caller(), name.to_string());
     move |x, h, c| g.layer_at(at, &name, || lstm_step(p.of_x.apply(x), h, c, p.of_h))
 }
@@ -170,8 +164,8 @@ pub fn lstm_cell<'g>(
 pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
     g.layer_scope(name, || {
         let hidden = linear_width(h0);
-        let p = recurrent_layer_params(g, name, x, 1, hidden);
-        let (h, y) = g.scan(&[h0], &[recurrent_project(x, p.of_x)], |h, x| {
+        let p = first_layer_params(g, name, x, 1, hidden);
+        let (h, y) = g.scan(&[h0], &[project_steps(x, p.of_x)], |h, x| {
             let h = (p.of_h.apply(h[0]) + x[0]).tanh();
             (vec![h], vec![h])
         });
@@ -186,8 +180,8 @@ pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
     g.layer_scope(name, || {
         let hidden = linear_width(h0);
-        let p = recurrent_layer_params(g, name, x, 3, hidden);
-        let (h, y) = g.scan(&[h0], &[recurrent_project(x, p.of_x)], |h, x| {
+        let p = first_layer_params(g, name, x, 3, hidden);
+        let (h, y) = g.scan(&[h0], &[project_steps(x, p.of_x)], |h, x| {
             let h = gru_step(x[0], h[0], p.of_h);
             (vec![h], vec![h])
         });
@@ -202,8 +196,8 @@ pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 pub fn lstm<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>, c0: Var<'g>) -> (Var<'g>, Var<'g>, Var<'g>) {
     g.layer_scope(name, || {
         let hidden = linear_width(h0);
-        let p = recurrent_layer_params(g, name, x, 4, hidden);
-        let (last, y) = g.scan(&[h0, c0], &[recurrent_project(x, p.of_x)], |s, x| {
+        let p = first_layer_params(g, name, x, 4, hidden);
+        let (last, y) = g.scan(&[h0, c0], &[project_steps(x, p.of_x)], |s, x| {
             let [h, c] = lstm_step(x[0], s[0], s[1], p.of_h);
             (vec![h, c], vec![h])
         });
@@ -341,7 +335,7 @@ impl RecurrentKind {
 /// ```
 #[track_caller]
 pub fn rnn_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> RecurrentRun<'g> {
-    let LstmRun { output, h_n, .. } = recurrent_layers(g, name, x, hidden, RecurrentKind::Rnn(o.nonlinearity), o);
+    let LstmRun { output, h_n, .. } = run_layers(g, name, x, hidden, RecurrentKind::Rnn(o.nonlinearity), o);
     RecurrentRun { output, h_n }
 }
 
@@ -349,7 +343,7 @@ pub fn rnn_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Re
 /// [`rnn_with`] for shapes and names.
 #[track_caller]
 pub fn gru_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> RecurrentRun<'g> {
-    let LstmRun { output, h_n, .. } = recurrent_layers(g, name, x, hidden, RecurrentKind::Gru, o);
+    let LstmRun { output, h_n, .. } = run_layers(g, name, x, hidden, RecurrentKind::Gru, o);
     RecurrentRun { output, h_n }
 }
 
@@ -357,11 +351,11 @@ pub fn gru_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Re
 /// [`rnn_with`] for shapes and names.
 #[track_caller]
 pub fn lstm_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> LstmRun<'g> {
-    recurrent_layers(g, name, x, hidden, RecurrentKind::Lstm, o)
+    run_layers(g, name, x, hidden, RecurrentKind::Lstm, o)
 }
 
 /// Why the operands do not fit, if they do not.
-fn check_recurrent_layers(x: Var<'_>, hidden: usize, kind: RecurrentKind, o: &Recurrent<'_>) -> Result<(), String> {
+fn check_layers(x: Var<'_>, hidden: usize, kind: RecurrentKind, o: &Recurrent<'_>) -> Result<(), String> {
     let d = x.dims();
     if d.len() != 3 || !x.dtype().is_float() {
         let order = if o.batch_first { "[batch, steps, inputs]" } else { "[steps, batch, inputs]" };
@@ -389,7 +383,7 @@ fn check_recurrent_layers(x: Var<'_>, hidden: usize, kind: RecurrentKind, o: &Re
 }
 
 #[track_caller]
-fn recurrent_layers<'g>(
+fn run_layers<'g>(
     g: &'g Builder,
     name: &str,
     x: Var<'g>,
@@ -404,7 +398,7 @@ fn recurrent_layers<'g>(
         if !g.owns(kind.function(), &given) || given.iter().any(|v| !v.is_some()) {
             return none;
         }
-        if let Err(why) = check_recurrent_layers(x, hidden, kind, &o) {
+        if let Err(why) = check_layers(x, hidden, kind, &o) {
             g.fail(Kind::Shape, format!("{}: {why}", kind.function()));
             return none;
         }
@@ -461,7 +455,7 @@ impl<'g> RecurrentDirection<'g> {
             hidden: self.hidden,
             bias: o.bias,
         };
-        let p = recurrent_params(g, name, &suffix, x.dtype(), sizes);
+        let p = suffixed_params(g, name, &suffix, x.dtype(), sizes);
         let first = |given: Option<Var<'g>>| match given {
             Some(all) => all.narrow(0, self.at, 1).squeeze(0),
             None => g.full(0.0, [d.get(1).copied().unwrap_or(0), self.hidden], x.dtype()),
@@ -469,7 +463,7 @@ impl<'g> RecurrentDirection<'g> {
         let lstm = self.kind == RecurrentKind::Lstm;
         let mut starts = vec![first(o.h0)];
         starts.extend(lstm.then(|| first(o.c0)));
-        let mut xs = vec![recurrent_project(x, p.of_x)];
+        let mut xs = vec![project_steps(x, p.of_x)];
         xs.extend(self.live);
         let (last, y) = g.scan_with(Loop::default().reverse(self.reverse), &starts, &xs, |s, now| {
             let next = match self.kind {

@@ -1,8 +1,6 @@
 //! Transformer blocks, and the network of nanoGPT.
 
-use super::attention::{
-    CausalSelfAttention, MultiHead, attend_causally, multi_head_attention, projected_self_attention,
-};
+use super::attention::{CausalSelfAttention, MultiHead, attend_causally, multi_head_attention, project_and_attend};
 use super::dropout::dropout;
 use super::linear_layers::{Linear, linear, linear_width, linear_with};
 use super::norms::{layer_norm, layer_norm_no_bias, rms_norm};
@@ -162,23 +160,23 @@ pub fn gpt<'g>(g: &'g Builder, tokens: Var<'g>, dtype: DType, o: Gpt) -> Var<'g>
         if length > o.context {
             return g.fail(Kind::Shape, format!("gpt({tokens:?}): the context is {}", o.context));
         }
-        let (wte, places) = gpt_transformer_tables(g, dtype, &o);
+        let (wte, places) = make_gpt_tables(g, dtype, &o);
         let x = g.layer("transformer.wte", || wte.gather(tokens, 0)) + places.narrow(0, 0, length);
         let attend = |qkv| attend_causally(qkv, o.heads, o.dropout);
-        let x = gpt_transformer_blocks(g, dropout(x, o.dropout), &o, &attend).reshape([batch * length, o.width]);
+        let x = run_gpt_blocks(g, dropout(x, o.dropout), &o, &attend).reshape([batch * length, o.width]);
         x.matmul_t(wte, false, true).reshape([batch, length, o.vocabulary])
     })
 }
 
 /// The tables of a [`gpt`]: an embedding of each token, and one of each place.
-pub(super) fn gpt_transformer_tables<'g>(g: &'g Builder, dtype: DType, o: &Gpt) -> (Var<'g>, Var<'g>) {
+pub(super) fn make_gpt_tables<'g>(g: &'g Builder, dtype: DType, o: &Gpt) -> (Var<'g>, Var<'g>) {
     let table = |name, rows| g.param(name, [rows, o.width], dtype, Init::Normal(0.02));
     (table("transformer.wte.weight", o.vocabulary), table("transformer.wpe.weight", o.context))
 }
 
 /// The blocks of a [`gpt`] and its last norm, over embedded tokens `x` `[batch, sequence, width]`. `attend` is the
 /// attention of queries, keys and values; it is called once for each block, in order.
-pub(super) fn gpt_transformer_blocks<'g>(
+pub(super) fn run_gpt_blocks<'g>(
     g: &'g Builder,
     mut x: Var<'g>,
     o: &Gpt,
@@ -191,7 +189,7 @@ pub(super) fn gpt_transformer_blocks<'g>(
         let name = format!("transformer.h.{i}");
         let h = norm(&format!("{name}.ln_1"), x);
         let attention = CausalSelfAttention { heads: o.heads, qkv: plain, proj: ends, dropout: o.dropout };
-        let h = projected_self_attention(g, &format!("{name}.attn"), h, attention, attend);
+        let h = project_and_attend(g, &format!("{name}.attn"), h, attention, attend);
         x = x + dropout(h, o.dropout);
         let h = norm(&format!("{name}.ln_2"), x);
         let h = linear_with(g, &format!("{name}.mlp.c_fc"), h, o.width.saturating_mul(4), plain);

@@ -13,7 +13,7 @@ use crate::nodes::ir::opdef::{Batch, Case, Deriv, Flags, Lower};
 use crate::nodes::ir::pack::packs_of;
 use crate::nodes::ir::text::parse_attrs;
 use crate::nodes::ir::text::parse_types;
-use crate::nodes::ops::run_op_lowering;
+use crate::nodes::ops::lower_any_op;
 use crate::nodes::ops::table::{FAMILIES, OPS};
 use crate::nodes::{Builder, DType, Op, OpDef, Var};
 use std::fmt::Write;
@@ -179,7 +179,7 @@ impl ReferenceSample {
         let node = view.def[view.outputs().first()?.0 as usize];
         let used = vec![true; view.outputs().len()];
         let mut cx = LowerCx::new(view, node, &used);
-        run_op_lowering(&mut cx).ok()?;
+        lower_any_op(&mut cx).ok()?;
         Some(cx.calls.iter().map(|c| c.work).collect())
     }
 

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::kernels::tile::{self, Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ir::opdef::{Flags, Lower};
-use crate::nodes::ops::common::lowering::lowering_dtype;
+use crate::nodes::ops::common::lowering::kernel_dtype;
 use crate::nodes::ops::constant::attrs::{ConstantAttrs, FullAttrs};
 use crate::nodes::{DType, Graph, Op, Var};
 use bumpalo::Bump;
@@ -46,16 +46,16 @@ pub(super) fn fold_operand(x: Var<'_>) -> Option<Known> {
 /// The bytes of `value` as one element of `dtype`, rounded as the fill kernel rounds. `None` if no kernel has the
 /// dtype.
 pub fn folded_bytes(value: f64, dtype: DType) -> Option<Vec<u8>> {
-    let to = lowering_dtype(dtype).ok()?;
+    let to = kernel_dtype(dtype).ok()?;
     let program = TileProgram { inputs: vec![], steps: vec![TileStep::fill(to, value)], outputs: vec![0], len: 1 };
     let mut out = vec![0; dtype.size()];
-    tile::tile_kernel_eval(&program, &[], &mut [&mut out]).ok()?;
+    tile::evaluate_program(&program, &[], &mut [&mut out]).ok()?;
     Some(out)
 }
 
 /// The element of `dtype` with these bytes as an `f64`, if the conversion is exact.
 fn exact_fold(bytes: &[u8], dtype: DType) -> Option<f64> {
-    let from = lowering_dtype(dtype).ok()?;
+    let from = kernel_dtype(dtype).ok()?;
     let program = TileProgram {
         inputs: vec![Input { elem: from, access: Access::Full }],
         steps: vec![TileStep::cast(from, DType::F64, 0)],
@@ -63,7 +63,7 @@ fn exact_fold(bytes: &[u8], dtype: DType) -> Option<f64> {
         len: 1,
     };
     let mut out = [0u8; 8];
-    tile::tile_kernel_eval(&program, &[bytes], &mut [&mut out]).ok()?;
+    tile::evaluate_program(&program, &[bytes], &mut [&mut out]).ok()?;
     let x = f64::from_le_bytes(out);
     // A round trip that changes a bit (a large integer, a NaN's payload) is not exact. 2⁶³ saturates to the largest
     // `i64`, which an `f64` does not hold.
@@ -81,11 +81,11 @@ fn fold_pointwise<'g>(v: &RebuildVisit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Op
     if len == 0 || len > MAX_ELEMENTS || (op.cause().is_some() && !dtype.is_float()) {
         return None;
     }
-    let from = lowering_dtype(v.args.last()?.dtype()).ok()?;
-    let to = lowering_dtype(dtype).ok()?;
+    let from = kernel_dtype(v.args.last()?.dtype()).ok()?;
+    let to = kernel_dtype(dtype).ok()?;
     let inputs = v.args.iter().zip(&operands).map(|(a, o)| {
         let access = if o.is_fill { Access::Scalar } else { Access::Full };
-        Some(Input { elem: lowering_dtype(a.dtype()).ok()?, access })
+        Some(Input { elem: kernel_dtype(a.dtype()).ok()?, access })
     });
     let codes: Vec<u16> = (0..v.args.len() as u16).collect();
     let mut step = match op {
@@ -102,7 +102,7 @@ fn fold_pointwise<'g>(v: &RebuildVisit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Op
     program.check().ok()?;
     let mut bytes = vec![0; len * dtype.size()];
     let views: Vec<&[u8]> = operands.iter().map(|o| &o.bytes[..]).collect();
-    tile::tile_kernel_eval(&program, &views, &mut [&mut bytes]).ok()?;
+    tile::evaluate_program(&program, &views, &mut [&mut bytes]).ok()?;
     match fills {
         true => exact_fold(&bytes, dtype).map(|x| v.g.full(x, dims, dtype)),
         false => Some(v.g.constant_bytes(&bytes, dims, dtype)),

@@ -11,7 +11,7 @@ use crate::nodes::ir::attrs::Kind as Attr;
 use crate::nodes::ir::emit::MAX_NODES;
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::call::CallAttrs;
-use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
+use crate::nodes::ops::control::custom_fn::has_derivative_rules;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 
 /// True if node `n` is a call: of a region, or of a custom function.
@@ -31,7 +31,7 @@ pub enum InlineCalls {
 impl InlineCalls {
     /// True if node `n` is a call that counts.
     pub fn has(self, g: Graph<'_>, n: Node) -> bool {
-        is_inline_call(g, n) && (self == InlineCalls::All || !custom_fn_has_rules(g, n))
+        is_inline_call(g, n) && (self == InlineCalls::All || !has_derivative_rules(g, n))
     }
 }
 

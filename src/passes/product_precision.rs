@@ -10,8 +10,8 @@ use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::Precision;
 use crate::names;
 use crate::nodes::ir::opdef::Flags;
-use crate::nodes::ops::optim::fused_update::step_of_fused_update;
-use crate::nodes::ops::optim::optim_step_layout;
+use crate::nodes::ops::optim::fused_update::step_of_fused_form;
+use crate::nodes::ops::optim::step_layout;
 use crate::nodes::{DType, Graph, LeafKind, Op};
 use crate::passes::moves::move_keeps_elements;
 
@@ -31,7 +31,7 @@ pub type Counts = [usize; Precision::ALL.len()];
 
 /// True if `n` is an f32 product, or an optimiser step with one, whose precision can be chosen.
 fn has_product_precision(g: &Graph<'_>, n: Node) -> bool {
-    let product = g.def_of(n).flags.has(Flags::PRODUCT) || step_of_fused_update(g.op[n.at()]).is_some();
+    let product = g.def_of(n).flags.has(Flags::PRODUCT) || step_of_fused_form(g.op[n.at()]).is_some();
     product && g.dtype[g.out(n).at()] == DType::F32
 }
 
@@ -101,7 +101,7 @@ fn product_precision_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
         }
         let args = g.args_of(n);
         // A step of several params updates each param from its own group of operands.
-        let own = optim_step_layout(g.op[n.at()]).and_then(|(tensors, _)| {
+        let own = step_layout(g.op[n.at()]).and_then(|(tensors, _)| {
             let result = g.outs_of(n).position(|v| asked[v.at()])?;
             args.get(result / (tensors - 1) * tensors..)?.get(..tensors)
         });

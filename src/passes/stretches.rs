@@ -10,7 +10,7 @@
 //! ([`super::remat`]).
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
-use crate::nodes::ir::opdef::opdef_regions;
+use crate::nodes::ir::opdef::planned_regions;
 use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::{Builder, DType, Graph, Op, Ty, Var};
 use std::ops::Range;
@@ -205,7 +205,7 @@ pub fn stretch_levels_inside(g: Graph<'_>, weight: impl Fn(Node) -> usize) -> Si
     let mut inside = Side::filled(g.regions(), 0);
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r) {
-            let deepest = opdef_regions(g, n).map(|body| weight(n) + inside[body]).max().unwrap_or(0);
+            let deepest = planned_regions(g, n).map(|body| weight(n) + inside[body]).max().unwrap_or(0);
             inside[r] = inside[r].max(deepest);
         }
     }
@@ -218,7 +218,7 @@ pub fn stretch_levels_above(g: Graph<'_>, weight: impl Fn(Node) -> usize) -> Sid
     // A region has a larger number than those that its nodes run.
     for r in (0..g.regions()).rev().map(Region::new) {
         for n in g.region_nodes(r) {
-            for body in opdef_regions(g, n) {
+            for body in planned_regions(g, n) {
                 above[body] = above[body].max(above[r] + weight(n));
             }
         }

@@ -3,7 +3,7 @@
 use super::{Recomputed, Session};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::{Precision, bf16_engine};
-use crate::kernels::simd::isa_choice;
+use crate::kernels::simd::instruction_choice;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::keep_half::KeptHalf;
 use crate::passes::pipeline;
@@ -57,7 +57,7 @@ pub fn prepare_compiled_graph(g: Graph<'_>, s: &Session) -> Result<(GraphBuf, Ke
 
 /// The precision of each node of `g`; empty if all are the default.
 fn compiled_graph_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
-    isa_choice().map_err(|why| Error::new(Kind::Plan, why))?;
+    instruction_choice().map_err(|why| Error::new(Kind::Plan, why))?;
     if *choice == Precisions::default() {
         return Ok(Vec::new());
     }

@@ -4,7 +4,7 @@
 //! encoding, but not the shape of the matrix.
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
-use crate::nodes::ir::opdef::{Flags, Lower, opdef_regions};
+use crate::nodes::ir::opdef::{Flags, Lower, planned_regions};
 use crate::nodes::ir::pack::EncodedOperand;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{DType, Graph};
@@ -80,7 +80,7 @@ fn readers_by_node(g: &Graph<'_>, n: Node, i: usize, known: &Side<Value, Vec<Enc
             let readers = argument(scan.body, i);
             if i < scan.xs() { readers } else { partly(readers) }
         }
-        Lower::Choice if i > 0 => opdef_regions(*g, n).flat_map(|r| argument(r, i - 1)).collect(),
+        Lower::Choice if i > 0 => planned_regions(*g, n).flat_map(|r| argument(r, i - 1)).collect(),
         _ if def.flags.has(Flags::MOVE) => g.outs_of(n).flat_map(|v| partly(known[v].clone())).collect(),
         _ => Vec::new(),
     }

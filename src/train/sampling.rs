@@ -6,7 +6,7 @@
 use crate::error::{Error, Kind, Result};
 use crate::kernels::random;
 pub use crate::kernels::sample::Sampling;
-use crate::kernels::sample::{BadLogits, pick_sample_token};
+use crate::kernels::sample::{BadLogits, pick_token};
 
 /// Samples tokens from logits.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Sampler {
     pub fn pick(&mut self, logits: &[f32], u: f64) -> Result<usize> {
         self.order.resize(logits.len(), 0);
         self.weights.resize(logits.len(), 0.0);
-        pick_sample_token(&self.settings, logits, u, &mut self.order, &mut self.weights).map_err(|bad| match bad {
+        pick_token(&self.settings, logits, u, &mut self.order, &mut self.weights).map_err(|bad| match bad {
             BadLogits::At(i) => bad_sampling(format!("logit {i} is {}", logits[i])),
             BadLogits::None => bad_sampling(format!("none of {} logits is above −∞", logits.len())),
         })

@@ -2,7 +2,7 @@
 
 use arenagrad::graph::GraphBuf;
 use arenagrad::tools::arena::Value;
-use arenagrad::tools::fuzz::{GraphOptions, check_random_graph, draw_graph, mutate_graph, seeded_draws};
+use arenagrad::tools::fuzz::{GraphOptions, change_randomly, check_any_graph, draw_graph, seeded_draws};
 use arenagrad::tools::ops::table::OPS;
 
 #[test]
@@ -11,10 +11,10 @@ fn mutants_are_sound_and_mostly_differ() {
     let (mut differ, mut all) = (0, 0);
     for _ in 0..150 {
         let g = draw_graph(&GraphOptions::default().nodes(20), &mut draw).unwrap();
-        let mut now = mutate_graph(&g, &mut draw).unwrap();
+        let mut now = change_randomly(&g, &mut draw).unwrap();
         for _ in 0..20 {
-            check_random_graph(&now);
-            let next = mutate_graph(&now, &mut draw).unwrap();
+            check_any_graph(&now);
+            let next = change_randomly(&now, &mut draw).unwrap();
             (differ, all) = (differ + usize::from(next != now), all + 1);
             now = next;
         }
@@ -37,7 +37,7 @@ fn mutants_stay_small() {
         let mut now = draw_graph(&options, &mut draw).unwrap();
         let first = largest(&now);
         for _ in 0..40 {
-            now = mutate_graph(&now, &mut draw).unwrap();
+            now = change_randomly(&now, &mut draw).unwrap();
             assert!(largest(&now) <= 1 << 16, "{} elements\n{now:?}", largest(&now));
         }
         grown += usize::from(largest(&now) > first);
@@ -48,6 +48,6 @@ fn mutants_stay_small() {
 #[test]
 fn equal_draws_give_equal_mutants() {
     let g = draw_graph(&GraphOptions::default(), &mut seeded_draws(22)).unwrap();
-    let mutant = |seed| mutate_graph(&g, &mut seeded_draws(seed)).unwrap();
+    let mutant = |seed| change_randomly(&g, &mut seeded_draws(seed)).unwrap();
     assert!(mutant(1) == mutant(1) && mutant(1) != mutant(2));
 }

@@ -4,7 +4,7 @@ use arenagrad::graph::{Graph, GraphBuf};
 use arenagrad::tools::arena::Node;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::fuzz::{
-    GraphOptions, GraphSize, ReduceOptions, check_random_graph, draw_graph, reduce_graph_counting, seeded_draws,
+    GraphOptions, GraphSize, ReduceOptions, check_any_graph, draw_graph, seeded_draws, shrink_graph_counting,
 };
 
 fn def(g: Graph<'_>, v: arenagrad::tools::arena::Value) -> &'static str {
@@ -29,9 +29,9 @@ fn failing(options: &GraphOptions, seed: u64, count: usize, fails: &dyn Fn(&Grap
 }
 
 fn reduced(g: &GraphBuf, fails: &dyn Fn(&GraphBuf) -> bool) -> GraphBuf {
-    let small = reduce_graph_counting(g, &mut |g| fails(g), &ReduceOptions::default());
+    let small = shrink_graph_counting(g, &mut |g| fails(g), &ReduceOptions::default());
     assert!(fails(&small.graph) && small.is_minimal && small.checks < 1500, "{} checks", small.checks);
-    check_random_graph(&small.graph);
+    check_any_graph(&small.graph);
     small.graph
 }
 
@@ -88,9 +88,9 @@ fn limits_and_equal_inputs_are_kept() {
     let g = &failing(&options, 35, 1, &fails)[0];
     let limit = ReduceOptions { max_checks: 7, ..ReduceOptions::default() };
     let mut asked = 0;
-    let part = reduce_graph_counting(g, &mut |g| (asked += 1, fails(g)).1, &limit);
+    let part = shrink_graph_counting(g, &mut |g| (asked += 1, fails(g)).1, &limit);
     assert!(fails(&part.graph) && !part.is_minimal && part.checks == 7 && asked == 7);
     assert!(reduced(g, &fails) == reduced(g, &fails));
-    let none = reduce_graph_counting(g, &mut |_| false, &ReduceOptions::default());
+    let none = shrink_graph_counting(g, &mut |_| false, &ReduceOptions::default());
     assert!(none.graph == *g && none.is_minimal);
 }

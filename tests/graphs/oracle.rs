@@ -2,8 +2,8 @@
 
 use arenagrad::graph::{Builder, DType, GraphBuf, Var};
 use arenagrad::tools::fuzz::{
-    Agreement, GraphOptions, LeafValues, RunOptions, Stop, check_pass, check_run, check_run_leaves,
-    check_run_with_oracle, check_transform, compare_graphs, draw_graph, interpret,
+    Agreement, GraphOptions, LeafValues, RunOptions, Stop, check_on_leaves, check_pass, check_run, check_transform,
+    check_with_oracle, compare_graphs, draw_graph, interpret,
 };
 use arenagrad::tools::fuzz::{random_graph, seeded_draws};
 use arenagrad::tools::ir::attrs::Attr;
@@ -73,7 +73,7 @@ fn every_case_of_every_op_is_what_the_oracle_says() {
     let mut findings = Vec::new();
     for def in OPS {
         for (float, graph) in case_graphs(def) {
-            match check_run_with_oracle(graph.view(), 1, &[RunOptions::default()]) {
+            match check_with_oracle(graph.view(), 1, &[RunOptions::default()]) {
                 Ok(seen) => {
                     if float == DType::F32 {
                         single.join(seen)
@@ -100,7 +100,7 @@ fn special_values_are_what_the_oracle_says() {
     for (def, _) in OPS.iter().zip(FAMILIES).filter(|(_, family)| families.contains(family)) {
         for (_, graph) in case_graphs(def) {
             let leaves = LeafValues::draw(graph.view(), 2).unwrap().with_special_values(2, 3);
-            match check_run_leaves(graph.view(), &leaves, 2, &RunOptions::all()[..2]) {
+            match check_on_leaves(graph.view(), &leaves, 2, &RunOptions::all()[..2]) {
                 Ok(seen) => all.join(seen),
                 Err(e) => findings.push(e.to_string()),
             }
@@ -117,7 +117,7 @@ fn random_graphs_run_as_the_oracle_says() {
     let mut findings = Vec::new();
     for seed in 0..400 {
         let graph = random_graph(24, &mut draw).unwrap();
-        match check_run_with_oracle(graph.view(), seed, &[RunOptions::all()[seed as usize % RunOptions::all().len()]]) {
+        match check_with_oracle(graph.view(), seed, &[RunOptions::all()[seed as usize % RunOptions::all().len()]]) {
             Ok(seen) => all.join(seen),
             Err(e) => findings.push(e.to_string()),
         }
@@ -136,7 +136,7 @@ fn random_choices_run_as_the_oracle_says() {
         let graph = draw_graph(&options, &mut draw).unwrap();
         choices += graph.view().op.iter().filter(|op| **op == Op::IF).count();
         let how = RunOptions::all()[seed as usize % RunOptions::all().len()];
-        findings.extend(check_run_with_oracle(graph.view(), seed, &[how]).err().map(|e| e.to_string()));
+        findings.extend(check_with_oracle(graph.view(), seed, &[how]).err().map(|e| e.to_string()));
         findings.extend(check_transform(&graph, seed, 1).err().map(|e| e.to_string()));
     }
     assert!(findings.is_empty(), "{} findings\n{}", findings.len(), findings.join("\n"));

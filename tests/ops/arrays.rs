@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::slopes::derivatives_agree;
-use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, try_conform_run};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, try_run_once};
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, grad};
 use arenagrad::tools::ir::opdef::Domain;
 
@@ -284,7 +284,7 @@ fn window(sizes: [usize; 3], starts: [i64; 3], how: How) -> Result<[Tensor; 2], 
     let mut draw = TensorDraws(4);
     let mut inputs = vec![draw.tensor(F64, &[4, 5, 3], Domain::Real), draw.tensor(F64, &sizes, Domain::Real)];
     inputs.extend(starts.map(|s| Tensor { dtype: I64, dims: vec![], data: vec![s as f64] }));
-    let outs = try_conform_run(&f, &inputs, how).map_err(|e| e.to_string())?;
+    let outs = try_run_once(&f, &inputs, how).map_err(|e| e.to_string())?;
     if sizes.iter().product::<usize>() > 0 {
         derivatives_agree(&f, &inputs);
     }

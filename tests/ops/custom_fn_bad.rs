@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::custom_fn::{CT, F64, X, at, close, scalar, tensor, unary};
-use crate::common::{PLAIN, Tensor, try_conform_run};
+use crate::common::{PLAIN, Tensor, try_run_once};
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, DType, GradOptions, Init, Var, grad, jvp};
 use arenagrad::tools::ir::text;
@@ -22,7 +22,7 @@ fn captured_floats_are_refused_if_there_is_a_rule() {
             let wrt: &[&str] = if stop { &["x"] } else { &["x", "fc.weight"] };
             let first = grad(&graph, "loss", &GradOptions::wrt(wrt))?;
             let i = Tensor { dtype: DType::I32, dims: vec![3], data: vec![5.0; 3] };
-            try_conform_run(&first, &[tensor(&X), tensor(&CT), i], PLAIN)
+            try_run_once(&first, &[tensor(&X), tensor(&CT), i], PLAIN)
         })
     };
     let e = error(false, true).unwrap_err();

@@ -2,7 +2,7 @@
 //! order, faults, and refusals.
 
 use crate::common::slopes::derivatives_agree;
-use crate::common::{PLAIN, Tensor, TensorDraws, run, try_conform_run};
+use crate::common::{PLAIN, Tensor, TensorDraws, run, try_run_once};
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, grad};
 use arenagrad::tools::ir::opdef::Domain;
@@ -117,7 +117,7 @@ fn fault(rows: usize, at: &[f64], by_size: bool) -> String {
         tensor(DType::I32, &[at.len()], at),
         tensor(F64, &[rows, 2], &x),
     ];
-    let e = try_conform_run(&graph, &given, PLAIN).unwrap_err();
+    let e = try_run_once(&graph, &given, PLAIN).unwrap_err();
     assert_eq!(e.kind, Kind::Data, "{e}");
     e.to_string()
 }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{How, PLAIN, Tensor, run, try_conform_run};
+use crate::common::{How, PLAIN, Tensor, run, try_run_once};
 use arenagrad::graph::{Builder, DType, Scatter, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
@@ -158,7 +158,7 @@ fn clamped_indices_are_known_to_be_good_only_if_the_range_is() {
         let fused = x.gather((i * 2.0 - i + 1.0 - 1.0).clamp(lo, hi), 0);
         let graph = g.finish([alone.named("alone"), fused.named("fused")]).unwrap();
         let given = [floats(&[3], &[5.0, 6.0, 7.0]), index(&[1], &[at])];
-        try_conform_run(&graph, &given, PLAIN).map(|outs| outs.iter().map(|t| t.data[0]).collect::<Vec<f64>>())
+        try_run_once(&graph, &given, PLAIN).map(|outs| outs.iter().map(|t| t.data[0]).collect::<Vec<f64>>())
     };
     for (at, want) in [(-9.0, 5.0), (0.0, 5.0), (1.0, 6.0), (2.0, 7.0), (9.0, 7.0)] {
         assert_eq!(outcome(0.0, 2.0, at).unwrap(), [want, want], "{at}");
@@ -176,11 +176,7 @@ fn every_bad_index_is_named_when_the_step_runs() {
         let (x, i) = (g.input("x", [3, 4], F64), g.input("i", dims, I64));
         let graph = g.finish([f(x, i)]).unwrap();
         let run = |threads| {
-            try_conform_run(
-                &graph,
-                &[floats(&[3, 4], &[0.0; 12]), index(dims, at)],
-                How { threads, share: true, ..PLAIN },
-            )
+            try_run_once(&graph, &[floats(&[3, 4], &[0.0; 12]), index(dims, at)], How { threads, share: true, ..PLAIN })
         };
         let (e, many) = (run(1).unwrap_err().to_string(), run(2).unwrap_err().to_string());
         assert_eq!(e, many);

@@ -2,7 +2,7 @@
 //! faults, and wrong use.
 
 use crate::common::slopes::derivatives_agree;
-use crate::common::{How, PLAIN, Tensor, TensorDraws, run, try_conform_run};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, run, try_run_once};
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Singular, TriangularOptions, Var, Vmap, grad, hvp};
 use arenagrad::session::{Program, Session};
@@ -286,7 +286,7 @@ fn a_bad_matrix_is_named_with_its_op_and_line() {
     for (op, why, f) in cases {
         let g = graph(&[&[2, 2, 2], &[2, 2, 1]], |x| vec![f(x)]);
         for how in [PLAIN, How { threads: 2, share: true, ..PLAIN }, How { optimise: false, ..PLAIN }] {
-            let e = try_conform_run(&g, &[tensor(&[2, 2, 2], &bad), b.clone()], how).unwrap_err();
+            let e = try_run_once(&g, &[tensor(&[2, 2, 2], &bad), b.clone()], how).unwrap_err();
             let text = e.to_string();
             assert_eq!(e.kind, Kind::Data, "{text}");
             assert!(text.contains(op) && text.contains(why) && text.contains(file!()), "{text}");
@@ -294,7 +294,7 @@ fn a_bad_matrix_is_named_with_its_op_and_line() {
     }
     let zero = tensor(&[2, 2, 2], &[1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0]);
     let g = graph(&[&[2, 2, 2], &[2, 2, 1]], |x| vec![x[0].triangular_solve(x[1], opt)]);
-    let text = try_conform_run(&g, &[zero.clone(), b.clone()], PLAIN).unwrap_err().to_string();
+    let text = try_run_once(&g, &[zero.clone(), b.clone()], PLAIN).unwrap_err().to_string();
     assert!(text.contains("triangular_solve") && text.contains("matrix 1 is singular"), "{text}");
     let nan = TriangularOptions { singular: Singular::Nan, ..opt };
     let g = graph(&[&[2, 2, 2], &[2, 2, 1]], |x| {

@@ -1,6 +1,6 @@
 //! Draws of tokens from logits: the tokens of the sampler on the host, streams, loops, faults, refusals.
 
-use crate::common::{PLAIN, Tensor, run, try_conform_run};
+use crate::common::{PLAIN, Tensor, run, try_run_once};
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, DType, GraphBuf, Loop};
 use arenagrad::session::Session;
@@ -107,7 +107,7 @@ fn a_row_without_a_token_ends_the_step_and_is_named() {
     let low = f64::NEG_INFINITY;
     let graph = tokens(3, 2, Sampling::default());
     let fault = |x: &[f64]| {
-        let e = try_conform_run(&graph, &given(3, x, 0), PLAIN).unwrap_err();
+        let e = try_run_once(&graph, &given(3, x, 0), PLAIN).unwrap_err();
         assert_eq!(e.kind, Kind::Data, "{e}");
         e.to_string()
     };

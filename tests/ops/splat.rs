@@ -1,6 +1,6 @@
 //! Splats: known numbers, a plain loop over all splats, differences, ties, limits of depth, faults, wrong use.
 
-use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits, try_conform_run};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits, try_run_once};
 use crate::splat_scenes::{
     CAMERA, F64, NAMES, Scene, drawn, gradients, image_by, image_of, plain_image, render, staged, tensor, vector,
 };
@@ -11,7 +11,7 @@ use arenagrad::optim;
 use arenagrad::prelude::{Session, train};
 use arenagrad::tools::arena::Node;
 use arenagrad::tools::arena::ids::Id;
-use arenagrad::tools::fuzz::{LeafValues, RunOptions, check_run_leaves, interpret};
+use arenagrad::tools::fuzz::{LeafValues, RunOptions, check_on_leaves, interpret};
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::pipeline::run_whole_pipeline;
 
@@ -209,7 +209,7 @@ fn limits_end_the_step_with_tile_and_count() {
     scene[1] = tensor(&[9, 3], &[1.0; 27]);
     scene[3] = tensor(&[9], &[0.3; 9]);
     let fails = |options: SplatImage| {
-        let e = try_conform_run(&image_of(&scene, options, F64), &scene, PLAIN).unwrap_err();
+        let e = try_run_once(&image_of(&scene, options, F64), &scene, PLAIN).unwrap_err();
         assert_eq!(e.kind, Kind::Data);
         e.to_string()
     };
@@ -239,7 +239,7 @@ fn limits_end_the_step_with_tile_and_count() {
     // A gradient alone stops as well.
     let g = vjp(&image_of(&scene, options.max_list(8), F64), &["image"], &NAMES, Missing::Zero).unwrap();
     let cotangent = tensor(&[16, 16, 4], &[1.0; 1024]);
-    assert!(try_conform_run(&g, &[&scene[..], &[cotangent]].concat(), PLAIN).is_err());
+    assert!(try_run_once(&g, &[&scene[..], &[cotangent]].concat(), PLAIN).is_err());
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn the_oracle_draws_the_same_image() {
             known > 400 && covered > 20,
             "{known} of 480 numbers are known in {dtype}, {covered} pixels are covered"
         );
-        let seen = check_run_leaves(graph.view(), &leaves, 3, &[RunOptions::default()]).unwrap();
+        let seen = check_on_leaves(graph.view(), &leaves, 3, &[RunOptions::default()]).unwrap();
         assert!(seen.compared >= known, "{} compared", seen.compared);
     }
 }

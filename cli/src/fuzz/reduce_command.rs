@@ -10,7 +10,7 @@ use crate::ir::load_ir;
 use crate::stdout_stderr::{emit_stdout, note_stderr};
 use crate::stop_flag::stop_flag;
 use arenagrad::graph::GraphBuf;
-use arenagrad::tools::fuzz::{GraphSize, ReduceOptions, reduce_graph_counting};
+use arenagrad::tools::fuzz::{GraphSize, ReduceOptions, shrink_graph_counting};
 use arenagrad::tools::ir::text::print;
 use arenagrad::train::write_atomically;
 use std::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ pub fn reduce_command(a: &ReduceArgs) -> Run {
         }
     };
     let options = ReduceOptions { max_checks: a.max_checks, stop: Some(&stop), ..ReduceOptions::default() };
-    let done = reduce_graph_counting(&graph, &mut still_fails, &options);
+    let done = shrink_graph_counting(&graph, &mut still_fails, &options);
     if let Some(e) = failed {
         return Err(e);
     }

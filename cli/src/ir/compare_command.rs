@@ -8,7 +8,7 @@ use crate::args::CompareArgs;
 use crate::fail::{Run, fail_bad_input, fail_expectation};
 use crate::stdout_stderr::emit_stdout;
 use arenagrad::tools::fuzz::{
-    GraphComparison, OutputComparison, RunOptions, compare_graph_signatures, compare_graphs_with,
+    GraphComparison, OutputComparison, RunOptions, compare_graph_signatures, compare_with_options,
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -28,7 +28,7 @@ pub fn compare_command(a: &CompareArgs) -> Run {
     let how = RunOptions { threads: a.threads, ..RunOptions::default() };
     let (mut different, mut compared, mut open) = (0, 0, 0);
     for seed in (0..a.seeds).map(|k| a.seed.wrapping_add(k)) {
-        let found = compare_graphs_with(left.view(), right.view(), seed, how).map_err(ir_failure(&a.second))?;
+        let found = compare_with_options(left.view(), right.view(), seed, how).map_err(ir_failure(&a.second))?;
         different += found.outputs.iter().filter(|o| o.different > 0).count();
         compared += found.outputs.iter().map(|o| o.elements - o.unknown).sum::<usize>();
         open += found.outputs.iter().map(|o| o.unknown).sum::<usize>() + usize::from(found.fault.is_some());

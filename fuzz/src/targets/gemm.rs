@@ -9,7 +9,7 @@ use crate::finding::refusal;
 use crate::script::Script;
 use arenagrad::tools::kernels::abi::MatrixMut;
 use arenagrad::tools::kernels::gemm::{
-    Act, Batch, Gemm, GemmFloat, Precision, PrefetchQueue, Strides, TileSink, gemm, gemm_into, gemm_kernel_view,
+    Act, Batch, Gemm, GemmFloat, Precision, PrefetchQueue, Strides, TileSink, gemm, gemm_into, multiply_into_view,
 };
 use std::ops::Range;
 
@@ -185,7 +185,7 @@ fn run_as<T: GemmFloat>(s: &mut Script<'_>, drawn: &Drawn, g: &Gemm) {
     let view = !g.third() && g.batch().is_empty();
     let way = s.below(3);
     let refused = refusal(|| match way {
-        0 if view && small => gemm_kernel_view(g, xa, xb, MatrixMut::new(&mut c, g.m, g.n), &mut scratch),
+        0 if view && small => multiply_into_view(g, xa, xb, MatrixMut::new(&mut c, g.m, g.n), &mut scratch),
         1 if g.feeds_sink::<T>() && small => {
             scratch.resize(if fits { g.sink_scratch::<T>() } else { 0 }, T::NAN);
             gemm_into(g, (xa, xb), 0..units, &mut scratch, &mut Store(&mut c, g.n));

@@ -5,7 +5,7 @@ use crate::engine::drawn_graph;
 use crate::script::Script;
 use arenagrad::graph::GraphBuf;
 use arenagrad::tools::arena::ids::Id;
-use arenagrad::tools::fuzz::{Finding, RunOptions, check_run, mutate_graph};
+use arenagrad::tools::fuzz::{Finding, RunOptions, change_randomly, check_run};
 
 pub const TARGET: Target = Target {
     name: "pipeline",
@@ -59,7 +59,7 @@ pub fn run(data: &[u8]) {
     let (seed, how, changes) = (script.seed(), any_way(&mut script), script.below(4));
     let mut g = drawn_graph(&mut script, 8);
     for _ in 2..changes {
-        g = mutate_graph(&g, &mut script.draws()).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
+        g = change_randomly(&g, &mut script.draws()).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
     }
     assert_agrees(&g, seed, &how);
 }

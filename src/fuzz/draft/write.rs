@@ -1,6 +1,6 @@
 //! [`Draft::write`]: the columns as a graph.
 
-use super::{Draft, DraftStandIn, draft_bodies_of, draft_regions_of, draft_unfit};
+use super::{Draft, DraftStandIn, bodies_of_node, regions_of_node, unfit_error};
 use crate::arena::{DType, Node, Region, Shape, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Attr, Owned};
@@ -98,7 +98,7 @@ impl DraftWriter<'_, '_> {
     /// The value that is read where the source reads `v`.
     pub(super) fn value(&self, v: Value) -> Result<Value> {
         let new = self.map[self.d.read(v).0];
-        if new.is_some() { Ok(new) } else { Err(draft_unfit(format!("{v} is read, and it is left out"))) }
+        if new.is_some() { Ok(new) } else { Err(unfit_error(format!("{v} is read, and it is left out"))) }
     }
 
     /// Type `ty` of the source, under the rules of the draft.
@@ -113,7 +113,7 @@ impl DraftWriter<'_, '_> {
     pub(super) fn shape(&mut self, s: Shape) -> Result<Shape> {
         let Some(resize) = self.d.resize else { return Ok(s) };
         let dims = resize.dims(&self.e.shapes.dims(s));
-        self.e.shapes.intern(&dims).map_err(draft_unfit)
+        self.e.shapes.intern(&dims).map_err(unfit_error)
     }
 
     /// Writes argument `v` of the open region.
@@ -131,7 +131,7 @@ impl DraftWriter<'_, '_> {
         let (d, src) = (self.d, self.d.src);
         self.e.set_loc(src.loc[n.at()]);
         if self.is_live(n) {
-            let outs = match draft_bodies_of(src, n).find(|r| d.inlined[r.at()]) {
+            let outs = match bodies_of_node(src, n).find(|r| d.inlined[r.at()]) {
                 Some(r) => self.splice_region(n, r)?,
                 None => self.emit(n)?,
             };
@@ -212,7 +212,7 @@ impl DraftWriter<'_, '_> {
             self.e.output(&name.unwrap_or_default(), copy);
         }
         let mut new = outs.iter();
-        let yields = draft_regions_of(src, n).next().map(|r| d.yields_of(r));
+        let yields = regions_of_node(src, n).next().map(|r| d.yields_of(r));
         let kept = |i: usize| yields.is_none_or(|y| y.get(i).is_none_or(Option::is_some));
         Ok((0..src.outs_of(n).len())
             .map(|i| if kept(i) { new.next().unwrap_or(Value::NONE) } else { Value::NONE })

@@ -2,7 +2,7 @@
 //! belong to operands that are dropped.
 
 use super::write::DraftWriter;
-use super::{DraftResize, draft_regions_of};
+use super::{DraftResize, regions_of_node};
 use crate::arena::{Node, Region, ids::Id};
 use crate::error::Result;
 use crate::nodes::Op;
@@ -96,7 +96,7 @@ impl DraftWriter<'_, '_> {
     /// Whether the region of `n` still takes operand `i`.
     pub(super) fn attrs_keep_operand(&self, n: Node, i: usize) -> bool {
         let src = self.d.src;
-        let arg = draft_regions_of(src, n).next().and_then(|r| src.region_args(r).nth(i));
+        let arg = regions_of_node(src, n).next().and_then(|r| src.region_args(r).nth(i));
         arg.is_none_or(|arg| !self.d.dropped_args[arg.at()])
     }
 }

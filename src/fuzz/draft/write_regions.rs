@@ -1,6 +1,6 @@
 //! Writes regions: where they stood, in the place of a call, and as nodes that move into one.
 
-use super::draft_unfit;
+use super::unfit_error;
 use super::write::DraftWriter;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
@@ -49,7 +49,7 @@ impl DraftWriter<'_, '_> {
         let (d, src) = (self.d, self.d.src);
         let scan = (src.op[n.at()] == Op::SCAN).then(|| Scan::of(&src.attrs(n)));
         if scan.is_some_and(|s| s.length == 0) {
-            return Err(draft_unfit("a loop without an iteration has no first one"));
+            return Err(unfit_error("a loop without an iteration has no first one"));
         }
         let args: Vec<Value> = src.region_args(r).collect();
         let predicates = usize::from(src.op[n.at()] == Op::IF);
@@ -88,7 +88,7 @@ impl DraftWriter<'_, '_> {
     }
 
     fn reshaped_for_region(&mut self, op: Op, v: Value, dims: &[usize]) -> Result<Value> {
-        let shape = self.e.shapes.intern(dims).map_err(draft_unfit)?;
+        let shape = self.e.shapes.intern(dims).map_err(unfit_error)?;
         Ok(self.e.emit(op, &[v], &ToShapeAttrs { shape }.list()).at(0))
     }
 

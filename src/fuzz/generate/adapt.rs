@@ -9,7 +9,7 @@ use crate::nodes::ops::layout::attrs::{SliceAttrs, ToShapeAttrs};
 use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs};
 
 /// The bounds of a clamp into `domain`, where operands from elsewhere are better limited.
-fn adapt_bounds(domain: Domain) -> Option<(f64, f64)> {
+fn clamp_bounds(domain: Domain) -> Option<(f64, f64)> {
     match domain {
         Domain::Real | Domain::Distinct | Domain::Dominant | Domain::Bit | Domain::Bits | Domain::Code => None,
         Domain::Positive => Some((0.5, 2.0)),
@@ -62,7 +62,7 @@ impl Generator<'_, '_> {
         }
         let cast = self.adapt_dtype(found, ty.dtype)?;
         let shaped = self.adapt_shape(cast, ty)?;
-        match domain.and_then(adapt_bounds) {
+        match domain.and_then(clamp_bounds) {
             // Outside of the domain of a function, results are NaN. Indices must stay in range, and variances positive.
             Some(_) if loose && ty.dtype.is_float() && self.chance(1, 8) => Some(shaped),
             Some((lo, hi)) if self.may(Op::CLAMP) => self.emit_one(Op::CLAMP, &[shaped], &ClampAttrs { lo, hi }.list()),

@@ -6,7 +6,7 @@ use crate::nodes::case_regions::add_case_region;
 use crate::nodes::ir::attrs::{Attr, Attrs, Owned};
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Case, Domain, Flags, Op, OpDef, case_has_generic_types};
+use crate::nodes::ir::opdef::{Case, Domain, Flags, Op, OpDef, has_generic_types};
 use crate::nodes::ir::text::parse_attrs;
 use crate::nodes::ir::text::parse_types;
 
@@ -17,7 +17,7 @@ struct Plan {
 }
 
 /// The domain of operand `i` of a case.
-fn generated_node_domain(case: &Case, i: usize) -> Option<Domain> {
+fn operand_domain(case: &Case, i: usize) -> Option<Domain> {
     case.domains.get(i).or(case.domains.last()).copied()
 }
 
@@ -46,7 +46,7 @@ impl Generator<'_, '_> {
     pub(super) fn node_of_case(&mut self, op: Op, def: &'static OpDef) -> Vec<Value> {
         let case = &def.cases[(self.draw)(def.cases.len() as u32) as usize];
         let floats: Vec<DType> = [DType::F32, DType::F64].into_iter().filter(|&d| self.may_have(d)).collect();
-        if floats.is_empty() && case_has_generic_types(case.args) {
+        if floats.is_empty() && has_generic_types(case.args) {
             return Vec::new();
         }
         let float = if floats.is_empty() { DType::F32 } else { self.pick(&floats) };
@@ -67,7 +67,7 @@ impl Generator<'_, '_> {
         };
         let mut args = Vec::new();
         for (i, &ty) in plan.tys.iter().enumerate() {
-            let Some(v) = self.adapt_operand(ty, generated_node_domain(case, i), def.is_pointwise()) else {
+            let Some(v) = self.adapt_operand(ty, operand_domain(case, i), def.is_pointwise()) else {
                 return Vec::new();
             };
             args.push(v);
@@ -97,8 +97,8 @@ impl Generator<'_, '_> {
     /// The plan with the type of a recent value in the place of an operand's, if shape inference takes it.
     fn node_at_sizes_at_hand(&mut self, def: &'static OpDef, case: &Case, plan: &Plan) -> Option<Plan> {
         // Indices are drawn for the sizes of the case.
-        let indexed = (0..plan.tys.len())
-            .any(|i| matches!(generated_node_domain(case, i), Some(Domain::Index(_) | Domain::Count(_))));
+        let indexed =
+            (0..plan.tys.len()).any(|i| matches!(operand_domain(case, i), Some(Domain::Index(_) | Domain::Count(_))));
         let floats = plan.tys.iter().all(|ty| ty.dtype.is_float());
         if plan.tys.is_empty() || indexed && !def.is_pointwise() || !floats && !def.is_pointwise() {
             return None;

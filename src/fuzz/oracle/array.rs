@@ -4,7 +4,7 @@
 //! complex number is two, and its bound holds for each part; any other element (an integer, a bool) is a whole number,
 //! which is exact (bound 0) or unknown (bound ∞).
 
-use super::rounding::{Rounding, rounding_spread};
+use super::rounding::{Rounding, spread_of_ends};
 use crate::arena::dims::MAX_RANK;
 use crate::nodes::DType;
 
@@ -29,12 +29,12 @@ pub struct Array {
 }
 
 /// Number of elements of a tensor of this shape.
-pub(super) fn oracle_array_count(dims: &[usize]) -> usize {
+pub(super) fn count_elements(dims: &[usize]) -> usize {
     dims.iter().product()
 }
 
 /// The coordinates of element `i` in row-major order.
-pub(super) fn unravel_array_index(mut i: usize, dims: &[usize]) -> [usize; MAX_RANK] {
+pub(super) fn unravel_position(mut i: usize, dims: &[usize]) -> [usize; MAX_RANK] {
     let mut at = [0; MAX_RANK];
     for (a, &d) in dims.iter().enumerate().rev() {
         at[a] = i % d.max(1);
@@ -44,13 +44,13 @@ pub(super) fn unravel_array_index(mut i: usize, dims: &[usize]) -> [usize; MAX_R
 }
 
 /// The position of the element at these coordinates.
-pub(super) fn ravel_array_index(at: &[usize], dims: &[usize]) -> usize {
+pub(super) fn ravel_position(at: &[usize], dims: &[usize]) -> usize {
     dims.iter().zip(at).fold(0, |i, (&d, &a)| i * d + a)
 }
 
 /// Elements before, along and after an axis: a tensor as `[before, along, after]`.
-pub(super) fn oracle_array_around(dims: &[usize], axis: usize) -> [usize; 3] {
-    [oracle_array_count(&dims[..axis]), dims[axis], oracle_array_count(&dims[axis + 1..])]
+pub(super) fn sizes_around_axis(dims: &[usize], axis: usize) -> [usize; 3] {
+    [count_elements(&dims[..axis]), dims[axis], count_elements(&dims[axis + 1..])]
 }
 
 impl Array {
@@ -190,7 +190,7 @@ impl Array {
 
     /// These elements in bounds that hold for those of `other` too, which has the same type.
     pub(super) fn or_else(&self, other: &Array) -> Array {
-        let apart = |x: f64, y: f64| rounding_spread(x, &[y]);
+        let apart = |x: f64, y: f64| spread_of_ends(x, &[y]);
         let bound = |i: usize| {
             let apart = match (&self.numbers, &other.numbers) {
                 (Numbers::Real(x), Numbers::Real(y)) => apart(x[i], y[i]),
@@ -226,10 +226,10 @@ mod tests {
     #[test]
     fn coordinates_go_both_ways() {
         let dims = [2, 3, 4];
-        for i in 0..oracle_array_count(&dims) {
-            assert_eq!(ravel_array_index(&unravel_array_index(i, &dims)[..3], &dims), i);
+        for i in 0..count_elements(&dims) {
+            assert_eq!(ravel_position(&unravel_position(i, &dims)[..3], &dims), i);
         }
-        assert_eq!(unravel_array_index(17, &dims)[..3], [1, 1, 1]);
-        assert_eq!(oracle_array_around(&dims, 1), [2, 3, 4]);
+        assert_eq!(unravel_position(17, &dims)[..3], [1, 1, 1]);
+        assert_eq!(sizes_around_axis(&dims, 1), [2, 3, 4]);
     }
 }

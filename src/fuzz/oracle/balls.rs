@@ -24,7 +24,7 @@ impl Balls {
     }
 
     pub(super) fn times(self, p: Ball, q: Ball) -> Ball {
-        self.rounded(p.x * q.x, bound_of_balls_product(p, q))
+        self.rounded(p.x * q.x, product_bound(p, q))
     }
 
     pub(super) fn over(self, p: Ball, q: Ball) -> Ball {
@@ -40,14 +40,14 @@ impl Balls {
     pub(super) fn sum(self, first: Ball, sign: f64, products: impl Iterator<Item = (Ball, Ball)>) -> Ball {
         let term = |(p, q): (Ball, Ball)| {
             let x = sign * p.x * q.x;
-            Term { x, bound: bound_of_balls_product(p, q) + self.0.ulps(x, 1.0) }
+            Term { x, bound: product_bound(p, q) + self.0.ulps(x, 1.0) }
         };
         let (x, b) = self.0.sum(std::iter::once(Term { x: first.x, bound: first.b }).chain(products.map(term)));
         if x.is_finite() { Ball { x, b } } else { UNKNOWN }
     }
 }
 
-fn bound_of_balls_product(p: Ball, q: Ball) -> f64 {
+fn product_bound(p: Ball, q: Ball) -> f64 {
     let part = |x: f64, b: f64| {
         if b == 0.0 {
             0.0

@@ -1,7 +1,7 @@
 //! Ops on each pair of elements of two float tensors, comparisons, and selection.
 
 use super::array::Array;
-use super::rounding::{Rounding, nearest_element, rounding_spread};
+use super::rounding::{Rounding, nearest_element, spread_of_ends};
 use crate::nodes::{DType, Op};
 
 /// a − ⌊a/b⌋·b of the exact quotient, with the sign of b.
@@ -104,7 +104,7 @@ pub(super) fn map_oracle_binary_fn(op: Op, a: &Array, b: &Array) -> Option<Array
             _ if a.1 == 0.0 && b.1 == 0.0 => 0.0,
             // A step more or less on either side.
             Op::NEXTAFTER => a.1 + r.ulps(a.0, 3.0),
-            _ => rounding_spread(y, &binary_corners(a, b).map(|(a, b)| f(a, b))),
+            _ => spread_of_ends(y, &binary_corners(a, b).map(|(a, b)| f(a, b))),
         };
         let pole = matches!(op, Op::DIV | Op::POW) && (b.0 == 0.0 || a.0 == 0.0);
         if y.is_infinite() && a.0.is_finite() && b.0.is_finite() && !pole {

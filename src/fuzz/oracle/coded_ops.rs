@@ -3,11 +3,11 @@
 //! Invariant: nothing comes from kernels, nor from decompositions. Sums of codes are exact integers. The factors of
 //! these sums are computed in `f64`, as the ops define them.
 
-use super::array::{Array, oracle_array_count, unravel_array_index};
+use super::array::{Array, count_elements, unravel_position};
 use super::balls::{Ball, Balls, UNKNOWN, ZERO};
 use super::families::OracleOps;
 use super::quant_ops::oracle_quant_scales;
-use super::rounding::{Rounding, nearest_element, rounding_spread};
+use super::rounding::{Rounding, nearest_element, spread_of_ends};
 use super::stop::Stop;
 use super::whole_ops::wrap_whole;
 use crate::nodes::ops::quant::attrs::DequantizeAttrs;
@@ -22,10 +22,10 @@ pub(super) const OPS: OracleOps = OracleOps {
         let (args, dtype, to) = (node.args.clone(), node.dtypes[0], node.dims[0].clone());
         let terms = match node.op {
             Op::DEQUANT_MATMUL | Op::Q_MATMUL => args[0].dims.last().copied().unwrap_or(1),
-            Op::Q_CONV2D => oracle_array_count(&args[1].dims[1..]),
+            Op::Q_CONV2D => count_elements(&args[1].dims[1..]),
             _ => 1,
         };
-        node.spend((oracle_array_count(&to) as u64).saturating_mul(terms as u64))?;
+        node.spend((count_elements(&to) as u64).saturating_mul(terms as u64))?;
         oracle_coded_op(node.op, &node.attrs.clone(), &args, dtype, &to, node.may_fault()).map(|y| vec![y])
     },
 };
@@ -45,14 +45,14 @@ fn oracle_coded_op(
             let Ball { x, b } = one(i);
             (x, b)
         };
-        Array::reals(dtype, to, (0..oracle_array_count(to)).map(number))
+        Array::reals(dtype, to, (0..count_elements(to)).map(number))
     };
     Ok(match op {
         Op::DEQUANTIZE => {
             oracle_quant_scales(args[1], may_fault)?;
             let axis = DequantizeAttrs::of(attrs).axis.and_then(|axis| usize::try_from(axis).ok());
             reals(&|i| {
-                let at = axis.map_or(0, |axis| unravel_array_index(i, to)[axis]);
+                let at = axis.map_or(0, |axis| unravel_position(i, to)[axis]);
                 let zero = args.get(2).map_or(Some(0), |z| z.whole(at));
                 let centred = args[0].whole(i).zip(zero).map(|(q, z)| oracle_coded_whole_ball(q - z));
                 centred.map_or(UNKNOWN, |q| e.times(q, oracle_coded_ball(args[1], at)))
@@ -208,7 +208,7 @@ impl<'a> OracleCodedSums<'a> {
             let bias = if has_bias { self.args[2].whole(column) } else { Some(0) };
             (sum.zip(bias).map(|(sum, bias)| wrap_whole(DType::I32, sum + bias)), column)
         };
-        let count = oracle_array_count(to);
+        let count = count_elements(to);
         if dtype == DType::I32 {
             return Array::wholes(dtype, to, (0..count).map(|i| biased(i).0));
         }
@@ -225,7 +225,7 @@ impl<'a> OracleCodedSums<'a> {
             let r = Rounding::of(dtype);
             let number = |i: usize| match multiplied(i) {
                 Some([y, low, high]) => {
-                    let moved = rounding_spread(y, &[low, high]);
+                    let moved = spread_of_ends(y, &[low, high]);
                     let bound = if moved == 0.0 { 0.0 } else { moved + r.ulps(y, 1.0) };
                     r.settled(nearest_element(dtype, y), bound)
                 }
@@ -252,7 +252,7 @@ fn oracle_coded_convolution(a: &QConvAttrs, p: &OracleCodedSums<'_>, dtype: DTyp
     let (c_in, h, width) = (x[1], x[2] as i64, x[3] as i64);
     let (c_out, own, kh, kw) = (w[0], w[1], w[2], w[3]);
     p.results(dtype, to, |i| {
-        let at = unravel_array_index(i, to);
+        let at = unravel_position(i, to);
         let (image, channel) = (at[0], at[1]);
         let group = channel / (c_out / a.groups.max(1) as usize).max(1);
         let terms = (0..own * kh * kw).map(|t| {

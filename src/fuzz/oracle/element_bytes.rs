@@ -5,7 +5,7 @@ use crate::nodes::DType;
 use half::{bf16, f16};
 
 /// The array of these bytes, all exact. Bytes beyond the last whole element are left out.
-pub fn array_of_element_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Array {
+pub fn decode_array(dtype: DType, dims: &[usize], bytes: &[u8]) -> Array {
     let part = dtype.part();
     let mut bits = bytes.chunks_exact(part.size()).map(|b| b.iter().rev().fold(0u64, |w, &x| w << 8 | u64::from(x)));
     if dtype.is_complex() {
@@ -40,7 +40,7 @@ fn element_whole_of_bits(dtype: DType, bits: u64) -> i128 {
 }
 
 /// The bytes of an array, each float rounded to its type.
-pub fn element_bytes_of_array(a: &Array) -> Vec<u8> {
+pub fn encode_array(a: &Array) -> Vec<u8> {
     let part = a.dtype.part();
     let bits = |i: usize, k: usize| match &a.numbers {
         Numbers::Real(x) => element_bits_of_real(part, x[i]),
@@ -70,8 +70,8 @@ mod tests {
         for dtype in DType::ALL {
             // Patterns whose exponents are small in each float type; the bytes of a bool are 0 and 1.
             let bytes: Vec<u8> = (0..32).map(|i| if dtype == DType::Bool { i % 2 } else { 17 * (i % 4) }).collect();
-            let a = array_of_element_bytes(dtype, &[32 / dtype.size()], &bytes);
-            assert_eq!(element_bytes_of_array(&a), bytes, "{dtype}");
+            let a = decode_array(dtype, &[32 / dtype.size()], &bytes);
+            assert_eq!(encode_array(&a), bytes, "{dtype}");
             assert!(a.bounds().iter().all(|&b| b == 0.0));
         }
     }

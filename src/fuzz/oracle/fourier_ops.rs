@@ -1,7 +1,7 @@
 //! Fourier transforms by definition: one sum for each result. A fast transform of N elements has an error of at most
 //! c·u·log₂N·‖y‖₂. Source: Higham, "Accuracy and Stability of Numerical Algorithms", section 24.1.
 
-use super::array::{Array, oracle_array_count};
+use super::array::{Array, count_elements};
 use super::families::{OracleNode, OracleOps};
 use super::rounding::{LongSum, Rounding};
 use crate::nodes::ops::fft::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
@@ -17,7 +17,7 @@ pub(super) const OPS: OracleOps = OracleOps {
     run: |node| {
         let (x, to) = (node.args[0], &node.dims[0]);
         let n = if node.op == Op::RFFT { x.dims.last() } else { to.last() }.copied().unwrap_or(1);
-        let work = (n as u64).saturating_mul((x.len() + oracle_array_count(to)) as u64);
+        let work = (n as u64).saturating_mul((x.len() + count_elements(to)) as u64);
         let y = |node: &OracleNode<'_>| {
             oracle_fourier_transform(node.op, &node.attrs, node.args[0], n, node.dtypes[0], &node.dims[0])
         };
@@ -36,7 +36,7 @@ fn oracle_fourier_transform(op: Op, attrs: &Attrs<'_>, x: &Array, n: usize, dtyp
         _ => (1.0, IrfftAttrs::of(attrs).scale),
     };
     let (from, width) = (x.dims.last().copied().unwrap_or(1), to.last().copied().unwrap_or(1));
-    let all = (0..oracle_array_count(to) / width.max(1)).flat_map(|r| {
+    let all = (0..count_elements(to) / width.max(1)).flat_map(|r| {
         let row: Vec<([f64; 2], f64)> =
             (r * from..(r + 1) * from).map(|i| (fourier_element(x, i), x.bounds()[i])).collect();
         let row = if op == Op::IRFFT { whole_fourier_spectrum(&row, n) } else { row };

@@ -2,7 +2,7 @@
 //!
 //! In a block of 256, element e is in half e/128 of the block, in plane (e mod 128)/32 of that half, at place e mod 32.
 
-use super::array::{Array, oracle_array_count};
+use super::array::{Array, count_elements};
 use super::families::OracleOps;
 use super::grouped_ops::oracle_group_of_each_row;
 use super::rounding::{Rounding, nearest_element};
@@ -150,7 +150,7 @@ pub(super) const OPS: OracleOps = OracleOps {
             _ => 1,
         };
         let (args, dtype, to) = (node.args.clone(), node.dtypes[0], node.dims[0].clone());
-        node.spend((oracle_array_count(&to) as u64).saturating_mul(terms.unsigned_abs()))?;
+        node.spend((count_elements(&to) as u64).saturating_mul(terms.unsigned_abs()))?;
         oracle_gguf_op(node.op, &node.attrs.clone(), &args, dtype, &to, node.may_fault()).map(|y| vec![y])
     },
 };
@@ -173,7 +173,7 @@ fn oracle_gguf_op(
             let (n, k) = (a.n as usize, a.k as usize);
             oracle_gguf_elements(a.block_type, blocks).map(|d| {
                 let one = |at: usize| number(&d[at / (n * k) * n * k + at % n * k + at / n % k]);
-                Array::reals(dtype, to, (0..oracle_array_count(to)).map(one))
+                Array::reals(dtype, to, (0..count_elements(to)).map(one))
             })
         }
         (Op::GGUF_MATMUL, &[x, blocks]) => {
@@ -191,7 +191,7 @@ fn oracle_gguf_op(
         }
         _ => None,
     };
-    Ok(known.unwrap_or_else(|| Array::reals(dtype, to, (0..oracle_array_count(to)).map(|_| (0.0, f64::INFINITY)))))
+    Ok(known.unwrap_or_else(|| Array::reals(dtype, to, (0..count_elements(to)).map(|_| (0.0, f64::INFINITY)))))
 }
 
 /// x·Dᵀ, or x·D, with one of the matrices `d` `[n, k]` for each row.
@@ -223,5 +223,5 @@ fn oracle_gguf_product(
         }
         r.settled(y, moved + r.ulps(sizes, terms as f64 / 2.0 + 8.0))
     };
-    Array::reals(dtype, to, (0..oracle_array_count(to)).map(one))
+    Array::reals(dtype, to, (0..count_elements(to)).map(one))
 }

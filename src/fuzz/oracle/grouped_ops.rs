@@ -1,6 +1,6 @@
 //! Products of rows by the matrix of their group. A group that is unknown makes all results unknown.
 
-use super::array::{Array, oracle_array_count};
+use super::array::{Array, count_elements};
 use super::families::OracleOps;
 use super::index_ops::check_oracle_index_elements;
 use super::layout_ops::oracle_zeros_layout;
@@ -15,7 +15,7 @@ pub(super) const OPS: OracleOps = OracleOps {
     run: |node| {
         let (args, dtype, to) = (node.args.clone(), node.dtypes[0], node.dims[0].clone());
         let terms = args[0].dims[usize::from(node.op == Op::GROUPED_MATMUL)];
-        node.spend((oracle_array_count(&to) as u64).saturating_mul(terms as u64))?;
+        node.spend((count_elements(&to) as u64).saturating_mul(terms as u64))?;
         oracle_grouped_product(node.op, &node.attrs.clone(), &args, dtype, &to, node.may_fault()).map(|y| vec![y])
     },
 };
@@ -29,7 +29,7 @@ fn oracle_grouped_product(
     to: &[usize],
     may_fault: &mut bool,
 ) -> Result<Array, Stop> {
-    if oracle_array_count(to) == 0 {
+    if count_elements(to) == 0 {
         return Ok(oracle_zeros_layout(dtype, to));
     }
     let (a, b, rows) = (args[0], args[1], args[0].dims[0]);
@@ -56,7 +56,7 @@ fn oracle_grouped_product(
             oracle_sum_of_products(dtype, (a, b), own.map(|r| (r * k + i, r * n + j)))
         }
     };
-    Ok(Array::reals(dtype, to, (0..oracle_array_count(to)).map(one)))
+    Ok(Array::reals(dtype, to, (0..count_elements(to)).map(one)))
 }
 
 /// The group of each row; `None` if one is unknown, and then the step may fail.

@@ -1,7 +1,7 @@
 //! Ops with indices. An index out of range stops the interpretation. If an index is unknown, every result that it may
 //! reach is unknown.
 
-use super::array::{Array, oracle_array_around, oracle_array_count};
+use super::array::{Array, count_elements, sizes_around_axis};
 use super::layout_ops::oracle_zeros_layout;
 use super::reduce_ops::{
     oracle_reduce_by_product, oracle_reduce_by_sum, oracle_reduce_to_extreme, oracle_reduce_wholes,
@@ -69,7 +69,7 @@ fn oracle_index_place(i: usize, [_, along, after]: [usize; 3], own: bool) -> (us
 }
 
 fn oracle_take_by_index(x: &Array, axis: usize, index: &[Option<usize>], to: &[usize], own: bool) -> Array {
-    let [_, n, after] = oracle_array_around(&x.dims, axis);
+    let [_, n, after] = sizes_around_axis(&x.dims, axis);
     let along = if own { to[axis] } else { index.len() };
     let mut y = oracle_zeros_layout(x.dtype, to);
     for i in 0..y.len() {
@@ -93,10 +93,10 @@ fn oracle_scatter_by_index(
     if index.iter().any(Option::is_none) {
         return base.clone().unknown();
     }
-    let [_, n, after] = oracle_array_around(&base.dims, axis);
+    let [_, n, after] = sizes_around_axis(&base.dims, axis);
     let along = if own { updates.dims[axis] } else { index.len() };
     // The updates of each element, in order.
-    let mut of: Vec<Vec<usize>> = vec![Vec::new(); oracle_array_count(&base.dims)];
+    let mut of: Vec<Vec<usize>> = vec![Vec::new(); count_elements(&base.dims)];
     for i in 0..updates.len() {
         let (before, behind, at) = oracle_index_place(i, [0, along, after], own);
         if let Some(k) = index[at] {
@@ -143,7 +143,7 @@ fn oracle_joined_by_index(base: &Array, i: usize, updates: &Array, all: &[usize]
 fn oracle_index_positions(x: &Array, sizes: &[usize], to: &[usize]) -> Result<Array, Stop> {
     let n = sizes.len();
     let mut all = Vec::new();
-    for i in 0..oracle_array_count(to) {
+    for i in 0..count_elements(to) {
         let mut position = Some(0);
         for (k, &size) in sizes.iter().enumerate() {
             let at = x.whole(i * n + k);

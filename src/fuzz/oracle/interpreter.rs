@@ -3,7 +3,7 @@
 //!
 //! Invariant: no pass, plan or kernel of the engine takes part; the builder alone writes decompositions.
 
-use super::array::{Array, Numbers, oracle_array_count};
+use super::array::{Array, Numbers, count_elements};
 use super::binary_fns::{compare_oracle_binary_fn, map_oracle_binary_fn, select_oracle_binary_fn};
 use super::complex_ops::oracle_complex_parts;
 use super::families::run_oracle_family;
@@ -236,7 +236,7 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         if let Some(y) = oracle_index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));
         }
-        if let Some(work) = interpreter_product_work(op, &all, &dims) {
+        if let Some(work) = count_products(op, &all, &dims) {
             self.account.spend(work)?;
             return Ok(Some(oracle_product(&attrs, all[0], all[1], dtype, &dims)));
         }
@@ -283,7 +283,7 @@ impl<'g, 'a> Interpreter<'g, 'a> {
     fn expanded(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Vec<Rc<Array>>, Stop> {
         let graph = match &self.expansions[n.at()] {
             Some(graph) => graph.clone(),
-            None => self.expansions[n.at()].insert(Rc::new(interpreter_expansion(self.g, n)?)).clone(),
+            None => self.expansions[n.at()].insert(Rc::new(expand_node(self.g, n)?)).clone(),
         };
         self.account.enter()?;
         let v = graph.view();
@@ -351,11 +351,11 @@ fn interpreted_in_any_order(y: &Array, sizes: &Array, terms: f64) -> Array {
 }
 
 /// The number of products of a matrix product, if `op` is one.
-fn interpreter_product_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
+fn count_products(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
     let &[a, _] = args else { return None };
     let rank = a.dims.len();
     let inner = matches!(op, Op::MATMUL | Op::INT_MATMUL).then(|| a.dims[rank - 2].max(a.dims[rank - 1]))?;
-    Some((oracle_array_count(to) as u64).saturating_mul(inner as u64))
+    Some((count_elements(to) as u64).saturating_mul(inner as u64))
 }
 
 fn interpreted_value(values: &Values, v: Value, first: usize) -> Result<Rc<Array>, Stop> {
@@ -364,7 +364,7 @@ fn interpreted_value(values: &Values, v: Value, first: usize) -> Result<Rc<Array
 }
 
 /// The decomposition of node `n` as a graph: inputs are its operands, outputs its results.
-fn interpreter_expansion(g: Graph<'_>, n: Node) -> Result<GraphBuf, Stop> {
+fn expand_node(g: Graph<'_>, n: Node) -> Result<GraphBuf, Stop> {
     let def = g.def_of(n);
     let Some(decompose) = def.decompose else { return Err(Stop::Unsupported(def.name)) };
     let b = Builder::rewriting(Emit::new(def.name));

@@ -70,7 +70,7 @@ pub(super) fn leaf_domains(g: Graph<'_>) -> Vec<Option<LeafRange>> {
     let mut asked: Vec<Option<LeafRange>> = vec![None; g.values()];
     for _ in 0..SWEEPS {
         for n in (0..g.nodes()).rev().map(Node::new) {
-            ask_leaf_domains_of_operands(g, n, &mut asked);
+            ask_of_operands(g, n, &mut asked);
         }
     }
     g.leaves().map(|l| asked[l.value.at()]).collect()
@@ -82,7 +82,7 @@ fn ask_leaf_domain(asked: &mut [Option<LeafRange>], v: Value, more: Option<LeafR
 }
 
 /// Adds what node `n` asks of its operands.
-fn ask_leaf_domains_of_operands(g: Graph<'_>, n: Node, asked: &mut [Option<LeafRange>]) {
+fn ask_of_operands(g: Graph<'_>, n: Node, asked: &mut [Option<LeafRange>]) {
     let (args, attrs) = (g.args_of(n), g.attrs(n));
     // A region's arguments are the operands, and what reads a result reads the yield.
     if let Some(i) = g.def_of(n).attrs.iter().position(|f| f.kind == Kind::Region) {

@@ -1,6 +1,6 @@
 //! Values for the leaves of a graph: a function of the seed, the leaf's name, its type and its readers.
 
-use super::array::{Array, oracle_array_count};
+use super::array::{Array, count_elements};
 use super::interpreter::MOST_ELEMENTS;
 use super::leaf_domains::{LeafRange, leaf_domains};
 use super::rounding::{Rounding, nearest_element};
@@ -69,11 +69,11 @@ impl LeafValues {
                 }
             }
         }
-        let elements = all.iter().map(|a| oracle_array_count(&a.dims) as u64).fold(0, u64::saturating_add);
+        let elements = all.iter().map(|a| count_elements(&a.dims) as u64).fold(0, u64::saturating_add);
         if elements > MOST_ELEMENTS {
             return Err(Stop::TooLarge);
         }
-        let drawn = all.into_iter().map(|a| LeafValue { array: Rc::new(draw_leaf_values(&a, seed)), name: a.name });
+        let drawn = all.into_iter().map(|a| LeafValue { array: Rc::new(draw_numbers(&a, seed)), name: a.name });
         Ok(LeafValues { leaves: drawn.collect() })
     }
 
@@ -119,15 +119,15 @@ fn leaf_value_stream(seed: u64, name: &str) -> SplitMix64 {
     SplitMix64(hash ^ crate::arena::rng::mix(seed))
 }
 
-fn draw_leaf_values(a: &Asked, seed: u64) -> Array {
+fn draw_numbers(a: &Asked, seed: u64) -> Array {
     let mut stream = leaf_value_stream(seed, &a.name);
-    let n = oracle_array_count(&a.dims);
+    let n = count_elements(&a.dims);
     if a.dtype.is_complex() {
         let mut part = || nearest_element(a.dtype.part(), crate::arena::rng::unit(stream.bits()) * 3.0 - 1.5);
         let all: Vec<_> = (0..n).map(|_| ([part(), part()], 0.0)).collect();
         return Array::pairs(a.dtype, &a.dims, all.into_iter());
     }
-    let range = a.range.unwrap_or_else(|| free_leaf_values(a.dtype, seed));
+    let range = a.range.unwrap_or_else(|| unrestricted_range(a.dtype, seed));
     if !a.dtype.is_real_float() {
         let (least, most) = whole_range(a.dtype);
         let (low, high) = ((range.low as i128).max(least), (range.high as i128).min(most));
@@ -148,7 +148,7 @@ fn draw_leaf_values(a: &Asked, seed: u64) -> Array {
 }
 
 /// Numbers that no reader restricts.
-fn free_leaf_values(dtype: DType, seed: u64) -> LeafRange {
+fn unrestricted_range(dtype: DType, seed: u64) -> LeafRange {
     let range = |low, high| LeafRange { low, high, off_zero: dtype.is_real_float(), distinct: false, dominant: false };
     match dtype {
         DType::Bool => range(0.0, 1.0),

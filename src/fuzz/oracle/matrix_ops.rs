@@ -4,7 +4,7 @@
 //! the norm of the matrix's error (Weyl). The error of its vector is at most that norm over the gap to the next value
 //! (Davis and Kahan, Wedin).
 
-use super::array::{Array, oracle_array_count};
+use super::array::{Array, count_elements};
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
 use super::families::OracleOps;
 use super::rounding::Rounding;
@@ -22,7 +22,7 @@ fn oracle_matrices_of(x: &Array) -> Vec<Matrix> {
         Ball { x, b }
     };
     let matrix = |m: usize| (0..rows).map(|r| (0..cols).map(|c| ball((m * rows + r) * cols + c)).collect()).collect();
-    (0..oracle_array_count(&x.dims[..x.dims.len() - 2])).map(matrix).collect()
+    (0..count_elements(&x.dims[..x.dims.len() - 2])).map(matrix).collect()
 }
 
 fn oracle_matrices_of_balls(dtype: DType, dims: &[usize], all: impl Iterator<Item = Ball>) -> Array {
@@ -124,7 +124,7 @@ fn oracle_solve_matrix_triangles(
     let one = |m: usize| {
         oracle_solve_matrix_triangle(e, attrs, (place(a, m), &left[place(a, m)]), &right[place(b, m)], may_fault)
     };
-    (0..oracle_array_count(batch)).map(one).collect()
+    (0..count_elements(batch)).map(one).collect()
 }
 
 /// X of one system for this B; the matrix has this number.

@@ -41,9 +41,9 @@ mod unary_fns;
 mod whole_ops;
 
 pub use array::Array;
-pub use element_bytes::{array_of_element_bytes, element_bytes_of_array};
+pub use element_bytes::{decode_array, encode_array};
 pub use families::{OracleNode, OracleOps};
 pub use interpreter::{Named, Reference, interpret};
 pub use leaf_values::{LeafValue, LeafValues};
-pub(super) use rounding::largest_before_rounding;
+pub(super) use rounding::largest_of_float_type;
 pub use stop::Stop;

@@ -1,6 +1,6 @@
 //! Products of matrices, of floats and of integers.
 
-use super::array::{Array, oracle_array_count, ravel_array_index, unravel_array_index};
+use super::array::{Array, count_elements, ravel_position, unravel_position};
 use super::rounding::{Rounding, Term, nearest_element};
 use super::whole_ops::wrap_whole;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
@@ -20,7 +20,7 @@ impl ProductSide<'_> {
         let lead = at.len() - rank;
         let mut place: Vec<usize> = (0..rank).map(|k| if d[k] == 1 { 0 } else { at[lead + k] }).collect();
         place.extend(if self.transposed { [j, i] } else { [i, j] });
-        ravel_array_index(&place, d)
+        ravel_position(&place, d)
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) fn oracle_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
     let (left, right) = (ProductSide { x: a, transposed: ta }, ProductSide { x: b, transposed: tb });
     let lead = to.len() - 2;
     let factors = |e: usize| {
-        let at = unravel_array_index(e, to);
+        let at = unravel_position(e, to);
         let (batch, i, j) = (&at[..lead], at[lead], at[lead + 1]);
         // The positions of consecutive elements differ by a fixed step.
         let (p, q) = (left.position(batch, i, 0), right.position(batch, 0, j));
@@ -46,7 +46,7 @@ pub(super) fn oracle_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
         return Array::reals(
             dtype,
             to,
-            (0..oracle_array_count(to)).map(|e| oracle_sum_of_products(dtype, (a, b), factors(e))),
+            (0..count_elements(to)).map(|e| oracle_sum_of_products(dtype, (a, b), factors(e))),
         );
     }
     let one = |e: usize| {
@@ -56,7 +56,7 @@ pub(super) fn oracle_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
         }
         Some(sum)
     };
-    Array::wholes(dtype, to, (0..oracle_array_count(to)).map(one))
+    Array::wholes(dtype, to, (0..count_elements(to)).map(one))
 }
 
 /// Σ a[p]·b[q] over the positions `factors` of real numbers, and its bound.

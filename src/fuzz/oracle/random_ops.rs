@@ -1,7 +1,7 @@
 //! Random draws: Philox4x32-10 from its paper (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011,
 //! section 3.3), one counter at a time, and the documented mapping from elements to counters.
 
-use super::array::{Array, oracle_array_count};
+use super::array::{Array, count_elements};
 use super::layout_ops::oracle_zeros_layout;
 use super::rounding::Rounding;
 use crate::nodes::ops::random::attrs::{DrawAttrs, RandomIntAttrs};
@@ -79,7 +79,7 @@ pub(super) fn apply_oracle_random_op(
     let Some(key) = oracle_random_key_words(args.first()?) else {
         return Some(oracle_zeros_layout(dtype, to).unknown());
     };
-    let all = 0..oracle_array_count(to);
+    let all = 0..count_elements(to);
     Some(match op {
         Op::RNG_UNIFORM => {
             let stream = DrawAttrs::of(attrs).stream as u64;

@@ -2,7 +2,7 @@
 //!
 //! An op here reads rows: the elements that one result (or one row of results) is made of.
 
-use super::array::{Array, oracle_array_around, oracle_array_count, ravel_array_index, unravel_array_index};
+use super::array::{Array, count_elements, ravel_position, sizes_around_axis, unravel_position};
 use super::layout_ops::oracle_zeros_layout;
 use super::product_ops::oracle_bound_of_product_term;
 use super::rounding::{Rounding, Term};
@@ -16,11 +16,11 @@ use crate::nodes::{Attrs, DType, Op};
 fn oracle_reduce_rows_over(dims: &[usize], axes: &[usize]) -> Vec<Vec<usize>> {
     let kept: Vec<usize> = (0..dims.len()).filter(|a| !axes.contains(a)).collect();
     let kept_dims: Vec<usize> = kept.iter().map(|&a| dims[a]).collect();
-    let mut rows = vec![Vec::new(); oracle_array_count(&kept_dims)];
-    for i in 0..oracle_array_count(dims) {
-        let at = unravel_array_index(i, dims);
+    let mut rows = vec![Vec::new(); count_elements(&kept_dims)];
+    for i in 0..count_elements(dims) {
+        let at = unravel_position(i, dims);
         let of: Vec<usize> = kept.iter().map(|&a| at[a]).collect();
-        rows[ravel_array_index(&of, &kept_dims)].push(i);
+        rows[ravel_position(&of, &kept_dims)].push(i);
     }
     rows
 }
@@ -149,7 +149,7 @@ pub(super) fn oracle_reduce_root_sum_squares(args: &[&Array]) -> Option<Array> {
 
 /// The positions of the elements of each row along `axis`, from the first to the last.
 pub(super) fn oracle_reduce_rows_along(dims: &[usize], axis: usize) -> impl Iterator<Item = Vec<usize>> + use<> {
-    let [before, n, after] = oracle_array_around(dims, axis);
+    let [before, n, after] = sizes_around_axis(dims, axis);
     (0..before * after).map(move |i| (0..n).map(|k| (i / after * n + k) * after + i % after).collect())
 }
 

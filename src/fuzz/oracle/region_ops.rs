@@ -1,6 +1,6 @@
 //! Ops that run a region: calls, custom functions, fused regions, and loops.
 
-use super::array::{Array, oracle_array_count};
+use super::array::{Array, count_elements};
 use super::interpreter::Interpreter;
 use super::layout_ops::{oracle_slice_layout, oracle_zeros_layout};
 use super::stop::Stop;
@@ -99,7 +99,7 @@ impl Interpreter<'_, '_> {
             let mut yields = self.run_region_body(s.body, &given, &read)?;
             for (y, slice) in ys.iter_mut().zip(yields.drain(s.carries..)) {
                 let Some(slice) = slice else { continue };
-                let size = oracle_array_count(slice.dims());
+                let size = count_elements(slice.dims());
                 (0..size).for_each(|k| y.put(i * size + k, &slice, k));
             }
             carries = yields.into_iter().flatten().collect();

@@ -72,7 +72,7 @@ impl Rounding {
 }
 
 /// The largest number of a float type, up to which an infinity may stand for a finite number.
-pub(in crate::fuzz) fn largest_before_rounding(dtype: DType) -> f64 {
+pub(in crate::fuzz) fn largest_of_float_type(dtype: DType) -> f64 {
     Rounding::of(dtype).most
 }
 
@@ -106,7 +106,7 @@ impl LongSum {
 }
 
 /// How far the numbers at the ends of an interval are from the one inside; ∞ if one of them alone is not finite.
-pub(super) fn rounding_spread(y: f64, ends: &[f64]) -> f64 {
+pub(super) fn spread_of_ends(y: f64, ends: &[f64]) -> f64 {
     let one = |&e: &f64| match e == y || (e.is_nan() && y.is_nan()) {
         true => 0.0,
         false if e.is_finite() && y.is_finite() => (e - y).abs(),
@@ -151,6 +151,6 @@ mod tests {
         assert_eq!(r.settled(65000.0, 1.0), (65000.0, 1.0));
         assert_eq!(r.settled(65000.0, 600.0).1, f64::INFINITY);
         assert_eq!(r.settled(f64::INFINITY, 3.0).1, 0.0);
-        assert_eq!(rounding_spread(1.0, &[0.5, f64::NAN]), f64::INFINITY);
+        assert_eq!(spread_of_ends(1.0, &[0.5, f64::NAN]), f64::INFINITY);
     }
 }

@@ -1,7 +1,7 @@
 //! Draws of tokens from rows of logits. A token is unknown where the bounds of the logits, or the rounding of their
 //! exponentials, could change it.
 
-use super::array::{Array, oracle_array_count};
+use super::array::{Array, count_elements};
 use super::random_ops::{oracle_random_key_words, oracle_random_uniform};
 use super::stop::Stop;
 use crate::nodes::ops::random::attrs::SampleAttrs;
@@ -19,7 +19,7 @@ pub(super) fn oracle_sample_tokens(
     let (a, n) = (SampleAttrs::of(attrs), logits.dims.last().copied().unwrap_or(1));
     let key = oracle_random_key_words(key);
     let mut tokens = Vec::new();
-    for row in 0..oracle_array_count(to) {
+    for row in 0..count_elements(to) {
         let all: Vec<(f64, f64)> = (row * n..(row + 1) * n).map(|i| logits.real(i)).collect();
         if all.iter().any(|x| x.1 == f64::INFINITY) {
             *may_fault = true;

@@ -6,7 +6,7 @@
 use super::array::Array;
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
 use super::families::OracleOps;
-use super::rounding::{Rounding, nearest_element, rounding_spread};
+use super::rounding::{Rounding, nearest_element, spread_of_ends};
 use crate::nodes::ops::splat::attrs::SplatAttrs;
 use crate::nodes::{Attrs, DType, Op};
 
@@ -65,7 +65,7 @@ impl OracleScene<'_> {
     /// A function of one number, which rises or falls within its bound and is computed within 4 ulp.
     fn function(&self, x: Ball, f: impl Fn(f64) -> f64) -> Ball {
         let y = f(x.x);
-        let moved = rounding_spread(y, &[f(x.x - x.b), f(x.x + x.b)]);
+        let moved = spread_of_ends(y, &[f(x.x - x.b), f(x.x + x.b)]);
         if x.b.is_finite() { self.e.rounded(y, moved + self.e.0.ulps(y, 3.0)) } else { UNKNOWN }
     }
 

@@ -3,7 +3,7 @@
 //! The bound of a result is the change of the function over the operand's bound, plus the error of one evaluation.
 
 use super::array::Array;
-use super::rounding::{Rounding, nearest_element, rounding_spread};
+use super::rounding::{Rounding, nearest_element, spread_of_ends};
 use super::special_fns as special;
 use crate::nodes::ops::pointwise::attrs::{ClampAttrs, EluAttrs, LeakyReluAttrs, PolygammaAttrs};
 use crate::nodes::{Attrs, DType, Op};
@@ -176,9 +176,9 @@ pub(super) fn map_unary_fn(op: Op, attrs: &Attrs<'_>, x: &Array) -> Option<Array
             // Their slopes are below 1, and they rise and fall between −0.2 and 1.2.
             true if matches!(op, Op::GELU_GRAD | Op::GELU_TANH_GRAD | Op::SILU_GRAD) => b.min(1.4),
             true if (lowest_of_unary_fn(op) - x).abs() <= b => {
-                rounding_spread(y, &[(f.at)(x - b), (f.at)(lowest_of_unary_fn(op)), (f.at)(x + b)])
+                spread_of_ends(y, &[(f.at)(x - b), (f.at)(lowest_of_unary_fn(op)), (f.at)(x + b)])
             }
-            true => rounding_spread(y, &[(f.at)(x - b), (f.at)(x + b)]),
+            true => spread_of_ends(y, &[(f.at)(x - b), (f.at)(x + b)]),
         };
         // The engine rounds its own number, which is as large as the bound allows.
         let own = if exact { 0.0 } else { r.ulps(y.abs() + moved, ulps) + 2.0 * r.unit * f.of_one };

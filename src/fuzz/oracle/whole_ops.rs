@@ -1,7 +1,7 @@
 //! Arithmetic of integers and bools, which wraps, and casts between all types.
 
 use super::array::Array;
-use super::rounding::{Rounding, nearest_element, rounding_spread};
+use super::rounding::{Rounding, nearest_element, spread_of_ends};
 use super::stop::Stop;
 use crate::nodes::ops::pointwise::attrs::ClampAttrs;
 use crate::nodes::{Attrs, DType, Op};
@@ -175,7 +175,7 @@ fn whole_to_real(x: &Array, to: DType) -> Array {
             r.settled(v as f64, if exact { 0.0 } else { r.ulps(v as f64, 0.75) })
         }
         // A bool is 0 or 1.
-        None if x.dtype == DType::Bool => (0.0, rounding_spread(0.0, &[1.0])),
+        None if x.dtype == DType::Bool => (0.0, spread_of_ends(0.0, &[1.0])),
         None => (0.0, f64::INFINITY),
     };
     Array::reals(to, &x.dims, x.each_whole().map(one))

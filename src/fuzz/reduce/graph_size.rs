@@ -29,7 +29,7 @@ impl GraphSize {
         let values = (0..g.values()).map(Value::new);
         let elements = values.clone().map(|v| g.numel(v).saturating_add(g.dims(v).len()));
         let types = values.map(|v| usize::from(g.dtype[v.at()] != DType::F32)).sum::<usize>();
-        let details = (0..g.nodes()).map(Node::new).map(|n| graph_size_details(g, n));
+        let details = (0..g.nodes()).map(Node::new).map(|n| count_node_details(g, n));
         GraphSize {
             regions: g.regions() - 1,
             nodes,
@@ -48,7 +48,7 @@ impl fmt::Display for GraphSize {
     }
 }
 
-fn graph_size_details(g: Graph<'_>, n: Node) -> usize {
+fn count_node_details(g: Graph<'_>, n: Node) -> usize {
     let kind = usize::from(matches!(g.op[n.at()], Op::PARAM | Op::STATE));
     // The number of an argument is its place.
     let attrs = g.attrs(n).iter().filter(|_| g.op[n.at()] != Op::ARG);

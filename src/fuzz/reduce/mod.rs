@@ -70,11 +70,11 @@ pub fn reduce(
     still_fails: &mut dyn FnMut(&GraphBuf) -> bool,
     options: &ReduceOptions<'_>,
 ) -> GraphBuf {
-    reduce_graph_counting(graph, still_fails, options).graph
+    shrink_graph_counting(graph, still_fails, options).graph
 }
 
 /// Reduces `graph` as [`reduce`] does. Returns also the number of checks, and whether the end was reached.
-pub fn reduce_graph_counting(
+pub fn shrink_graph_counting(
     graph: &GraphBuf,
     still_fails: &mut dyn FnMut(&GraphBuf) -> bool,
     options: &ReduceOptions<'_>,

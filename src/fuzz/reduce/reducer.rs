@@ -57,9 +57,9 @@ impl Reducer<'_> {
     /// Drops what nothing reads. If the failure is there, unread values become outputs, so that steps see what is
     /// needed; if that hides the failure, steps drop nothing but what they name.
     pub fn begin(&mut self) {
-        let graph = reducer_swept(self.best.clone());
+        let graph = sweep_graph(self.best.clone());
         if graph != self.best && !self.offer(graph) {
-            self.sweep = reducer_with_unread_shown(self.best.view()).is_some_and(|g| self.take_if_it_fails(g));
+            self.sweep = show_unread(self.best.view()).is_some_and(|g| self.take_if_it_fails(g));
         }
     }
 
@@ -71,8 +71,8 @@ impl Reducer<'_> {
             return self.offer(graph);
         }
         // A region that is written in the place of a call leaves results that nothing reads: they go, or are shown.
-        let shown = matches!(step, Step::Inline(_)).then(|| reducer_with_unread_shown(graph.view())).flatten();
-        self.offer(reducer_swept(graph)) || shown.is_some_and(|graph| self.offer(graph))
+        let shown = matches!(step, Step::Inline(_)).then(|| show_unread(graph.view())).flatten();
+        self.offer(sweep_graph(graph)) || shown.is_some_and(|graph| self.offer(graph))
     }
 
     /// Tries `step` on chunks of `count` things: all, halves, quarters, down to two.
@@ -110,14 +110,14 @@ impl Reducer<'_> {
 }
 
 /// `g` with the values of the entry as outputs that nothing reads, and without what is still not needed.
-fn reducer_with_unread_shown(g: Graph<'_>) -> Option<GraphBuf> {
+fn show_unread(g: Graph<'_>) -> Option<GraphBuf> {
     let mut draft = Draft::of(g, true);
-    draft.outputs = reducer_unread_values(g);
+    draft.outputs = unread_values(g);
     draft.write().ok()
 }
 
 /// `graph` without what nothing reads.
-fn reducer_swept(mut graph: GraphBuf) -> GraphBuf {
+fn sweep_graph(mut graph: GraphBuf) -> GraphBuf {
     loop {
         match Draft::of(graph.view(), true).write() {
             Ok(less) if less.view().nodes() < graph.view().nodes() => graph = less,
@@ -127,7 +127,7 @@ fn reducer_swept(mut graph: GraphBuf) -> GraphBuf {
 }
 
 /// Values of the entry that nothing reads.
-fn reducer_unread_values(g: Graph<'_>) -> Vec<Value> {
+fn unread_values(g: Graph<'_>) -> Vec<Value> {
     let mut read = vec![false; g.values()];
     g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1)).for_each(|v| read[v.0 as usize] = true);
     g.region_values(g.entry()).map(Value).filter(|v| !read[v.0 as usize] && g.leaf(*v).is_none()).collect()

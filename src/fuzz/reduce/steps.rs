@@ -1,7 +1,7 @@
 //! The steps of a reduction: changes of a draft that may make a graph smaller.
 
 use crate::arena::{DType, Node, Region, Side, Value, ids::Id};
-use crate::fuzz::draft::{Draft, DraftResize, DraftStandIn, draft_bodies_of};
+use crate::fuzz::draft::{Draft, DraftResize, DraftStandIn, bodies_of_node};
 use crate::nodes::ir::attrs::{Kind, Owned};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op};
@@ -41,7 +41,7 @@ pub(super) enum Step {
 
 /// Lists of single steps, those first that make a graph much smaller.
 pub(super) const ALL: &[fn(Graph<'_>) -> Vec<Step>] =
-    &[drop_reduce_steps, replace_reduce_steps, region_reduce_steps, size_reduce_steps, detail_reduce_steps];
+    &[dropped_outputs, value_replacements, smaller_regions, smaller_sizes, plainer_details];
 
 impl Step {
     /// Writes the step into `d`. False if it is none for this graph.
@@ -64,7 +64,7 @@ impl Step {
             }
             &Step::CutValues(from, to) => {
                 let entry = g.region_values(g.entry());
-                let cut = reduce_steps_between(g, from, to).filter(|v| entry.contains(&v.0) && g.leaf(*v).is_none());
+                let cut = values_between(g, from, to).filter(|v| entry.contains(&v.0) && g.leaf(*v).is_none());
                 cut.map(|v| d.stand[v.at()] = DraftStandIn::Input).count() > 0
             }
             &Step::DropYield(i) => {
@@ -87,7 +87,7 @@ impl Step {
                 d.inlined[r.at()] = true;
                 // Chains of calls that call twice double with each region.
                 let body = g.region_nodes(r).len();
-                reduce_steps_of_runs(g, r).count().saturating_mul(body) < 1000 + 4 * g.nodes()
+                nodes_running(g, r).count().saturating_mul(body) < 1000 + 4 * g.nodes()
             }
             &Step::DropArg(v, carry) => {
                 d.dropped_args[v.at()] = true;
@@ -115,12 +115,12 @@ impl Step {
 }
 
 /// The nodes that run region `r`.
-fn reduce_steps_of_runs(g: Graph<'_>, r: Region) -> impl Iterator<Item = Node> {
-    (0..g.nodes()).map(Node::new).filter(move |&n| draft_bodies_of(g, n).any(|body| body == r))
+fn nodes_running(g: Graph<'_>, r: Region) -> impl Iterator<Item = Node> {
+    (0..g.nodes()).map(Node::new).filter(move |&n| bodies_of_node(g, n).any(|body| body == r))
 }
 
 /// Outputs and updates one by one, and outputs of what their nodes read.
-fn drop_reduce_steps(g: Graph<'_>) -> Vec<Step> {
+fn dropped_outputs(g: Graph<'_>) -> Vec<Step> {
     let mut steps: Vec<Step> = (0..g.outputs().len()).rev().map(|i| Step::DropOutputs(i, i + 1)).collect();
     steps.extend((0..g.updates.len()).rev().map(|i| Step::DropUpdates(i, i + 1)));
     steps.extend((0..g.updates.len()).map(Step::ShowUpdate));
@@ -135,7 +135,7 @@ fn drop_reduce_steps(g: Graph<'_>) -> Vec<Step> {
 
 /// For each value, from the last: an operand of its node, the first value of its type, a new input, a fill; and no node
 /// where nothing reads its results.
-fn replace_reduce_steps(g: Graph<'_>) -> Vec<Step> {
+fn value_replacements(g: Graph<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut read = Side::<Value, bool>::filled(g.values(), false);
     g.args.iter().chain(g.yields).for_each(|&v| read[v] = true);
@@ -163,10 +163,10 @@ fn replace_reduce_steps(g: Graph<'_>) -> Vec<Step> {
 }
 
 /// Inlined regions, and regions with fewer arguments and yields.
-fn region_reduce_steps(g: Graph<'_>) -> Vec<Step> {
+fn smaller_regions(g: Graph<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     for r in (0..g.regions() - 1).rev().map(Region::new) {
-        let runs: Vec<Node> = reduce_steps_of_runs(g, r).collect();
+        let runs: Vec<Node> = nodes_running(g, r).collect();
         if runs.iter().all(|&n| matches!(g.op[n.at()], Op::CALL | Op::SCAN | Op::IF | Op::CUSTOM_FN)) {
             steps.push(Step::Inline(r));
         }
@@ -202,7 +202,7 @@ fn region_reduce_steps(g: Graph<'_>) -> Vec<Step> {
 }
 
 /// Smaller sizes, everywhere at once, and axes that go.
-fn size_reduce_steps(g: Graph<'_>) -> Vec<Step> {
+fn smaller_sizes(g: Graph<'_>) -> Vec<Step> {
     let mut sizes: Vec<usize> = (0..g.values()).flat_map(|v| g.dims(Value::new(v)).to_vec()).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -223,7 +223,7 @@ fn size_reduce_steps(g: Graph<'_>) -> Vec<Step> {
 }
 
 /// Plainer leaves, types and attributes.
-fn detail_reduce_steps(g: Graph<'_>) -> Vec<Step> {
+fn plainer_details(g: Graph<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     for n in (0..g.nodes()).map(Node::new).filter(|&n| g.op[n.at()] != Op::ARG) {
         if g.op[n.at()].is_named_leaf() {
@@ -231,7 +231,7 @@ fn detail_reduce_steps(g: Graph<'_>) -> Vec<Step> {
         }
         for (i, (field, value)) in g.attrs(n).iter().enumerate() {
             let optional = field.optional.then_some(Owned::Absent);
-            let plainer = optional.into_iter().chain(plainer_reduce_steps(&value));
+            let plainer = optional.into_iter().chain(plainer_attributes(&value));
             steps.extend(plainer.map(|new| Step::Attr(n, i, new)));
         }
     }
@@ -242,7 +242,7 @@ fn detail_reduce_steps(g: Graph<'_>) -> Vec<Step> {
 }
 
 /// Values of an attribute that are plainer than `a`.
-fn plainer_reduce_steps(a: &Owned) -> Vec<Owned> {
+fn plainer_attributes(a: &Owned) -> Vec<Owned> {
     match a {
         Owned::Bool(true) => vec![Owned::Bool(false)],
         Owned::Int(i) => [0, 1, i / 2, i - i.signum()].map(Owned::Int).to_vec(),
@@ -266,6 +266,6 @@ fn plainer_reduce_steps(a: &Owned) -> Vec<Owned> {
 }
 
 /// Those of the values `from..to` that there are.
-fn reduce_steps_between(g: Graph<'_>, from: usize, to: usize) -> impl Iterator<Item = Value> {
+fn values_between(g: Graph<'_>, from: usize, to: usize) -> impl Iterator<Item = Value> {
     (from as u32..to.min(g.values()) as u32).map(Value)
 }

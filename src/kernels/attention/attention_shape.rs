@@ -257,10 +257,8 @@ impl AttentionShape {
     /// The products of `m` queries with `n` keys in the forward kernel: scores, values.
     pub(super) fn forward_products(&self, m: usize, n: usize) -> [Gemm; 2] {
         let (q, k, v) = (self.q(0, 0).step, self.k(0, 0).step, self.v(0, 0).step);
-        let scores =
-            Gemm::new(m, n, self.width).with_strides(attention_shape_row_strides(q), Strides { row: 1, col: k });
-        let values = Gemm::new(m, self.value_width, n)
-            .with_strides(attention_shape_row_strides(n), attention_shape_row_strides(v));
+        let scores = Gemm::new(m, n, self.width).with_strides(strides_of_rows(q), Strides { row: 1, col: k });
+        let values = Gemm::new(m, self.value_width, n).with_strides(strides_of_rows(n), strides_of_rows(v));
         [scores, Gemm { accumulate: true, ..values }]
     }
 
@@ -269,12 +267,12 @@ impl AttentionShape {
     pub(super) fn backward_products(&self, m: usize, n: usize, lines: usize) -> [Gemm; 5] {
         let (q, k, y) = (self.q(0, 0).step, self.k(0, 0).step, self.y(0, 0).step);
         let (w, vw, across) = (self.width, self.value_width, Strides { row: 1, col: n });
-        let dv = Gemm::new(n, vw, m).with_strides(across, attention_shape_row_strides(y));
-        let dq = Gemm::new(m, w, n).with_strides(attention_shape_row_strides(n), attention_shape_row_strides(k));
-        let dk = Gemm::new(n, w, m).with_strides(across, attention_shape_row_strides(q));
+        let dv = Gemm::new(n, vw, m).with_strides(across, strides_of_rows(y));
+        let dq = Gemm::new(m, w, n).with_strides(strides_of_rows(n), strides_of_rows(k));
+        let dk = Gemm::new(n, w, m).with_strides(across, strides_of_rows(q));
         [
-            Gemm::new(m, n, w).with_strides(attention_shape_row_strides(q), attention_shape_row_strides(lines)),
-            Gemm::new(m, n, vw).with_strides(attention_shape_row_strides(y), attention_shape_row_strides(lines)),
+            Gemm::new(m, n, w).with_strides(strides_of_rows(q), strides_of_rows(lines)),
+            Gemm::new(m, n, vw).with_strides(strides_of_rows(y), strides_of_rows(lines)),
             Gemm { accumulate: true, ..dv },
             Gemm { accumulate: true, ..dq },
             Gemm { accumulate: true, ..dk },
@@ -335,12 +333,12 @@ impl AttentionShape {
 }
 
 /// Rows with stride `step`.
-pub(super) fn attention_shape_row_strides(step: usize) -> Strides {
+pub(super) fn strides_of_rows(step: usize) -> Strides {
     Strides { row: step, col: 1 }
 }
 
 /// Splits scratch into pieces and the rest.
-pub(super) fn cut_attention_shape_scratch<T, const N: usize>(
+pub(super) fn cut_scratch_pieces<T, const N: usize>(
     mut scratch: &mut [T],
     pieces: [usize; N],
 ) -> ([&mut [T]; N], &mut [T]) {

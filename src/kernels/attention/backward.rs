@@ -14,11 +14,11 @@
 //! scores twice. All give the same bits.
 
 use super::attention_shape::{
-    AttentionShape, AttentionShapeRows, BLOCK_KEYS, CHUNK_QUERIES, Element, Query, cut_attention_shape_scratch,
+    AttentionShape, AttentionShapeRows, BLOCK_KEYS, CHUNK_QUERIES, Element, Query, cut_scratch_pieces,
 };
 use super::dropout::DropoutBuffer;
 use super::inputs::{AttentionBiasBuffer, AttentionInputs};
-use super::keys::{keys_in_block, keys_in_chunks, keys_within};
+use super::keys::{clip_to_block, range_within, widen_to_chunks};
 use super::score_rows::{self, Row, SIDE};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -79,17 +79,14 @@ struct Keys<'a, T> {
 }
 
 /// The reads of all backward kernels.
-fn attention_backward_kernel_operands<'a, T: Element>(
-    p: &AttentionShape,
-    args: &Args<'a>,
-) -> (AttentionInputs<'a, T>, Saved<'a, T>) {
+fn read_operands<'a, T: Element>(p: &AttentionShape, args: &Args<'a>) -> (AttentionInputs<'a, T>, Saved<'a, T>) {
     let inputs = AttentionInputs::read(p, args, 1, 6 + usize::from(p.dlse));
     let [dy, y, lse] = [0, 4, 5].map(|i| args.read::<T>(i));
     (inputs, Saved { dy, y, lse, dlse: if p.dlse { args.read::<T>(6) } else { &[] } })
 }
 
 /// Elements `u * per..(u + 1) * per` of a result, clipped.
-fn attention_backward_part<T>(x: &mut [T], u: usize, per: usize) -> &mut [T] {
+fn unit_elements<T>(x: &mut [T], u: usize, per: usize) -> &mut [T] {
     let (from, to) = ((u * per).min(x.len()), ((u + 1) * per).min(x.len()));
     &mut x[from..to]
 }
@@ -103,19 +100,19 @@ fn attention_backward_part<T>(x: &mut [T], u: usize, per: usize) -> &mut [T] {
 /// queries, keys]`. Unit `u` owns the elements of its head or group of heads.
 pub fn attention_backward_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());
-    let (units, (inputs, saved)) = (args.units(), attention_backward_kernel_operands::<T>(&p, args));
+    let (units, (inputs, saved)) = (args.units(), read_operands::<T>(&p, args));
     let rows = p.group() * p.queries;
     let [dq, dk, dv, scratch] = [0, 1, 2, 3].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 4 { args.write::<T>(4) } else { &mut [] };
-    let mut scratch = cut_attention_shape_scratch(scratch, p.backward_pieces());
+    let mut scratch = cut_scratch_pieces(scratch, p.backward_pieces());
     for (u, unit) in units.enumerate() {
         let mut grads = Grads {
-            dq: attention_backward_part(dq, u, rows * p.width),
-            dk: attention_backward_part(dk, u, p.keys * p.width),
-            dv: attention_backward_part(dv, u, p.keys * p.value_width),
-            dbias: attention_backward_part(dbias, u, rows * p.keys),
+            dq: unit_elements(dq, u, rows * p.width),
+            dk: unit_elements(dk, u, p.keys * p.width),
+            dv: unit_elements(dv, u, p.keys * p.value_width),
+            dbias: unit_elements(dbias, u, rows * p.keys),
         };
-        sweep_attention_backward(
+        sweep_unit(
             &p,
             &inputs,
             &saved,
@@ -132,21 +129,18 @@ by_dtype!(attention_backward_kernel_for = attention_backward_kernel::<floats>);
 /// [`BLOCK_KEYS`] keys of one head.
 pub fn attention_backward_keys_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());
-    let (units, (inputs, saved)) = (args.units(), attention_backward_kernel_operands::<T>(&p, args));
+    let (units, (inputs, saved)) = (args.units(), read_operands::<T>(&p, args));
     let [dk, dv, scratch] = [0, 1, 2].map(|i| args.write::<T>(i));
-    let mut scratch = cut_attention_shape_scratch(scratch, p.backward_pieces());
+    let mut scratch = cut_scratch_pieces(scratch, p.backward_pieces());
     let each = p.keys.div_ceil(BLOCK_KEYS);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * BLOCK_KEYS);
         let keys = from..(from + BLOCK_KEYS).min(p.keys);
-        let (dk, dv) = (
-            attention_backward_part(dk, u, BLOCK_KEYS * p.width),
-            attention_backward_part(dv, u, BLOCK_KEYS * p.value_width),
-        );
+        let (dk, dv) = (unit_elements(dk, u, BLOCK_KEYS * p.width), unit_elements(dv, u, BLOCK_KEYS * p.value_width));
         let mut grads = Grads { dq: &mut [], dk, dv, dbias: &mut [] };
         let job =
             AttentionBackwardJob { keys, ..AttentionBackwardJob::whole(&p, head / p.kv_heads, head % p.kv_heads) };
-        sweep_attention_backward(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
+        sweep_unit(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
     }
 }
 
@@ -156,30 +150,28 @@ by_dtype!(attention_backward_keys_kernel_for = attention_backward_keys_kernel::<
 /// optionally, dbias; a unit is [`CHUNK_QUERIES`] queries of one head.
 pub fn attention_backward_queries_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());
-    let (units, (inputs, saved)) = (args.units(), attention_backward_kernel_operands::<T>(&p, args));
+    let (units, (inputs, saved)) = (args.units(), read_operands::<T>(&p, args));
     let [dq, scratch] = [0, 1].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 2 { args.write::<T>(2) } else { &mut [] };
-    let mut scratch = cut_attention_shape_scratch(scratch, p.backward_pieces());
+    let mut scratch = cut_scratch_pieces(scratch, p.backward_pieces());
     let each = p.queries.div_ceil(CHUNK_QUERIES);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * CHUNK_QUERIES);
         let (b, h) = (head / p.heads, head % p.heads);
         let queries = from..(from + CHUNK_QUERIES).min(p.queries);
-        let (dq, dbias) = (
-            attention_backward_part(dq, u, CHUNK_QUERIES * p.width),
-            attention_backward_part(dbias, u, CHUNK_QUERIES * p.keys),
-        );
+        let (dq, dbias) =
+            (unit_elements(dq, u, CHUNK_QUERIES * p.width), unit_elements(dbias, u, CHUNK_QUERIES * p.keys));
         let mut grads = Grads { dq, dk: &mut [], dv: &mut [], dbias };
         let group = h % p.group()..h % p.group() + 1;
         let job = AttentionBackwardJob { group, queries, ..AttentionBackwardJob::whole(&p, b, h / p.group()) };
-        sweep_attention_backward(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
+        sweep_unit(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
     }
 }
 
 by_dtype!(attention_backward_queries_kernel_for = attention_backward_queries_kernel::<floats>);
 
 /// Computes all gradients of one unit.
-fn sweep_attention_backward<T: Element>(
+fn sweep_unit<T: Element>(
     p: &AttentionShape,
     x: &AttentionInputs<'_, T>,
     saved: &Saved<'_, T>,
@@ -192,20 +184,20 @@ fn sweep_attention_backward<T: Element>(
     }
     let [scores, grads, k, v, delta, keep] = scratch;
     let most = p.block_queries();
-    attention_backward_deltas(p, saved, job, delta);
+    fill_query_deltas(p, saved, job, delta);
     for j in job.keys.clone().step_by(BLOCK_KEYS) {
         let n = BLOCK_KEYS.min(p.keys - j);
-        attention_backward_transpose(x.k, p.k(job.b, job.kv), j, n, p.width, k);
-        attention_backward_transpose(x.v, p.v(job.b, job.kv), j, n, p.value_width, v);
+        transpose_rows(x.k, p.k(job.b, job.kv), j, n, p.width, k);
+        transpose_rows(x.v, p.v(job.b, job.kv), j, n, p.value_width, v);
         let keep = x.keep.write(job.b * p.keys + j, &mut keep[..n]);
         let keys = Keys { j, n, k, v, keep };
         for group in job.group.clone() {
             for i in job.queries.clone().step_by(most) {
                 let queries = i..(i + most).min(job.queries.end);
                 let seen = p.visible(i).start..p.visible(queries.end - 1).end;
-                if !keys_in_block(&seen, j, n).is_empty() {
+                if !clip_to_block(&seen, j, n).is_empty() {
                     let scratch = BlockScratch { scores, grads, delta, product };
-                    attention_backward_block(p, x, saved, job, &keys, (group, queries), to, scratch);
+                    add_block_gradients(p, x, saved, job, &keys, (group, queries), to, scratch);
                 }
             }
         }
@@ -213,7 +205,7 @@ fn sweep_attention_backward<T: Element>(
 }
 
 /// Σ dy·y − dlse of each query of a unit.
-fn attention_backward_deltas<T: Element>(
+fn fill_query_deltas<T: Element>(
     p: &AttentionShape,
     saved: &Saved<'_, T>,
     job: &AttentionBackwardJob,
@@ -227,7 +219,7 @@ fn attention_backward_deltas<T: Element>(
         let (at, y) = ((job.b * p.heads + h) * p.queries, p.y(job.b, h));
         let to = &mut delta[job.row(group, job.queries.start)..][..job.queries.len()];
         let from = y.row(job.queries.start);
-        attention_backward_products((&saved.dy[from..], y.step), (&saved.y[from..], y.step), p.value_width, to);
+        multiply_row_pairs((&saved.dy[from..], y.step), (&saved.y[from..], y.step), p.value_width, to);
         if !saved.dlse.is_empty() {
             to.iter_mut().zip(&saved.dlse[at + job.queries.start..]).for_each(|(d, dlse)| *d -= *dlse);
         }
@@ -236,12 +228,7 @@ fn attention_backward_deltas<T: Element>(
 
 /// Σ a·b of pairs of rows of `width` elements, in the chains that tiles of a product compute. So in a row whose only
 /// probability is 1, dy·y equals dy·v bit for bit, and the gradient is 0.
-fn attention_backward_products<T: Element>(
-    (a, a_step): (&[T], usize),
-    (b, b_step): (&[T], usize),
-    width: usize,
-    to: &mut [T],
-) {
+fn multiply_row_pairs<T: Element>((a, a_step): (&[T], usize), (b, b_step): (&[T], usize), width: usize, to: &mut [T]) {
     let mut transposed = [[[T::ZERO; SIDE]; TERMS]; 2];
     for (k, to) in to.chunks_mut(SIDE).enumerate() {
         let mut sums = [T::ZERO; SIDE];
@@ -257,14 +244,7 @@ fn attention_backward_products<T: Element>(
 }
 
 /// `to[c][r]` = element c of row `j + r`.
-fn attention_backward_transpose<T: Element>(
-    from: &[T],
-    rows: AttentionShapeRows,
-    j: usize,
-    n: usize,
-    width: usize,
-    to: &mut [T],
-) {
+fn transpose_rows<T: Element>(from: &[T], rows: AttentionShapeRows, j: usize, n: usize, width: usize, to: &mut [T]) {
     gemm::transpose(&from[rows.row(j)..], rows.step, to, n, width, n);
 }
 
@@ -282,7 +262,7 @@ struct BlockScratch<'a, T> {
 
 /// Adds the contributions of one block of keys and one of queries to the gradients.
 #[allow(clippy::too_many_arguments)] // One caller; a struct would name what these names say.
-fn attention_backward_block<T: Element>(
+fn add_block_gradients<T: Element>(
     p: &AttentionShape,
     x: &AttentionInputs<'_, T>,
     saved: &Saved<'_, T>,
@@ -301,22 +281,22 @@ fn attention_backward_block<T: Element>(
     gemm(&score, q, keys.k, None, s, 0..score.units(), product);
     // The product with a single key would be summed in another order.
     match n {
-        1 => attention_backward_products((dy, p.y(b, h).step), (keys.v, 0), p.value_width, g),
+        1 => multiply_row_pairs((dy, p.y(b, h).step), (keys.v, 0), p.value_width, g),
         _ => gemm(&dp, dy, keys.v, None, g, 0..dp.units(), product),
     }
     let (scale, cap) = (T::from_f64(p.scale), T::from_f64(p.cap));
     let (mut dropped, mut masked) = (DropoutBuffer::new(), AttentionBiasBuffer::new());
     for (r, (s, g)) in s.chunks_exact_mut(n).zip(g.chunks_exact_mut(n)).enumerate() {
         let (i, lse) = (i + r, saved.lse[(b * p.heads + h) * p.queries + i + r]);
-        let seen = keys_in_block(&p.visible(i), keys.j, n);
+        let seen = clip_to_block(&p.visible(i), keys.j, n);
         // A row that sees no key has no gradient.
         let seen = if lse == -T::INFINITY { 0..0 } else { seen };
-        let wide = keys_in_chunks(&seen, n);
+        let wide = widen_to_chunks(&seen, n);
         for x in [&mut *s, &mut *g] {
             x[..wide.start].fill(T::ZERO);
             x[wide.end..].fill(T::ZERO);
         }
-        let (span, seen) = (keys.j + wide.start..keys.j + wide.end, keys_within(&seen, &wide));
+        let (span, seen) = (keys.j + wide.start..keys.j + wide.end, range_within(&seen, &wide));
         let row = Row { scale, cap, lse, delta: delta[job.row(group, i)] };
         let at = job.row(group, i) * p.keys;
         let dbias = if to.dbias.is_empty() { &mut [] } else { &mut to.dbias[at + span.start..at + span.end] };

@@ -2,10 +2,10 @@
 //!
 //! Invariant: see `mod.rs`. A unit is some rows of y. Each head of a unit is computed separately, some rows at a time.
 
-use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element, Query, cut_attention_shape_scratch};
+use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element, Query, cut_scratch_pieces};
 use super::dropout::DropoutBuffer;
 use super::inputs::{AttentionBiasBuffer, AttentionInputs};
-use super::keys::{keys_in_block, keys_in_chunks, keys_within};
+use super::keys::{clip_to_block, range_within, widen_to_chunks};
 use super::score_rows;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -32,7 +32,7 @@ pub fn attention_forward_kernel<T: Element>(args: &mut Args<'_>) {
     let (y, lse, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
     let (per, heads) = (p.rows_per_unit(), p.heads_per_row());
     let (first, all) = (units.start * per, p.outer() * p.queries);
-    let ([scores, acc, top, sum, keep], product) = cut_attention_shape_scratch(scratch, p.forward_pieces());
+    let ([scores, acc, top, sum, keep], product) = cut_scratch_pieces(scratch, p.forward_pieces());
     let mut scratch = [scores, acc, top, sum, keep, product];
     let most = p.block_queries();
     for unit in units {
@@ -43,8 +43,8 @@ pub fn attention_forward_kernel<T: Element>(args: &mut Args<'_>) {
             for head in 0..heads {
                 let (b, h) = if p.seq_major { (outer, head) } else { (outer / p.heads, outer % p.heads) };
                 let run = ForwardRun { b, h, queries: i..i + len, to: (row - first) * heads + head };
-                attention_forward_run(&p, &inputs, &run, &mut scratch);
-                attention_forward_store(&p, &run, &scratch, y, lse);
+                sum_weighted_values(&p, &inputs, &run, &mut scratch);
+                store_rows(&p, &run, &scratch, y, lse);
             }
             row += len;
         }
@@ -54,7 +54,7 @@ pub fn attention_forward_kernel<T: Element>(args: &mut Args<'_>) {
 by_dtype!(attention_forward_kernel_for = attention_forward_kernel::<floats>);
 
 /// Computes Σ weight·v (scratch piece 1), the largest scores (piece 2) and the sums of weights (piece 3).
-fn attention_forward_run<T: Element>(
+fn sum_weighted_values<T: Element>(
     p: &AttentionShape,
     x: &AttentionInputs<'_, T>,
     run: &ForwardRun,
@@ -77,12 +77,12 @@ fn attention_forward_run<T: Element>(
         gemm(&score, &x.q[q..], &x.k[k.row(j)..], None, block, 0..score.units(), product);
         let keep = x.keep.write(run.b * p.keys + j, &mut keep[..n]);
         for (r, row) in block.chunks_exact_mut(n).enumerate() {
-            let seen = keys_in_block(&p.visible(from + r), j, n);
-            let wide = keys_in_chunks(&seen, n);
+            let seen = clip_to_block(&p.visible(from + r), j, n);
+            let wide = widen_to_chunks(&seen, n);
             let query = Query { b: run.b, h: run.h, i: from + r };
             let bias = x.bias(p, query, &(j + wide.start..j + wide.end), &mut masked);
             let keep = if keep.is_empty() { keep } else { &keep[wide.clone()] };
-            let shrink = attention_forward_weights(p, row, (&seen, wide), bias, keep, (&mut top[r], &mut sum[r]));
+            let shrink = weigh_row(p, row, (&seen, wide), bias, keep, (&mut top[r], &mut sum[r]));
             if let Some(drop) = x.drop {
                 // Dropout comes after the sum, which includes dropped weights.
                 let first = p.probability(query, j + seen.start);
@@ -102,7 +102,7 @@ fn attention_forward_run<T: Element>(
 
 /// Replaces the products of one row by weights relative to the largest score so far, 0 for keys that are not `seen`.
 /// Returns the factor of earlier sums. `wide` is the computed range: `seen` widened to whole chunks.
-fn attention_forward_weights<T: Element>(
+fn weigh_row<T: Element>(
     p: &AttentionShape,
     row: &mut [T],
     (seen, wide): (&Range<usize>, Range<usize>),
@@ -112,7 +112,7 @@ fn attention_forward_weights<T: Element>(
 ) -> T {
     row[..wide.start].fill(T::ZERO);
     row[wide.end..].fill(T::ZERO);
-    let seen = keys_within(seen, &wide);
+    let seen = range_within(seen, &wide);
     let row = &mut row[wide];
     if row.is_empty() {
         return T::ONE;
@@ -130,13 +130,7 @@ fn attention_forward_weights<T: Element>(
 }
 
 /// Divides by the sums of weights and writes the rows of a run.
-fn attention_forward_store<T: Element>(
-    p: &AttentionShape,
-    run: &ForwardRun,
-    scratch: &[&mut [T]; 6],
-    y: &mut [T],
-    lse: &mut [T],
-) {
+fn store_rows<T: Element>(p: &AttentionShape, run: &ForwardRun, scratch: &[&mut [T]; 6], y: &mut [T], lse: &mut [T]) {
     let [_, acc, top, sum, ..] = scratch;
     let (heads, w) = (p.heads_per_row(), p.value_width);
     for (r, (acc, (top, sum))) in acc.chunks_exact(w).zip(top.iter().zip(sum.iter())).enumerate() {

@@ -23,13 +23,13 @@ impl AttentionShape {
 }
 
 /// The part of `seen` within the `n` keys from `j` on, relative to `j`.
-pub(super) fn keys_in_block(seen: &Range<usize>, j: usize, n: usize) -> Range<usize> {
+pub(super) fn clip_to_block(seen: &Range<usize>, j: usize, n: usize) -> Range<usize> {
     let start = seen.start.saturating_sub(j).min(n);
     start..seen.end.saturating_sub(j).min(n).max(start)
 }
 
 /// `seen` widened to whole chunks, at most `n` keys.
-pub(super) fn keys_in_chunks(seen: &Range<usize>, n: usize) -> Range<usize> {
+pub(super) fn widen_to_chunks(seen: &Range<usize>, n: usize) -> Range<usize> {
     if seen.is_empty() {
         return seen.clone();
     }
@@ -37,7 +37,7 @@ pub(super) fn keys_in_chunks(seen: &Range<usize>, n: usize) -> Range<usize> {
 }
 
 /// `part`, relative to the start of `whole`.
-pub(super) fn keys_within(part: &Range<usize>, whole: &Range<usize>) -> Range<usize> {
+pub(super) fn range_within(part: &Range<usize>, whole: &Range<usize>) -> Range<usize> {
     part.start - whole.start..part.end - whole.start
 }
 

@@ -4,7 +4,7 @@
 //! keys, in the first-level cache. Used by the forward kernel and the backward kernels.
 
 use super::attention_shape::{CHUNK, Element};
-use crate::pairwise::{Max, PairwiseReducer, Sum, pairwise_join_lanes, pairwise_lanes_apart};
+use crate::pairwise::{self, Max, PairwiseReducer, Sum};
 use crate::simd;
 use crate::simd::Unmasked;
 use crate::vmath::{exp, log, tanh};
@@ -29,7 +29,7 @@ fn each_in_score_row<T: Element>(x: &mut [T], f: impl Fn(T) -> T) {
 
 /// `x = f(x, y)`, whole chunks first; nothing where y is empty.
 #[inline(always)]
-fn each_pair_in_score_rows<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
+fn map_pairs<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
     let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks_mut::<CHUNK>(), y.as_chunks::<CHUNK>());
     for (x, y) in xs.iter_mut().zip(ys) {
         for (x, y) in x.iter_mut().zip(y) {
@@ -54,7 +54,7 @@ fn join_score_row<T: Element, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
     for (a, x) in lanes.iter_mut().zip(rest) {
         *a = f.join(*a, *x);
     }
-    pairwise_join_lanes(f, pairwise_lanes_apart(lanes))
+    pairwise::join_lanes(f, pairwise::keep_lanes_apart(lanes))
 }
 
 /// `x·scale`, or `cap·tanh(x·scale / cap)`, in place.
@@ -72,7 +72,7 @@ fn cap_score_row<T: Element>(x: &mut [T], scale: T, cap: T) {
 #[inline(always)]
 fn keep_in_score_row<T: Element>(x: &mut [T], keep: &[T], other: T) {
     let whole = Unmasked::new();
-    each_pair_in_score_rows(x, keep, |x, keep| whole.of(if keep > T::ZERO { x } else { other }));
+    map_pairs(x, keep, |x, keep| whole.of(if keep > T::ZERO { x } else { other }));
 }
 
 /// Writes `other` outside `seen`, which begins in the first chunk and ends in the last.
@@ -107,7 +107,7 @@ simd! {
     /// Replaces products by scores, −∞ where a key is not `seen`. Returns the largest.
     pub fn products_to_scores[T: Element](x: &mut [T], seen: &Range<usize>, scale: T, cap: T, bias: &[T], keep: &[T]) -> T {
         cap_score_row(x, scale, cap);
-        each_pair_in_score_rows(x, bias, |x, bias| x + bias);
+        map_pairs(x, bias, |x, bias| x + bias);
         keep_in_score_row(x, keep, -T::INFINITY);
         hide_in_score_row(x, seen, -T::INFINITY);
         join_score_row(Max, x)
@@ -133,7 +133,7 @@ simd! {
 simd! {
     /// `to = x / by`.
     pub fn divide_score_row[T: Element](x: &[T], by: T, to: &mut [T]) {
-        each_pair_in_score_rows(to, x, |_, x| x / by);
+        map_pairs(to, x, |_, x| x / by);
     }
 }
 
@@ -174,24 +174,24 @@ simd! {
         let (bias, keep) = by;
         cap_score_row(x, row.scale, row.cap);
         each_in_score_row(g, |g| g - row.delta);
-        each_pair_in_score_rows(dbias, g, |_, g| g);
+        map_pairs(dbias, g, |_, g| g);
         if row.cap > T::ZERO {
             // d(c·tanh u)/d(c·u) = 1 − tanh² u.
-            each_pair_in_score_rows(g, x, |g, x| {
+            map_pairs(g, x, |g, x| {
                 let t = x / row.cap;
                 g * (T::ONE - t * t)
             });
         }
-        each_pair_in_score_rows(x, bias, |x, bias| x + bias);
+        map_pairs(x, bias, |x, bias| x + bias);
         let least = score_row_least();
         each_in_score_row(x, |x| score_row_weight(x - row.lse, least));
         keep_in_score_row(x, keep, T::ZERO);
         keep_in_score_row(g, keep, T::ZERO);
         keep_in_score_row(dbias, keep, T::ZERO);
         hide_in_score_row(x, seen, T::ZERO);
-        each_pair_in_score_rows(g, x, |g, x| g * (x * row.scale));
+        map_pairs(g, x, |g, x| g * (x * row.scale));
         hide_in_score_row(g, seen, T::ZERO);
-        each_pair_in_score_rows(dbias, x, |to, x| to * x);
+        map_pairs(dbias, x, |to, x| to * x);
         hide_in_score_row(dbias, seen, T::ZERO);
     }
 }

@@ -1,7 +1,7 @@
 //! The convolution and its gradients: units, scratch, functions over slices and entry points.
 
 use super::conv_micro::ConvMicroEpilogue;
-use super::conv_plan::{ConvPlan, conv_plan_weight_blocks};
+use super::conv_plan::{ConvPlan, weight_grad_blocks};
 use super::correlate::{self, Product, correlate};
 use super::geom::ConvGeom;
 use super::weight_grad;
@@ -20,7 +20,7 @@ pub fn conv2d_units(g: &ConvGeom) -> Units {
 
 /// Elements of scratch per thread for [`conv2d_forward`].
 pub fn conv2d_scratch(g: &ConvGeom) -> usize {
-    correlate::correlate_scratch_len(&ConvPlan::forward(g))
+    correlate::thread_scratch_len(&ConvPlan::forward(g))
 }
 
 /// y = act(conv(x, weight) (+ bias)) for the units `units`; `y` is their part of the output.
@@ -49,7 +49,7 @@ pub fn conv2d_backward_input_units(g: &ConvGeom) -> Units {
 
 /// Elements of scratch per thread for [`conv2d_backward_input`].
 pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
-    correlate::correlate_scratch_len(&ConvPlan::backward(g))
+    correlate::thread_scratch_len(&ConvPlan::backward(g))
 }
 
 /// dx, the adjoint of [`conv2d_forward`] in x, for the units `units`; `dx` is their part of the result.
@@ -67,19 +67,19 @@ pub fn conv2d_backward_input<T: GemmFloat>(
 
 /// Units of [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_units(g: &ConvGeom) -> Units {
-    let (blocks, channels) = conv_plan_weight_blocks(g);
+    let (blocks, channels) = weight_grad_blocks(g);
     Units { count: blocks * (g.c_out / channels), per_unit: channels * g.taps() }
 }
 
 /// Number of image blocks. [`conv2d_backward_weight`] writes one part for each, one after the other, each as large as
 /// the weight. With one block the part is the gradient; otherwise [`conv2d_weight_combine`] adds the parts.
 pub fn conv2d_weight_parts(g: &ConvGeom) -> usize {
-    conv_plan_weight_blocks(g).0
+    weight_grad_blocks(g).0
 }
 
 /// Elements of scratch per thread for [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
-    weight_grad::weight_grad_scratch_len(g, &ConvPlan::weight(g))
+    weight_grad::thread_scratch_len(g, &ConvPlan::weight(g))
 }
 
 /// The adjoint of [`conv2d_forward`] in the weight, as [`conv2d_weight_parts`] parts, for the units `units`; `parts` is
@@ -92,7 +92,7 @@ pub fn conv2d_backward_weight<T: GemmFloat>(
     parts: &mut [T],
     scratch: &mut [T],
 ) {
-    weight_grad::weight_grad_parts(g, x, dy, units, parts, scratch);
+    weight_grad::compute_parts(g, x, dy, units, parts, scratch);
 }
 
 /// Elements of dw in a unit of [`conv2d_weight_combine`].
@@ -100,7 +100,7 @@ pub const COMBINE_UNIT: usize = 4096;
 
 /// dw = the sum of the parts, in order; `dw` starts at element `from` of the gradient.
 pub fn conv2d_weight_combine<T: Float>(parts: &[T], len: usize, from: usize, dw: &mut [T]) {
-    weight_grad::combine_weight_grad_parts(parts, len, from, dw);
+    weight_grad::combine_parts(parts, len, from, dw);
 }
 
 /// Entry point of [`conv2d_forward`].

@@ -1,8 +1,8 @@
-//! The inner loops of convolutions: a product whose right operand is read from a strip ([`conv_micro_panel`]), and dot
-//! products along a strip ([`conv_micro_dots`]). A strip is a zero-padded copy of images (see `conv_plan`).
+//! The inner loops of convolutions: a product whose right operand is read from a strip ([`multiply_panel`]), and dot
+//! products along a strip ([`add_tap_dots`]). A strip is a zero-padded copy of images (see `conv_plan`).
 //!
-//! Invariant: an output element is one chain of `mul_add` in the order of the taps ([`conv_micro_panel`]), or a fixed
-//! number of lane chains that are added in a fixed tree ([`conv_micro_dots`]). Tile sizes differ between instruction
+//! Invariant: an output element is one chain of `mul_add` in the order of the taps ([`multiply_panel`]), or a fixed
+//! number of lane chains that are added in a fixed tree ([`add_tap_dots`]). Tile sizes differ between instruction
 //! sets and do not affect the bits. Used by the files of the folder only.
 
 use crate::float::Float;
@@ -66,7 +66,7 @@ simd! {
     }
 }
 
-/// The output of [`conv_micro_panel`]: `rows` rows of `width` positions.
+/// The output of [`multiply_panel`]: `rows` rows of `width` positions.
 #[derive(Clone, Copy)]
 pub(super) struct Span<'a, T> {
     /// Rows of the output. Packed rows after them are padding.
@@ -85,7 +85,7 @@ struct Tile<const M: usize, const L: usize>;
 
 /// Rows of the next block of a product with `left` rows left: 1, 2, 4 or 6. With eight rows LLVM vectorises over the
 /// weights instead of the positions.
-pub(super) fn conv_micro_block_rows(left: usize) -> usize {
+pub(super) fn next_block_rows(left: usize) -> usize {
     match left {
         0 | 1 => 1,
         2 => 2,
@@ -96,8 +96,8 @@ pub(super) fn conv_micro_block_rows(left: usize) -> usize {
 }
 
 /// Rows of the next block of dot products.
-pub(super) fn conv_micro_dots_rows(left: usize) -> usize {
-    if conv_micro_lanes::<f32>() == Token::current().shape::<f32>().lanes {
+pub(super) fn next_dots_rows(left: usize) -> usize {
+    if dot_lanes::<f32>() == Token::current().shape::<f32>().lanes {
         [1, 2, 4, 6].into_iter().find(|b| *b >= left).unwrap_or(8)
     } else {
         left.min(2)
@@ -106,7 +106,7 @@ pub(super) fn conv_micro_dots_rows(left: usize) -> usize {
 
 /// `a * b + c` on whole arrays: arrays by value stay in registers, slices do not.
 #[inline(always)]
-pub(super) fn conv_micro_fma<T: Float, const L: usize>(a: [T; L], b: [T; L], c: [T; L]) -> [T; L] {
+pub(super) fn fma_arrays<T: Float, const L: usize>(a: [T; L], b: [T; L], c: [T; L]) -> [T; L] {
     let mut r = c;
     for i in 0..L {
         r[i] = a[i].mul_add(b[i], c[i]);
@@ -116,7 +116,7 @@ pub(super) fn conv_micro_fma<T: Float, const L: usize>(a: [T; L], b: [T; L], c: 
 
 /// `a` where the mask is not 0, else 0. (A comparison of lane numbers does not vectorise.)
 #[inline(always)]
-fn conv_micro_masked<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [T; L] {
+fn mask_lanes<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [T; L] {
     for i in 0..L {
         a[i] = if mask[i] > T::ZERO { a[i] } else { T::ZERO };
     }
@@ -124,7 +124,7 @@ fn conv_micro_masked<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [
 }
 
 #[inline(always)]
-pub(super) fn conv_micro_vector<T: Float, const L: usize>(s: &[T]) -> [T; L] {
+pub(super) fn load_array<T: Float, const L: usize>(s: &[T]) -> [T; L] {
     let mut v = [T::ZERO; L];
     v.copy_from_slice(&s[..L]);
     v
@@ -133,7 +133,7 @@ pub(super) fn conv_micro_vector<T: Float, const L: usize>(s: &[T]) -> [T; L] {
 /// `acc[r][v] + a[r] * b[v]`. The loop order keeps reused operands in registers: all of `a` and one of `b` if there are
 /// enough registers, else one of `a` and the one or two of `b`.
 #[inline(always)]
-pub(super) fn conv_micro_terms<T: Float, const M: usize, const V: usize, const L: usize>(
+pub(super) fn add_terms<T: Float, const M: usize, const V: usize, const L: usize>(
     a: &[T; M],
     b: [[T; L]; V],
     mut acc: [[[T; L]; V]; M],
@@ -141,13 +141,13 @@ pub(super) fn conv_micro_terms<T: Float, const M: usize, const V: usize, const L
     if V > 2 {
         for v in 0..V {
             for r in 0..M {
-                acc[r][v] = conv_micro_fma([a[r]; L], b[v], acc[r][v]);
+                acc[r][v] = fma_arrays([a[r]; L], b[v], acc[r][v]);
             }
         }
     } else {
         for r in 0..M {
             for v in 0..V {
-                acc[r][v] = conv_micro_fma([a[r]; L], b[v], acc[r][v]);
+                acc[r][v] = fma_arrays([a[r]; L], b[v], acc[r][v]);
             }
         }
     }
@@ -157,7 +157,7 @@ pub(super) fn conv_micro_terms<T: Float, const M: usize, const V: usize, const L
 /// The sums stay in registers only if all indices are constants: hence the copy to `out` at the end, which is then read
 /// row by row.
 #[inline(always)]
-fn conv_micro_tile<T: Float, const M: usize, const V: usize, const L: usize>(
+fn compute_tile<T: Float, const M: usize, const V: usize, const L: usize>(
     a: &[T],
     offs: &[u32],
     strip: &[T],
@@ -166,14 +166,14 @@ fn conv_micro_tile<T: Float, const M: usize, const V: usize, const L: usize>(
     let mut acc = [[[T::ZERO; L]; V]; M];
     for (a, &off) in a.as_chunks::<M>().0.iter().zip(offs) {
         let strip = &strip[off as usize..][..V * L];
-        acc = conv_micro_terms(a, std::array::from_fn(|v| conv_micro_vector(&strip[v * L..])), acc);
+        acc = add_terms(a, std::array::from_fn(|v| load_array(&strip[v * L..])), acc);
     }
     *out = acc;
 }
 
 /// Computes one tile and writes `left` positions, or as many as it has.
 #[inline(always)]
-fn conv_micro_step<T: Float, const M: usize, const V: usize, const L: usize>(
+fn write_tile<T: Float, const M: usize, const V: usize, const L: usize>(
     a: &[T],
     offs: &[u32],
     strip: &[T],
@@ -182,7 +182,7 @@ fn conv_micro_step<T: Float, const M: usize, const V: usize, const L: usize>(
     left: usize,
 ) {
     let mut out = [[[T::ZERO; L]; V]; M];
-    conv_micro_tile::<T, M, V, L>(a, offs, strip, &mut out);
+    compute_tile::<T, M, V, L>(a, offs, strip, &mut out);
     for (out, row) in out.iter().zip(dst.chunks_mut(s.ld)).take(s.rows) {
         let out = out.as_flattened();
         if left >= V * L {
@@ -205,10 +205,10 @@ simd! { wide
             let vectors = left.div_ceil(L);
             let v = vectors.div_ceil(vectors.div_ceil(4));
             match v {
-                4 => conv_micro_step::<T, M, 4, L>(a, offs, strip, s, dst, left),
-                3 => conv_micro_step::<T, M, 3, L>(a, offs, strip, s, dst, left),
-                2 => conv_micro_step::<T, M, 2, L>(a, offs, strip, s, dst, left),
-                _ => conv_micro_step::<T, M, 1, L>(a, offs, strip, s, dst, left),
+                4 => write_tile::<T, M, 4, L>(a, offs, strip, s, dst, left),
+                3 => write_tile::<T, M, 3, L>(a, offs, strip, s, dst, left),
+                2 => write_tile::<T, M, 2, L>(a, offs, strip, s, dst, left),
+                _ => write_tile::<T, M, 1, L>(a, offs, strip, s, dst, left),
             }
             q += v * L;
         }
@@ -222,7 +222,7 @@ simd! { narrow
     ) {
         let mut q = 0;
         while q < s.width {
-            conv_micro_step::<T, M, 2, L>(a, offs, &strip[q..], s, &mut dst[q..], s.width - q);
+            write_tile::<T, M, 2, L>(a, offs, &strip[q..], s, &mut dst[q..], s.width - q);
             q += 2 * L;
         }
     }
@@ -232,7 +232,7 @@ simd! { narrow
 /// 1, 2, 4, 6.
 ///
 /// Reads up to [`SLACK`](super::conv_plan::SLACK) elements past the last position and discards the results.
-pub(super) fn conv_micro_panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T]) {
+pub(super) fn multiply_panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T]) {
     macro_rules! by_rows {
         ($walk:ident, $l:literal) => {
             match m {
@@ -254,7 +254,7 @@ pub(super) fn conv_micro_panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip:
     }
 }
 
-/// The operands of [`conv_micro_dots`]: `images` pairs of strips, `rows` rows of `width` positions each.
+/// The operands of [`add_tap_dots`]: `images` pairs of strips, `rows` rows of `width` positions each.
 ///
 /// dy is stored in the order of reading: for each image and row, for each vector of positions, the vectors of the
 /// channels.
@@ -269,12 +269,12 @@ pub(super) struct Rows {
     pub finite: bool,
 }
 
-/// Lanes of a vector of [`conv_micro_dots`].
-pub(super) const fn conv_micro_lanes<T>() -> usize {
+/// Lanes of a vector of [`add_tap_dots`].
+pub(super) const fn dot_lanes<T>() -> usize {
     64 / size_of::<T>()
 }
 
-/// Taps of a [`conv_micro_dots`] tile: three, because 3 × 3 kernels are the most common.
+/// Taps of a [`add_tap_dots`] tile: three, because 3 × 3 kernels are the most common.
 pub(super) const TAPS: usize = 3;
 
 #[derive(Clone, Copy)]
@@ -282,7 +282,7 @@ struct Dots<const M: usize, const L: usize, const FINITE: bool>;
 
 /// The sum of a vector's lanes, half onto half.
 #[inline(always)]
-fn conv_micro_tree_sum<T: Float, const L: usize>(mut v: [T; L]) -> T {
+fn sum_lanes<T: Float, const L: usize>(mut v: [T; L]) -> T {
     for half in [8, 4, 2, 1] {
         if half < L {
             for i in 0..half {
@@ -310,23 +310,23 @@ simd! {
 
 /// Adds one vector of positions to the lane sums.
 #[inline(always)]
-fn conv_micro_plus<T: Float, const M: usize, const L: usize>(
+fn add_vector<T: Float, const M: usize, const L: usize>(
     x: [[T; L]; TAPS],
     dy: &[[T; L]],
     mut acc: [[[T; L]; TAPS]; M],
 ) -> [[[T; L]; TAPS]; M] {
     for m in 0..M {
         for k in 0..TAPS {
-            acc[m][k] = conv_micro_fma(x[k], dy[m], acc[m][k]);
+            acc[m][k] = fma_arrays(x[k], dy[m], acc[m][k]);
         }
     }
     acc
 }
 
-/// Adds all rows to the lane sums. As in [`conv_micro_tile`], indices are constants and the sums are copied out at the
+/// Adds all rows to the lane sums. As in [`compute_tile`], indices are constants and the sums are copied out at the
 /// end.
 #[inline(always)]
-fn conv_micro_lane_sums<T: Float, const M: usize, const L: usize, const FINITE: bool>(
+fn add_lane_sums<T: Float, const M: usize, const L: usize, const FINITE: bool>(
     x: &[T],
     offs: [usize; TAPS],
     dy: &[T],
@@ -336,7 +336,7 @@ fn conv_micro_lane_sums<T: Float, const M: usize, const L: usize, const FINITE: 
 ) {
     let mut acc = *out;
     let (steps, tail) = (s.width.div_ceil(L), s.width % L);
-    let mask = conv_micro_vector(mask);
+    let mask = load_array(mask);
     let mut dy = dy.as_chunks::<L>().0.chunks_exact(M);
     for image in 0..s.images {
         for row in 0..s.rows {
@@ -347,13 +347,9 @@ fn conv_micro_lane_sums<T: Float, const M: usize, const L: usize, const FINITE: 
             for (((q, x0), (x1, x2)), dy) in x0.iter().enumerate().zip(x1.iter().zip(x2)).zip(&mut dy) {
                 if !FINITE && tail > 0 && q + 1 == steps {
                     // dy has zeros past the end of a row. x has other pixels there, which may be infinite.
-                    acc = conv_micro_plus(
-                        [conv_micro_masked(*x0, mask), conv_micro_masked(*x1, mask), conv_micro_masked(*x2, mask)],
-                        dy,
-                        acc,
-                    );
+                    acc = add_vector([mask_lanes(*x0, mask), mask_lanes(*x1, mask), mask_lanes(*x2, mask)], dy, acc);
                 } else {
-                    acc = conv_micro_plus([*x0, *x1, *x2], dy, acc);
+                    acc = add_vector([*x0, *x1, *x2], dy, acc);
                 }
             }
         }
@@ -361,9 +357,9 @@ fn conv_micro_lane_sums<T: Float, const M: usize, const L: usize, const FINITE: 
     *out = acc;
 }
 
-/// [`conv_micro_lane_sums`] on sums in a slice.
+/// [`add_lane_sums`] on sums in a slice.
 #[inline(always)]
-fn conv_micro_add_dots<T: Float, const M: usize, const L: usize, const FINITE: bool>(
+fn add_to_slice<T: Float, const M: usize, const L: usize, const FINITE: bool>(
     x: &[T],
     offs: [usize; TAPS],
     dy: &[T],
@@ -374,7 +370,7 @@ fn conv_micro_add_dots<T: Float, const M: usize, const L: usize, const FINITE: b
     let sums = &mut sums[..M * TAPS * L];
     let mut own = [[[T::ZERO; L]; TAPS]; M];
     own.as_flattened_mut().as_flattened_mut().copy_from_slice(sums);
-    conv_micro_lane_sums::<T, M, L, FINITE>(x, offs, dy, mask, s, &mut own);
+    add_lane_sums::<T, M, L, FINITE>(x, offs, dy, mask, s, &mut own);
     sums.copy_from_slice(own.as_flattened().as_flattened());
 }
 
@@ -382,7 +378,7 @@ simd! { wide
     fn conv_micro_dots_wide[T: Float, const M: usize, const L: usize, const FINITE: bool](
         _d: Dots<M, L, FINITE>, x: &[T], offs: [usize; TAPS], dy: &[T], mask: &[T], s: Rows, sums: &mut [T],
     ) {
-        conv_micro_add_dots::<T, M, L, FINITE>(x, offs, dy, mask, s, sums);
+        add_to_slice::<T, M, L, FINITE>(x, offs, dy, mask, s, sums);
     }
 }
 
@@ -390,26 +386,26 @@ simd! { narrow
     fn conv_micro_dots_narrow[T: Float, const M: usize, const L: usize, const FINITE: bool](
         _d: Dots<M, L, FINITE>, x: &[T], offs: [usize; TAPS], dy: &[T], mask: &[T], s: Rows, sums: &mut [T],
     ) {
-        conv_micro_add_dots::<T, M, L, FINITE>(x, offs, dy, mask, s, sums);
+        add_to_slice::<T, M, L, FINITE>(x, offs, dy, mask, s, sums);
     }
 }
 
-/// Sums over lanes: [`conv_micro_lanes`] elements of `sums` for each element of `out`.
-pub(super) fn conv_micro_fold<T: Float>(sums: &[T], out: &mut [T]) {
+/// Sums over lanes: [`dot_lanes`] elements of `sums` for each element of `out`.
+pub(super) fn fold_lanes<T: Float>(sums: &[T], out: &mut [T]) {
     if size_of::<T>() == 4 {
-        sums.as_chunks::<16>().0.iter().zip(out).for_each(|(s, o)| *o = conv_micro_tree_sum(*s));
+        sums.as_chunks::<16>().0.iter().zip(out).for_each(|(s, o)| *o = sum_lanes(*s));
     } else {
-        sums.as_chunks::<8>().0.iter().zip(out).for_each(|(s, o)| *o = conv_micro_tree_sum(*s));
+        sums.as_chunks::<8>().0.iter().zip(out).for_each(|(s, o)| *o = sum_lanes(*s));
     }
 }
 
 /// `sums[m][j] += Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of
-/// dy (a number that [`conv_micro_dots_rows`] gave). Each sum has [`conv_micro_lanes`] lanes, which [`conv_micro_fold`]
+/// dy (a number that [`next_dots_rows`] gave). Each sum has [`dot_lanes`] lanes, which [`fold_lanes`]
 /// adds in the end.
-pub(super) fn conv_micro_dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, sums: &mut [T]) {
+pub(super) fn add_tap_dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, sums: &mut [T]) {
     // Lanes of the last vector of a row that lie inside the row.
     let mut mask = [T::ZERO; 16];
-    mask[..s.width % conv_micro_lanes::<T>()].fill(T::ONE);
+    mask[..s.width % dot_lanes::<T>()].fill(T::ONE);
     macro_rules! by_rows {
         ($dots:ident, $l:literal, $f:literal, $($rows:literal)+) => {
             match m {
@@ -418,7 +414,7 @@ pub(super) fn conv_micro_dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], 
             }
         };
     }
-    let wide = Token::current().shape::<T>().lanes == conv_micro_lanes::<T>();
+    let wide = Token::current().shape::<T>().lanes == dot_lanes::<T>();
     match (wide, size_of::<T>(), s.finite) {
         (true, 4, true) => by_rows!(conv_micro_dots_wide, 16, true, 1 2 4 6 8),
         (true, 4, false) => by_rows!(conv_micro_dots_wide, 16, false, 1 2 4 6 8),

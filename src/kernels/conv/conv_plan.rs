@@ -69,7 +69,7 @@ pub(super) struct ConvPlan {
 }
 
 /// The largest divisor of `n` up to `cap`; multiples of 8 are preferred.
-fn conv_plan_divisor(n: usize, cap: usize) -> usize {
+fn largest_divisor(n: usize, cap: usize) -> usize {
     let all = |step: usize| (1..=cap / step).rev().map(move |d| d * step).find(|d| n.is_multiple_of(*d));
     all(8).or_else(|| all(1)).unwrap_or(1)
 }
@@ -179,7 +179,7 @@ impl ConvPlan {
         self.lay();
         let (taps, [rows, cols]) = (self.taps(), self.grid);
         let all = self.groups * self.dst_c;
-        self.block = if self.n >= 8 { all } else { conv_plan_divisor(all, 32) };
+        self.block = if self.n >= 8 { all } else { largest_divisor(all, 32) };
         let area = rows * cols;
         if self.n >= 8 && area < LANES {
             self.fold = (2 * LANES).div_ceil(area).min(self.n);
@@ -309,9 +309,9 @@ impl ConvPlan {
 
 /// (image blocks, output channels of a unit) of the weight gradient. A block has enough positions to amortise
 /// its sums over lanes, and there are enough units for many threads.
-pub(super) fn conv_plan_weight_blocks(g: &ConvGeom) -> (usize, usize) {
+pub(super) fn weight_grad_blocks(g: &ConvGeom) -> (usize, usize) {
     let enough = if ConvPlan::weight(g).outer { 1024 } else { 3072 };
     let blocks =
         if g.w_len() <= 1 << 14 { (g.n * g.out_h() * g.out_w() / enough).clamp(1, g.n.clamp(1, 32)) } else { 1 };
-    (blocks, if blocks >= 8 { g.c_out } else { conv_plan_divisor(g.c_out, 16) })
+    (blocks, if blocks >= 8 { g.c_out } else { largest_divisor(g.c_out, 16) })
 }

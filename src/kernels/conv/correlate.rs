@@ -4,10 +4,10 @@
 //! chunks of packed weights, images, bands of rows, sub-grids, blocks of channels. Each output element is one chain of
 //! sums over the taps, so the blocking does not affect its bits. Used by the entry points of the folder.
 
-use super::conv_micro::{ConvMicroEpilogue, Span, conv_micro_block_rows, conv_micro_panel};
+use super::conv_micro::{ConvMicroEpilogue, Span, multiply_panel, next_block_rows};
 use super::conv_plan::{ConvPlan, IMAGES, SLACK};
 use super::image_lanes;
-use super::strip::{clear_strip, copy_strip_rows, load_strip, spread_strip_rows, strip_len};
+use super::strip;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
 use std::ops::Range;
@@ -47,9 +47,9 @@ struct Part {
 }
 
 /// Elements of the staging buffer: positions of a band, at the strip's pitch or packed, times the rows of a block.
-fn correlate_stage_len(c: &ConvPlan) -> usize {
+fn staging_len(c: &ConvPlan) -> usize {
     if c.images {
-        return image_lanes::image_lanes_stage_len(c);
+        return image_lanes::staging_len(c);
     }
     let together = c.columns();
     let apart = (c.band * c.pitch).next_multiple_of(SLACK);
@@ -57,36 +57,32 @@ fn correlate_stage_len(c: &ConvPlan) -> usize {
 }
 
 /// Rows of packed weights, padding included.
-fn correlate_packed_rows(c: &ConvPlan) -> usize {
+fn packed_weight_rows(c: &ConvPlan) -> usize {
     c.chunk + 8
 }
 
 /// Elements of scratch for one thread.
-pub(super) fn correlate_scratch_len(c: &ConvPlan) -> usize {
-    2 * c.taps()
-        + correlate_packed_rows(c) * c.taps()
-        + correlate_strips_len(c)
-        + correlate_columns_len(c)
-        + correlate_stage_len(c)
+pub(super) fn thread_scratch_len(c: &ConvPlan) -> usize {
+    2 * c.taps() + packed_weight_rows(c) * c.taps() + strips_len(c) + packed_columns_len(c) + staging_len(c)
 }
 
 /// Elements of the strip of one image, or of several side by side.
-fn correlate_strips_len(c: &ConvPlan) -> usize {
-    strip_len(c, if c.images { IMAGES } else { 1 })
+fn strips_len(c: &ConvPlan) -> usize {
+    strip::len_for_images(c, if c.images { IMAGES } else { 1 })
 }
 
 /// Elements of packed columns.
-fn correlate_columns_len(c: &ConvPlan) -> usize {
+fn packed_columns_len(c: &ConvPlan) -> usize {
     if c.packed { c.taps() * c.columns() + SLACK } else { 0 }
 }
 
-fn split_correlate_scratch<'a, T: Float>(c: &ConvPlan, scratch: &'a mut [T]) -> Scratch<'a, T> {
+fn split_scratch<'a, T: Float>(c: &ConvPlan, scratch: &'a mut [T]) -> Scratch<'a, T> {
     let taps = c.taps();
     // Buffers for vector stores come first: their sizes are whole cache lines.
-    let (stage, rest) = scratch.split_at_mut(correlate_stage_len(c));
-    let (cols, rest) = rest.split_at_mut(correlate_columns_len(c));
-    let (strip, rest) = rest.split_at_mut(correlate_strips_len(c));
-    let (weights, rest) = rest.split_at_mut(correlate_packed_rows(c) * taps);
+    let (stage, rest) = scratch.split_at_mut(staging_len(c));
+    let (cols, rest) = rest.split_at_mut(packed_columns_len(c));
+    let (strip, rest) = rest.split_at_mut(strips_len(c));
+    let (weights, rest) = rest.split_at_mut(packed_weight_rows(c) * taps);
     let (offs, even) = rest.split_at_mut(taps);
     let (offs, even) = (bytemuck::cast_slice_mut(offs), bytemuck::cast_slice_mut(even));
     Scratch { offs: &mut offs[..taps], even: &mut even[..taps], weights, strip, cols, stage }
@@ -105,8 +101,8 @@ pub(super) fn correlate<T: GemmFloat>(
     // Planes of the output over all images and channels.
     let first = units.start * (per_unit / area);
     let last = first + dst.len() / area;
-    let mut scratch = split_correlate_scratch(c, &mut scratch[..correlate_scratch_len(c)]);
-    clear_strip(scratch.strip);
+    let mut scratch = split_scratch(c, &mut scratch[..thread_scratch_len(c)]);
+    strip::clear_planes(scratch.strip);
     for (k, even) in scratch.even.iter_mut().enumerate() {
         *even = (k * c.columns()) as u32;
     }
@@ -116,13 +112,13 @@ pub(super) fn correlate<T: GemmFloat>(
         let whole = if from == 0 { (last - at) / all } else { 0 };
         let (images, count) = if whole > 0 { (whole, all) } else { (1, (all - from).min(last - at)) };
         let dst = &mut dst[(at - first) * area..][..images * count * area];
-        correlate_segment(c, p, image..image + images, from..from + count, dst, &mut scratch);
+        fill_segment(c, p, image..image + images, from..from + count, dst, &mut scratch);
         at += images * count;
     }
 }
 
 /// All images of a segment, for a range of output channels over all groups.
-fn correlate_segment<T: GemmFloat>(
+fn fill_segment<T: GemmFloat>(
     c: &ConvPlan,
     p: Product<'_, T>,
     images: Range<usize>,
@@ -136,14 +132,14 @@ fn correlate_segment<T: GemmFloat>(
         let (lo, hi) = (channels.start.max(base) - base, channels.end.min(base + c.dst_c) - base);
         for from in (lo..hi).step_by(c.chunk) {
             let to = (from + c.chunk).min(hi);
-            correlate_pack_weights(c, p.weight, group, from..to, scratch);
+            pack_weights(c, p.weight, group, from..to, scratch);
             for image in images.clone().step_by(c.fold) {
                 let part = Part { image, images: c.fold.min(images.end - image), group, from, to, row: 0 };
                 // In `dst`, the planes of these images start at this group's channel `from`.
                 let skip = (image - images.start) * channels.len() + base + from - channels.start;
                 for row in (0..c.grid[0]).step_by(c.band) {
                     let dst = &mut dst[skip * area..];
-                    correlate_band(c, p, Part { row, ..part }, channels.len() * area, dst, scratch);
+                    fill_band(c, p, Part { row, ..part }, channels.len() * area, dst, scratch);
                 }
             }
         }
@@ -151,7 +147,7 @@ fn correlate_segment<T: GemmFloat>(
 }
 
 /// Writes the weights of a range of output channels as blocks of [tap][channel], and the offsets of the taps.
-fn correlate_pack_weights<T: Float>(
+fn pack_weights<T: Float>(
     c: &ConvPlan,
     weight: &[T],
     group: usize,
@@ -168,7 +164,7 @@ fn correlate_pack_weights<T: Float>(
         });
         let mut from = channels.start;
         while from < channels.end {
-            let m = conv_micro_block_rows(channels.end - from);
+            let m = next_block_rows(channels.end - from);
             let real = m.min(channels.end - from);
             let mut block = scratch.weights[at..at + (k - k0) * m].chunks_exact_mut(m);
             c.each_tap(sub, |src, tap, _| {
@@ -185,7 +181,7 @@ fn correlate_pack_weights<T: Float>(
 }
 
 /// One band of rows of one image (or of a few small ones), for a chunk of channels.
-fn correlate_band<T: GemmFloat>(
+fn fill_band<T: GemmFloat>(
     c: &ConvPlan,
     p: Product<'_, T>,
     part: Part,
@@ -194,13 +190,13 @@ fn correlate_band<T: GemmFloat>(
     scratch: &mut Scratch<'_, T>,
 ) {
     if c.images {
-        return correlate_side_by_side(c, p, part, stride, dst, scratch);
+        return fill_side_by_side(c, p, part, stride, dst, scratch);
     }
     let pixels = c.src[0] * c.src[1];
     let image = |i: usize| &p.src[((part.image + i) * c.groups + part.group) * c.src_c * pixels..][..c.src_c * pixels];
     let (mut k0, mut at) = (0, 0);
     if !c.packed {
-        load_strip(c, image(0), part.row, scratch.strip);
+        strip::load_planes(c, image(0), part.row, scratch.strip);
     }
     for (i, sub) in c.subs().enumerate() {
         let taps = c.taps_of(sub);
@@ -209,10 +205,10 @@ fn correlate_band<T: GemmFloat>(
         if c.packed {
             for one in 0..part.images {
                 if i == 0 || part.images > 1 {
-                    load_strip(c, image(one), part.row, scratch.strip);
+                    strip::load_planes(c, image(one), part.row, scratch.strip);
                 }
                 for (off, col) in scratch.offs[k0..k0 + taps].iter().zip(scratch.cols.chunks_exact_mut(c.columns())) {
-                    copy_strip_rows(
+                    strip::copy_rows(
                         &scratch.strip[*off as usize..],
                         c.pitch,
                         &mut col[one * rows * cols..],
@@ -224,13 +220,13 @@ fn correlate_band<T: GemmFloat>(
             }
         }
         let job = Job { sub, rows, cols, taps: k0..k0 + taps, at };
-        at += correlate_blocks(c, p, part, &job, stride, dst, scratch);
+        at += multiply_blocks(c, p, part, &job, stride, dst, scratch);
         k0 += taps;
     }
 }
 
 /// All rows of some images with images in the lanes, for a chunk of channels.
-fn correlate_side_by_side<T: GemmFloat>(
+fn fill_side_by_side<T: GemmFloat>(
     c: &ConvPlan,
     p: Product<'_, T>,
     part: Part,
@@ -240,24 +236,24 @@ fn correlate_side_by_side<T: GemmFloat>(
 ) {
     let channels = c.src_c * c.src[0] * c.src[1];
     let src = &p.src[(part.image * c.groups + part.group) * channels..];
-    image_lanes::load_image_lanes(c, src, c.groups * channels, part.images, scratch.strip, scratch.stage);
+    image_lanes::load_channels(c, src, c.groups * channels, part.images, scratch.strip, scratch.stage);
     // Packed rows of all blocks, and of the blocks before this one.
     let (mut all, mut before) = (0, 0);
     let mut m0 = part.from;
     while m0 < part.to {
-        all += conv_micro_block_rows(part.to - m0);
-        m0 += conv_micro_block_rows(part.to - m0).min(part.to - m0);
+        all += next_block_rows(part.to - m0);
+        m0 += next_block_rows(part.to - m0).min(part.to - m0);
     }
     m0 = part.from;
     while m0 < part.to {
-        let m = conv_micro_block_rows(part.to - m0);
+        let m = next_block_rows(part.to - m0);
         let rows = m.min(part.to - m0);
         let a = |taps: usize, count: usize| &scratch.weights[taps * all + count * before..][..count * m];
-        image_lanes::image_lanes_block(c, m, rows, scratch.offs, a, scratch.strip, scratch.stage);
+        image_lanes::compute_block(c, m, rows, scratch.offs, a, scratch.strip, scratch.stage);
         let first = part.group * c.dst_c + m0;
         let area = c.dst[0] * c.dst[1];
         let to = &mut dst[(m0 - part.from) * area..];
-        image_lanes::unstage_image_lanes(c, p.epilogue, part.images, first..first + rows, stride, scratch.stage, to);
+        image_lanes::unstage_images(c, p.epilogue, part.images, first..first + rows, stride, scratch.stage, to);
         before += m;
         m0 += rows;
     }
@@ -275,7 +271,7 @@ struct Job {
 }
 
 /// All blocks of channels of one product. Returns the number of packed weights used.
-fn correlate_blocks<T: Float>(
+fn multiply_blocks<T: Float>(
     c: &ConvPlan,
     p: Product<'_, T>,
     part: Part,
@@ -298,7 +294,7 @@ fn correlate_blocks<T: Float>(
     };
     let (mut m0, mut at) = (part.from, job.at);
     while m0 < part.to {
-        let m = conv_micro_block_rows(part.to - m0);
+        let m = next_block_rows(part.to - m0);
         let rows = m.min(part.to - m0);
         let a = &scratch.weights[at..at + taps * m];
         let first = part.group * c.dst_c + m0;
@@ -306,11 +302,11 @@ fn correlate_blocks<T: Float>(
         let dst = &mut dst[(m0 - part.from) * area..];
         if width > 0 && c.step == [1, 1] && pitch == job.cols && part.images == 1 {
             let span = Span { rows, width, ld: area, epilogue };
-            conv_micro_panel(m, a, offs, b, span, &mut dst[part.row * job.cols..]);
+            multiply_panel(m, a, offs, b, span, &mut dst[part.row * job.cols..]);
         } else if width > 0 {
             let ld = width.next_multiple_of(LINE);
-            conv_micro_panel(m, a, offs, b, Span { rows, width, ld, epilogue }, scratch.stage);
-            correlate_unstage(c, part, job, Staged { pitch, ld, rows, stride }, scratch.stage, dst);
+            multiply_panel(m, a, offs, b, Span { rows, width, ld, epilogue }, scratch.stage);
+            unstage_block(c, part, job, Staged { pitch, ld, rows, stride }, scratch.stage, dst);
         }
         at += taps * m;
         m0 += rows;
@@ -334,18 +330,18 @@ struct Staged {
 }
 
 /// Copies a block from the staging buffer to the output.
-fn correlate_unstage<T: Float>(c: &ConvPlan, part: Part, job: &Job, n: Staged, stage: &[T], dst: &mut [T]) {
+fn unstage_block<T: Float>(c: &ConvPlan, part: Part, job: &Job, n: Staged, stage: &[T], dst: &mut [T]) {
     let (Staged { pitch, ld, rows, stride }, [h, w]) = (n, c.dst);
     for image in 0..part.images {
         for m in 0..rows {
             let from = &stage[m * ld + image * job.rows * pitch..][..(job.rows - 1) * pitch + job.cols];
             let plane = &mut dst[image * stride + m * h * w..][..h * w];
             if c.step == [1, 1] {
-                copy_strip_rows(from, pitch, &mut plane[part.row * w..], w, job.cols, job.rows);
+                strip::copy_rows(from, pitch, &mut plane[part.row * w..], w, job.cols, job.rows);
             } else {
                 let at = (part.row * c.step[0] + job.sub[0]) * w + job.sub[1];
                 let to = &mut plane[at..];
-                spread_strip_rows(from, pitch, to, w, c.step, job.cols);
+                strip::spread_rows(from, pitch, to, w, c.step, job.cols);
             }
         }
     }

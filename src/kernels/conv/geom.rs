@@ -3,7 +3,7 @@
 //! Invariant: kernels require a geometry that [`ConvGeom::validate`] accepts. Op definitions build and check it,
 //! lowering encodes it as words, and the entry points decode it.
 
-use crate::window_sizes::{window_sizes_count, window_sizes_fit};
+use crate::window_sizes::{count_windows, offsets_fit_u32};
 
 /// Sizes and attributes of `conv2d`: x `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -48,8 +48,8 @@ impl ConvGeom {
         if self.groups == 0 || !self.c_in.is_multiple_of(self.groups) || !self.c_out.is_multiple_of(self.groups) {
             return Err("groups must divide the input and the output channels");
         }
-        let rows = window_sizes_count(self.h, self.kh, self.stride[0], [t, b], self.dilation[0]);
-        let cols = window_sizes_count(self.w, self.kw, self.stride[1], [l, r], self.dilation[1]);
+        let rows = count_windows(self.h, self.kh, self.stride[0], [t, b], self.dilation[0]);
+        let cols = count_windows(self.w, self.kw, self.stride[1], [l, r], self.dilation[1]);
         let (Some(rows), Some(cols)) = (rows, cols) else {
             return Err("the kernel window is larger than the padded image");
         };
@@ -57,8 +57,8 @@ impl ConvGeom {
         let [s0, s1] = self.stride.map(|s| s.saturating_mul(2));
         let taps = [self.c_in.max(self.c_out), self.kh, self.kw];
         let inner =
-            window_sizes_fit(&[self.c_in.max(self.c_out), plane[0].saturating_add(s0), plane[1].saturating_add(s1)]);
-        if !inner || !window_sizes_fit(&taps) || !window_sizes_fit(&[self.c_out, rows, cols]) {
+            offsets_fit_u32(&[self.c_in.max(self.c_out), plane[0].saturating_add(s0), plane[1].saturating_add(s1)]);
+        if !inner || !offsets_fit_u32(&taps) || !offsets_fit_u32(&[self.c_out, rows, cols]) {
             return Err("the image or the kernel is too large");
         }
         Ok(())
@@ -66,12 +66,12 @@ impl ConvGeom {
 
     /// Output height; 0 when no window fits.
     pub fn out_h(&self) -> usize {
-        window_sizes_count(self.h, self.kh, self.stride[0], [self.pad[0], self.pad[1]], self.dilation[0]).unwrap_or(0)
+        count_windows(self.h, self.kh, self.stride[0], [self.pad[0], self.pad[1]], self.dilation[0]).unwrap_or(0)
     }
 
     /// Output width; 0 when no window fits.
     pub fn out_w(&self) -> usize {
-        window_sizes_count(self.w, self.kw, self.stride[1], [self.pad[2], self.pad[3]], self.dilation[1]).unwrap_or(0)
+        count_windows(self.w, self.kw, self.stride[1], [self.pad[2], self.pad[3]], self.dilation[1]).unwrap_or(0)
     }
 
     /// Elements of x and dx.

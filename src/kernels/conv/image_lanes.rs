@@ -4,9 +4,9 @@
 //! Invariant: an output element is one chain of `mul_add` over the taps that may see a pixel of the source, in order.
 //! Neither the tile size nor the other fifteen images affect its bits. Used by `correlate` only.
 
-use super::conv_micro::{ConvMicroEpilogue, conv_micro_terms, conv_micro_vector};
+use super::conv_micro::{ConvMicroEpilogue, add_terms, load_array};
 use super::conv_plan::{ConvPlan, IMAGES};
-use super::strip::clear_strip;
+use super::strip;
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};
 use crate::simd;
@@ -14,14 +14,14 @@ use crate::simd::Token;
 use std::ops::Range;
 
 /// Elements of the staging buffer: a block of output channels, or the source before it moves to the strip.
-pub(super) fn image_lanes_stage_len(c: &ConvPlan) -> usize {
+pub(super) fn staging_len(c: &ConvPlan) -> usize {
     let block = 6.min(c.dst_c) * c.dst[0] * c.dst[1];
     IMAGES * block.max(c.src_c * c.src[0] * c.src[1])
 }
 
 /// Copies the channels of one group of up to [`IMAGES`] images into a cleared strip. `each` is the stride from image to
 /// image.
-pub(super) fn load_image_lanes<T: GemmFloat>(
+pub(super) fn load_channels<T: GemmFloat>(
     c: &ConvPlan,
     src: &[T],
     each: usize,
@@ -34,7 +34,7 @@ pub(super) fn load_image_lanes<T: GemmFloat>(
     let stage = &mut stage[..pixels * IMAGES];
     let flat = if direct { &mut strip[..pixels * IMAGES] } else { &mut *stage };
     if images < IMAGES {
-        clear_strip(flat);
+        strip::clear_planes(flat);
     }
     transpose(src, each, flat, IMAGES, pixels, images);
     if direct {
@@ -110,7 +110,7 @@ struct Tile<const M: usize, const P: usize, const L: usize>;
 
 /// The sums stay in registers only if all indices are constants: hence the copy to `out` at the end.
 #[inline(always)]
-fn image_lanes_sums<T: Float, const M: usize, const P: usize, const L: usize>(
+fn sum_in_registers<T: Float, const M: usize, const P: usize, const L: usize>(
     a: &[T],
     offs: &[u32],
     taps: &ImageLanesTaps,
@@ -125,7 +125,7 @@ fn image_lanes_sums<T: Float, const M: usize, const P: usize, const L: usize>(
             let run = base + taps.cols.start..base + taps.cols.end;
             for (a, &off) in a[run.clone()].iter().zip(&offs[run]) {
                 let x = &strip[off as usize * IMAGES..][..(P - 1) * IMAGES + L];
-                acc = conv_micro_terms(a, std::array::from_fn(|p| conv_micro_vector(&x[p * IMAGES..])), acc);
+                acc = add_terms(a, std::array::from_fn(|p| load_array(&x[p * IMAGES..])), acc);
             }
         }
     }
@@ -135,7 +135,7 @@ fn image_lanes_sums<T: Float, const M: usize, const P: usize, const L: usize>(
 /// One tile for all [`IMAGES`] images. `step` is the output stride from position to position, `ld` from channel to
 /// channel.
 #[inline(always)]
-fn image_lanes_tile<T: Float, const M: usize, const P: usize, const L: usize>(
+fn compute_tile<T: Float, const M: usize, const P: usize, const L: usize>(
     a: &[T],
     offs: &[u32],
     taps: &ImageLanesTaps,
@@ -146,7 +146,7 @@ fn image_lanes_tile<T: Float, const M: usize, const P: usize, const L: usize>(
 ) {
     for lane in (0..IMAGES).step_by(L) {
         let mut out = [[[T::ZERO; L]; P]; M];
-        image_lanes_sums::<T, M, P, L>(a, offs, taps, &strip[lane..], &mut out);
+        sum_in_registers::<T, M, P, L>(a, offs, taps, &strip[lane..], &mut out);
         for (out, row) in out.iter().zip(dst.chunks_mut(ld)) {
             for (p, v) in out.iter().enumerate() {
                 row[p * step + lane..][..L].copy_from_slice(v);
@@ -160,7 +160,7 @@ simd! { wide
         _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &ImageLanesTaps, strip: &[T], dst: &mut [T], step: usize,
         ld: usize,
     ) {
-        image_lanes_tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
+        compute_tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
     }
 }
 
@@ -169,13 +169,13 @@ simd! { narrow
         _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &ImageLanesTaps, strip: &[T], dst: &mut [T], step: usize,
         ld: usize,
     ) {
-        image_lanes_tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
+        compute_tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
     }
 }
 
 /// Maximal number of positions that share their taps, for a block of `m` channels: as many as the widest vectors have
 /// registers for.
-fn most_image_lanes_positions(m: usize) -> usize {
+fn most_positions(m: usize) -> usize {
     match m {
         6 => 4,
         4 => 5,
@@ -183,8 +183,8 @@ fn most_image_lanes_positions(m: usize) -> usize {
     }
 }
 
-/// [`image_lanes_tile`] for a block of `m` channels (1, 2, 4 or 6) at some of `left` positions. Returns their number.
-fn image_lanes_tiles<T: Float>(
+/// [`compute_tile`] for a block of `m` channels (1, 2, 4 or 6) at some of `left` positions. Returns their number.
+fn compute_tiles<T: Float>(
     m: usize,
     left: usize,
     a: &[T],
@@ -233,7 +233,7 @@ fn image_lanes_tiles<T: Float>(
 /// A block of `rows` channels (packed as `m`) of all sub-grids, staged as [channel][position of the output][image].
 /// `a(taps, weights)` returns the packed weights of a sub-grid, from the number of taps before it and its number of
 /// weights.
-pub(super) fn image_lanes_block<'a, T: Float>(
+pub(super) fn compute_block<'a, T: Float>(
     c: &ConvPlan,
     m: usize,
     rows: usize,
@@ -254,7 +254,7 @@ pub(super) fn image_lanes_block<'a, T: Float>(
             while col < width {
                 // As few tiles as possible, of about equal size.
                 let left = width - col;
-                let some = left.div_ceil(left.div_ceil(most_image_lanes_positions(m)));
+                let some = left.div_ceil(left.div_ceil(most_positions(m)));
                 let taps = ImageLanesTaps::new(
                     c.src_c,
                     of,
@@ -266,7 +266,7 @@ pub(super) fn image_lanes_block<'a, T: Float>(
                 while done < some {
                     let strip = &strip[(row * c.pitch + col + done) * IMAGES..];
                     let dst = &mut stage[at * IMAGES + done * step..rows * area];
-                    done += image_lanes_tiles(m, some - done, a, offs, &taps, strip, dst, step, area);
+                    done += compute_tiles(m, some - done, a, offs, &taps, strip, dst, step, area);
                 }
                 col += some;
             }
@@ -276,7 +276,7 @@ pub(super) fn image_lanes_block<'a, T: Float>(
 }
 
 /// Applies the epilogue to a staged block and copies it to the images, `stride` elements apart.
-pub(super) fn unstage_image_lanes<T: GemmFloat>(
+pub(super) fn unstage_images<T: GemmFloat>(
     c: &ConvPlan,
     epilogue: ConvMicroEpilogue<'_, T>,
     images: usize,

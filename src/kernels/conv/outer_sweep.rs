@@ -4,7 +4,7 @@
 //! Invariant: an element is one chain of `mul_add` over images, rows and columns of dy, in this order. The number of
 //! taps that are computed at once does not affect the bits. Used by `weight_grad`; `conv_plan` reads [`BLOCK`].
 
-use super::conv_micro::{conv_micro_fma, conv_micro_vector};
+use super::conv_micro::{fma_arrays, load_array};
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};
 use crate::simd;
@@ -24,7 +24,7 @@ pub(super) struct Field {
 }
 
 /// Adjacent taps of x that are summed together: the largest of a few widths that divides a kernel's row.
-pub(super) fn outer_sweep_run_of(kw: usize) -> usize {
+pub(super) fn widest_tap_run(kw: usize) -> usize {
     [5, 3, 2].into_iter().find(|r| kw.is_multiple_of(*r)).unwrap_or(1)
 }
 
@@ -33,18 +33,18 @@ struct Tile<const R: usize, const K: usize, const V: usize, const L: usize>;
 
 /// One position: `K` pixels of each run, each times the values of the channels.
 #[inline(always)]
-fn outer_sweep_at<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
+fn add_position<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
     rows: [&[T]; R],
     q: usize,
     dy: &[T; BLOCK],
     mut acc: [[[[T; L]; V]; K]; R],
 ) -> [[[[T; L]; V]; K]; R] {
     for v in 0..V {
-        let d: [T; L] = conv_micro_vector(&dy[v * L..]);
+        let d: [T; L] = load_array(&dy[v * L..]);
         for r in 0..R {
             let x = &rows[r][q..][..K];
             for k in 0..K {
-                acc[r][k][v] = conv_micro_fma([x[k]; L], d, acc[r][k][v]);
+                acc[r][k][v] = fma_arrays([x[k]; L], d, acc[r][k][v]);
             }
         }
     }
@@ -53,7 +53,7 @@ fn outer_sweep_at<T: Float, const R: usize, const K: usize, const V: usize, cons
 
 /// The sums stay in registers only if all indices are constants: hence the copy to `out` at the end.
 #[inline(always)]
-fn outer_sweep_sums_of<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
+fn sum_in_registers<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
     x: &[T],
     offs: [usize; R],
     dy: &[T],
@@ -71,7 +71,7 @@ fn outer_sweep_sums_of<T: Float, const R: usize, const K: usize, const V: usize,
             }
             let (now, rest) = dy.split_at(f.cols);
             for (q, d) in now.iter().enumerate() {
-                acc = outer_sweep_at(rows, q, d, acc);
+                acc = add_position(rows, q, d, acc);
             }
             dy = rest;
         }
@@ -90,7 +90,7 @@ fn outer_sweep<T: Float, const R: usize, const K: usize, const V: usize, const L
     ld: usize,
 ) {
     let mut out = [[[[T::ZERO; L]; V]; K]; R];
-    outer_sweep_sums_of::<T, R, K, V, L>(x, offs, dy, f, &mut out);
+    sum_in_registers::<T, R, K, V, L>(x, offs, dy, f, &mut out);
     // Runs after the last one repeat it and are discarded.
     for (sums, out) in sums.chunks_mut(ld).zip(out.as_flattened()) {
         for (s, a) in sums.iter_mut().zip(out.as_flattened()) {
@@ -117,15 +117,7 @@ simd! { narrow
 
 /// [`outer_sweep`] for runs of `k` taps at strip offsets `offs`, with [`BLOCK`] channels of dy for each position.
 /// `sums` has `ld` channels for each tap.
-pub(super) fn outer_sweep_sums<T: Float>(
-    k: usize,
-    x: &[T],
-    offs: &[u32],
-    dy: &[T],
-    f: Field,
-    sums: &mut [T],
-    ld: usize,
-) {
+pub(super) fn sum_tap_runs<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Field, sums: &mut [T], ld: usize) {
     let (mut offs, mut sums) = (offs, sums);
     macro_rules! go {
         ($sweep:ident, $r:literal, $k:literal, $v:literal, $l:literal) => {{
@@ -183,13 +175,7 @@ simd! {
 }
 
 /// Transposes `channels` planes of `len` positions, `plane` elements apart, to rows of [`BLOCK`] channels.
-pub(super) fn outer_sweep_channels_innermost<T: GemmFloat>(
-    from: &[T],
-    plane: usize,
-    len: usize,
-    channels: usize,
-    to: &mut [T],
-) {
+pub(super) fn transpose_channels<T: GemmFloat>(from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
     let to = &mut to[..len * BLOCK];
     if channels >= BLOCK {
         transpose(from, plane, to, BLOCK, len, BLOCK);

@@ -1,6 +1,6 @@
 //! Copies between images, strips and columns: rows of pixels, in pieces of fixed size.
 //!
-//! Invariant: [`clear_strip`] writes a strip's zeros once, and [`load_strip`] writes every element that can be a pixel.
+//! Invariant: [`clear_planes`] writes a strip's zeros once, and [`load_planes`] writes every element that can be a pixel.
 //! So a strip is reloaded for the next image without clearing. Used by the files of the folder only.
 
 use super::conv_plan::{ConvPlan, SLACK};
@@ -8,17 +8,17 @@ use crate::float::Float;
 use crate::simd;
 
 /// Elements of a strip for `images` images, with slack for tiles that read past its end.
-pub(super) fn strip_len(c: &ConvPlan, images: usize) -> usize {
+pub(super) fn len_for_images(c: &ConvPlan, images: usize) -> usize {
     images * c.planes_len() + c.lead[1] + SLACK
 }
 
 /// Zeros a strip.
-pub(super) fn clear_strip<T: Float>(strip: &mut [T]) {
+pub(super) fn clear_planes<T: Float>(strip: &mut [T]) {
     strip.fill(T::ZERO);
 }
 
 /// Copies rows `from..` of one image's channels (of one group) into a cleared strip.
-pub(super) fn load_strip<T: Float>(c: &ConvPlan, src: &[T], from: usize, strip: &mut [T]) {
+pub(super) fn load_planes<T: Float>(c: &ConvPlan, src: &[T], from: usize, strip: &mut [T]) {
     let ([h, w], [ph, pw], plane) = (c.src, c.phase, c.plane());
     for q in (0..pw).filter(|q| c.reads_phase(1, *q)) {
         // Columns before the image, columns of the image before the first of this phase, columns copied.
@@ -32,14 +32,14 @@ pub(super) fn load_strip<T: Float>(c: &ConvPlan, src: &[T], from: usize, strip: 
         for p in (0..ph).filter(|p| c.reads_phase(0, *p)) {
             let planes = strip.chunks_exact_mut(plane).skip(p * pw + q).step_by(ph * pw);
             for (image, plane) in src.chunks_exact(h * w).zip(planes) {
-                load_strip_plane(c, image, from * ph + p, [lead, skip, width], plane);
+                load_plane(c, image, from * ph + p, [lead, skip, width], plane);
             }
         }
     }
 }
 
 /// Copies the rows `at + i * phase` of the padded image into a plane.
-fn load_strip_plane<T: Float>(c: &ConvPlan, image: &[T], at: usize, cols: [usize; 3], plane: &mut [T]) {
+fn load_plane<T: Float>(c: &ConvPlan, image: &[T], at: usize, cols: [usize; 3], plane: &mut [T]) {
     let ([h, w], [ph, pw], [lead, skip, width]) = (c.src, c.phase, cols);
     let rows = plane.len() / c.pitch;
     // Rows of the plane inside the image.
@@ -56,7 +56,7 @@ fn load_strip_plane<T: Float>(c: &ConvPlan, image: &[T], at: usize, cols: [usize
     }
     let (image, plane) = (&image[(at + lo * ph - c.lead[0]) * w + skip..], &mut plane[lo * c.pitch + lead..]);
     if pw == 1 {
-        copy_strip_rows(image, ph * w, plane, c.pitch, width, hi - lo);
+        copy_rows(image, ph * w, plane, c.pitch, width, hi - lo);
     } else {
         pick_strip_rows(image, [ph * w, pw], plane, c.pitch, width, hi - lo);
     }
@@ -80,7 +80,7 @@ simd! {
 }
 
 /// Copies `rows` rows of `width` elements; `from` and `to` are the row strides.
-pub(super) fn copy_strip_rows<T: Float>(src: &[T], from: usize, dst: &mut [T], to: usize, width: usize, rows: usize) {
+pub(super) fn copy_rows<T: Float>(src: &[T], from: usize, dst: &mut [T], to: usize, width: usize, rows: usize) {
     match width {
         0 => {}
         1..4 => copy_strip_rows_by(By::<1>, src, from, dst, to, width, rows),
@@ -94,7 +94,7 @@ pub(super) fn copy_strip_rows<T: Float>(src: &[T], from: usize, dst: &mut [T], t
 struct By<const L: usize>;
 
 simd! {
-    /// [`copy_strip_rows`] for a width of at least `L`: pieces of `L`, the last one overlapping the one before. Calling
+    /// [`copy_rows`] for a width of at least `L`: pieces of `L`, the last one overlapping the one before. Calling
     /// `memcpy` for each of these short rows would cost more than the products of small images.
     fn copy_strip_rows_by[T: Float, const L: usize](
         _by: By<L>, src: &[T], from: usize, dst: &mut [T], to: usize, width: usize, rows: usize,
@@ -113,7 +113,7 @@ simd! {
 }
 
 /// Writes the rows of a sub-grid into every `step`-th row and column of a plane.
-pub(super) fn spread_strip_rows<T: Float>(
+pub(super) fn spread_rows<T: Float>(
     src: &[T],
     pitch: usize,
     dst: &mut [T],

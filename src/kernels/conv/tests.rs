@@ -5,7 +5,7 @@ use super::conv_plan::ConvPlan;
 use super::*;
 use crate::float::Float;
 use crate::gemm::{Act, GemmFloat};
-use crate::harness::{harness_hash, harness_hashes};
+use crate::harness::{hash_number, hash_numbers};
 use crate::simd::{Isa, detect_isa, limit};
 use crate::window_sizes::Units;
 use std::ops::Range;
@@ -89,8 +89,8 @@ fn same<T: Float>(a: &[T], b: &[T], what: &str, g: &ConvGeom) {
 fn check<T: GemmFloat>(g: &ConvGeom, tol: f64) {
     g.validate().unwrap();
     assert_eq!(ConvGeom::from_words(&g.to_words()), *g);
-    let (x, w) = (harness_hashes::<T>(g.x_len(), 1), harness_hashes::<T>(g.w_len(), 2));
-    let (dy, b) = (harness_hashes::<T>(g.y_len(), 3), harness_hashes::<T>(g.c_out, 4));
+    let (x, w) = (hash_numbers::<T>(g.x_len(), 1), hash_numbers::<T>(g.w_len(), 2));
+    let (dy, b) = (hash_numbers::<T>(g.y_len(), 3), hash_numbers::<T>(g.c_out, 4));
     let (mut y, mut dx, mut dw) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()], vec![0.0; g.w_len()]);
     each(g, |i, k, o| {
         y[o] += x[i].to_f64() * w[k].to_f64();
@@ -119,7 +119,7 @@ fn dot<T: Float>(a: &[T], b: &[T]) -> f64 {
 
 fn adjoint(g: &ConvGeom) {
     let (x, w, dy) =
-        (harness_hashes::<f64>(g.x_len(), 5), harness_hashes::<f64>(g.w_len(), 6), harness_hashes::<f64>(g.y_len(), 7));
+        (hash_numbers::<f64>(g.x_len(), 5), hash_numbers::<f64>(g.w_len(), 6), hash_numbers::<f64>(g.y_len(), 7));
     let y = dot(&forward(g, &x, &w, &[], false, 1), &dy);
     let tol = 1e-10 * (1.0 + y.abs());
     assert!((dot(&input(g, &dy, &w, 1), &x) - y).abs() < tol, "{g:?}");
@@ -213,7 +213,7 @@ fn gradients_are_adjoints() {
 fn matches_on_drawn_shapes() {
     let mut tried = 0;
     for seed in 0..400 {
-        let draw = |i: usize, n: usize| ((harness_hash(i, seed + 100) + 1.0) * 0.5 * n as f64) as usize;
+        let draw = |i: usize, n: usize| ((hash_number(i, seed + 100) + 1.0) * 0.5 * n as f64) as usize;
         let groups = 1 + draw(0, 3);
         let g = ConvGeom {
             n: draw(1, 12),
@@ -251,11 +251,8 @@ fn every_instruction_set_gives_the_same_bits() {
     let (many, few) = (geom(3, [5, 13], [9, 21], [3, 3]), geom(3, [3, 5], [9, 21], [5, 5]));
     let pad = |g| ConvGeom { pad: [1, 1, 1, 1], ..g };
     for g in [pad(many), pad(few), ConvGeom { stride: [2, 2], ..pad(many) }].into_iter().chain(crowds()) {
-        let (x, w, dy) = (
-            harness_hashes::<f32>(g.x_len(), 1),
-            harness_hashes::<f32>(g.w_len(), 2),
-            harness_hashes::<f32>(g.y_len(), 3),
-        );
+        let (x, w, dy) =
+            (hash_numbers::<f32>(g.x_len(), 1), hash_numbers::<f32>(g.w_len(), 2), hash_numbers::<f32>(g.y_len(), 3));
         let all = || [forward(&g, &x, &w, &[], true, 1), input(&g, &dy, &w, 1), weight(&g, &x, &dy, 1)];
         let best = all();
         for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
@@ -270,8 +267,8 @@ fn every_instruction_set_gives_the_same_bits() {
 #[test]
 fn nan_reaches_only_what_reads_it() {
     for g in shapes().into_iter().filter(|g| g.x_len() > 0 && g.x_len() < 20_000) {
-        let (x, w) = (harness_hashes::<f32>(g.x_len(), 1), harness_hashes::<f32>(g.w_len(), 2));
-        let dy = harness_hashes::<f32>(g.y_len(), 3);
+        let (x, w) = (hash_numbers::<f32>(g.x_len(), 1), hash_numbers::<f32>(g.w_len(), 2));
+        let dy = hash_numbers::<f32>(g.y_len(), 3);
         for at in [0, g.w - 1, g.x_len() / 2, g.x_len() - 1] {
             let mut bad = x.clone();
             bad[at] = f32::NAN;

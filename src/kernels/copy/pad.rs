@@ -91,7 +91,7 @@ impl Pad {
 }
 
 /// Columns `from..` of a row of the output: padding, source, padding.
-fn pad_axis_row<T: CopyBits>(axis: &PadAxis, x: &[T], value: T, from: usize, out: &mut [T]) {
+fn fill_row<T: CopyBits>(axis: &PadAxis, x: &[T], value: T, from: usize, out: &mut [T]) {
     let (start, end) = (axis.low.max(from) - from, (axis.low + axis.src).max(from) - from);
     let (start, end) = (start.min(out.len()), end.min(out.len()));
     let (before, rest) = out.split_at_mut(start);
@@ -118,7 +118,7 @@ pub fn pad_kernel<T: CopyBits>(args: &mut Args<'_>) {
         at += out.len();
         match p.source_row(row) {
             None => out.fill(value),
-            Some(row) => pad_axis_row(&last, &x[row * last.src..][..last.src], value, from, out),
+            Some(row) => fill_row(&last, &x[row * last.src..][..last.src], value, from, out),
         }
         rest = after;
     }

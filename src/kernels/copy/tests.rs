@@ -2,7 +2,7 @@
 //! unit ranges (see `harness`).
 
 use super::*;
-use crate::harness::{In, Out, harness_result, run_harness};
+use crate::harness::{In, Out, run_in_ranges, written_elements};
 
 /// Row-major strides.
 fn dense(dims: &[usize]) -> Vec<i64> {
@@ -20,8 +20,8 @@ fn check<T: CopyBits + PartialEq + std::fmt::Debug>(dims: &[usize], strides: &[i
     assert_eq!(StridedCopy::from_words(&p.to_words()), p);
     let n: usize = dims.iter().product();
     assert_eq!(p.out_len(), n);
-    let got: Vec<T> = harness_result(
-        &run_harness(
+    let got: Vec<T> = written_elements(
+        &run_in_ranges(
             strided_copy_kernel::<T>,
             &p.to_words(),
             &[In::of(&x)],
@@ -107,8 +107,8 @@ fn pads() {
         let dims: Vec<usize> = (0..src.len()).map(|k| low[k] + src[k] + high[k]).collect();
         let n = dims.iter().product();
         assert_eq!(p.out_len(), n);
-        let got: Vec<u32> = harness_result(
-            &run_harness(
+        let got: Vec<u32> = written_elements(
+            &run_in_ranges(
                 pad_kernel::<u32>,
                 &p.to_words(),
                 &[In::of(&x)],
@@ -144,7 +144,7 @@ fn concats() {
         let reads: Vec<In> = sources.iter().map(|x| In::of(x)).collect();
         let out = [Out::of::<u16>(p.out_len(), p.per_unit())];
         assert_eq!(
-            harness_result::<u16>(&run_harness(concat_kernel::<u16>, &p.to_words(), &reads, &out, p.units()), 0),
+            written_elements::<u16>(&run_in_ranges(concat_kernel::<u16>, &p.to_words(), &reads, &out, p.units()), 0),
             want
         );
     }
@@ -156,16 +156,16 @@ fn iotas_and_fills() {
         let p = Iota { outer, n, inner };
         let len = outer * n * inner;
         let want: Vec<usize> = (0..len).map(|e| e / inner % n).collect();
-        let of = |out: Out, k: crate::abi::Kernel| run_harness(k, &p.to_words(), &[], &[out], p.units());
-        let got = harness_result::<f32>(&of(Out::of::<f32>(len, p.per_unit()), iota_kernel::<f32>), 0);
+        let of = |out: Out, k: crate::abi::Kernel| run_in_ranges(k, &p.to_words(), &[], &[out], p.units());
+        let got = written_elements::<f32>(&of(Out::of::<f32>(len, p.per_unit()), iota_kernel::<f32>), 0);
         assert!(got.iter().zip(&want).all(|(a, b)| *a == *b as f32));
-        let got = harness_result::<i64>(&of(Out::of::<i64>(len, p.per_unit()), iota_kernel::<i64>), 0);
+        let got = written_elements::<i64>(&of(Out::of::<i64>(len, p.per_unit()), iota_kernel::<i64>), 0);
         assert!(got.iter().zip(&want).all(|(a, b)| *a == *b as i64));
     }
     let p = Fill { len: 9000, value: u64::from(1.5f32.to_bits()) };
     let out = [Out::of::<u32>(p.len, p.per_unit())];
     assert_eq!(
-        harness_result::<f32>(&run_harness(fill_kernel::<u32>, &p.to_words(), &[], &out, p.units()), 0),
+        written_elements::<f32>(&run_in_ranges(fill_kernel::<u32>, &p.to_words(), &[], &out, p.units()), 0),
         [1.5; 9000]
     );
 }

@@ -75,7 +75,7 @@ impl<T: Float + From<f32>> CodedHalf<'_, T> {
         let (fours, rest) = x.as_chunks::<TOGETHER>();
         for (q, x) in fours.iter().enumerate() {
             let p = TOGETHER * q;
-            prefetch_for_coded_row_product(&codes[first..], p + AHEAD, step, len);
+            prefetch_codes(&codes[first..], p + AHEAD, step, len);
             add_four_coded_rows(
                 number,
                 x,
@@ -93,11 +93,11 @@ impl<T: Float + From<f32>> CodedHalf<'_, T> {
 
 /// Prefetches the first `len` bytes of rows `p ..` of codes, which are `step` bytes apart.
 #[inline]
-fn prefetch_for_coded_row_product(codes: &[u8], p: usize, step: usize, len: usize) {
+fn prefetch_codes(codes: &[u8], p: usize, step: usize, len: usize) {
     for row in p..p + TOGETHER {
         let Some(row) = codes.get(row * step..) else { return };
         for line in (0..len).step_by(LINE) {
-            simd::simd_prefetch_l2(row.as_ptr().addr() + line);
+            simd::prefetch_l2(row.as_ptr().addr() + line);
         }
     }
 }

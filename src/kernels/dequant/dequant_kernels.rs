@@ -13,7 +13,7 @@ use super::coded_row_product::ROW_SCRATCH;
 use super::coded_weights::{CodedWeights, DEPTH, Scales};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
-use crate::gemm::{Gemm, GemmFloat, PanelDecoder, TransposedDecoder, decoded_product_row, run_decoded};
+use crate::gemm::{Gemm, GemmFloat, PanelDecoder, TransposedDecoder, one_row_target, run_decoded};
 use crate::params::params;
 
 /// About the number of weights in a unit of [`dequant_kernel`].
@@ -106,7 +106,7 @@ pub fn dequant_matmul_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
     let p = DequantMatmul::from_words(args.params());
     let (g, x, weights) = (p.gemm(), args.read::<T>(0), p.dequant_weights::<T>(args, 1));
     if p.is_coded_row_product() && weights.coded_row_product_fits() {
-        let (from, mut y) = decoded_product_row(args, &g);
+        let (from, mut y) = one_row_target(args, &g);
         let scratch = args.write::<T>(1);
         return weights.coded_row_product(x, from..from + y.cols(), y.row(0), scratch);
     }

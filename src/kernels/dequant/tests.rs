@@ -5,7 +5,7 @@ use super::fp8_fp4::{e2m1_to_f32, e4m3_to_f32, e5m2_to_f32};
 use super::{CodeScheme, DequantMatmul};
 use crate::abi::Split;
 use crate::gemm::{Gemm, GemmFloat, gemm};
-use crate::harness::{In, Out, harness_hashes, harness_result, noise, run_harness};
+use crate::harness::{In, Out, hash_numbers, noise, run_in_ranges, written_elements};
 use crate::simd::{Isa, detect_isa, limit};
 
 /// Operands of a matrix of coded weights, and its numbers by definition.
@@ -23,7 +23,7 @@ impl Coded {
         let at = CodeScheme::ALL.iter().position(|s| *s == scheme).unwrap_or_default();
         let p = DequantMatmul { m: 0, k, n, scheme: at, block, zeros, transposed: false };
         let bits = |seed: usize, len: usize| -> Vec<u8> {
-            harness_hashes::<f64>(len, seed).iter().map(|x| (x.to_bits() >> 20) as u8).collect()
+            hash_numbers::<f64>(len, seed).iter().map(|x| (x.to_bits() >> 20) as u8).collect()
         };
         // Codes of floats stay away from NaN and infinity here.
         let finite = |c: u8| if scheme.has_zeros() || scheme.is_packed() { c } else { c & 0xbf };
@@ -82,8 +82,10 @@ fn weights_are_those_of_the_definition() {
         for isa in [Isa::Portable, detect_isa()] {
             limit(isa);
             let out = [Out::of::<f32>(c.p.k * c.p.n, c.p.per_unit())];
-            let y: Vec<f32> =
-                harness_result(&run_harness(dequant_kernel::<f32>, &c.p.to_words(), &c.reads(), &out, c.p.units()), 0);
+            let y: Vec<f32> = written_elements(
+                &run_in_ranges(dequant_kernel::<f32>, &c.p.to_words(), &c.reads(), &out, c.p.units()),
+                0,
+            );
             assert_eq!(y, c.numbers, "{:?} {isa:?}", c.p);
         }
         limit(detect_isa());
@@ -116,7 +118,7 @@ fn products_have_the_bits_of_products_with_the_numbers() {
             let reads = [vec![In::of(&x)], c.reads()].concat();
             let out = [Out(m * outer, 4, split), scratch::<f32>(&p)];
             let y: Vec<f32> =
-                harness_result(&run_harness(dequant_matmul_kernel::<f32>, &p.to_words(), &reads, &out, units), 0);
+                written_elements(&run_in_ranges(dequant_matmul_kernel::<f32>, &p.to_words(), &reads, &out, units), 0);
             let same = y.iter().zip(&want).all(|(y, w)| y.to_bits() == w.to_bits());
             assert!(same, "{p:?}");
         }

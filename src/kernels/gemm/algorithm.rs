@@ -39,13 +39,13 @@ impl Algorithm {
             Algorithm::Bf16(plan)
         } else if g.k == 0 {
             Algorithm::Empty
-        } else if outer_product::outer_product_fits(g) {
+        } else if outer_product::can_compute(g) {
             Algorithm::Outer
         } else if let Some(gemv) = Gemv::new(g) {
             Algorithm::Gemv(gemv)
         } else if transposed_product::transposed_fits(g) {
             Algorithm::Transposed
-        } else if algorithm_is_dots(g) {
+        } else if uses_dot_products(g) {
             Algorithm::Dots
         } else {
             Algorithm::Blocked(if g.accumulate { BlockedPlan::with_old_c::<T>(g) } else { BlockedPlan::new::<T>(g) })
@@ -74,7 +74,7 @@ impl Algorithm {
 
 /// Whether a product is computed as dot products: A has few rows, and both operands are contiguous along k. Packing B
 /// would then cost as much as the sums. False for a product that is computed by its transpose.
-pub fn algorithm_is_dots(g: &Gemm) -> bool {
+pub fn uses_dot_products(g: &Gemm) -> bool {
     let cheap = g.k >= g.m.saturating_mul(DOTS_TERMS_PER_ROW) || (g.n <= DOTS_NARROW && g.k >= DOTS_NARROW_TERMS);
     (2..PACK_B_ROWS).contains(&g.m)
         && g.n > 1

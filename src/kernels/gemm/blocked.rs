@@ -113,7 +113,7 @@ impl BlockedTiles {
 }
 
 /// Computes a block of a product and applies its epilogue. `scratch` has [`BlockedPlan::scratch`] elements.
-pub fn blocked_product<T: GemmFloat>(
+pub fn multiply_block<T: GemmFloat>(
     token: Token,
     g: &Gemm,
     plan: &BlockedPlan,
@@ -131,9 +131,7 @@ pub fn blocked_product<T: GemmFloat>(
             let b = View { data: &p.b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
             let mut panels = match (plan.pack_b, plan.by_panel) {
                 (false, _) => BlockedMicroPanels::InPlace(b),
-                (true, false) => {
-                    BlockedMicroPanels::Packed(blocked_product_packed_b(token, &b, k, cols, tallest, scratch_b))
-                }
+                (true, false) => BlockedMicroPanels::Packed(pack_block_of_b(token, &b, k, cols, tallest, scratch_b)),
                 (true, true) => BlockedMicroPanels::Packing {
                     b,
                     to: scratch_b,
@@ -148,7 +146,7 @@ pub fn blocked_product<T: GemmFloat>(
                 // A lone block of A stays packed for all columns.
                 let fresh = jc == 0 || all > plan.mc;
                 let a = if plan.pack_a {
-                    blocked_product_packed_a(token, a, tiles, k, scratch_a, fresh)
+                    pack_block_of_a(token, a, tiles, k, scratch_a, fresh)
                 } else {
                     BlockedRows::Strided(a)
                 };
@@ -163,7 +161,7 @@ pub fn blocked_product<T: GemmFloat>(
                     end.apply(c, (ic, jc));
                     if let Some(to) = &mut p.sums {
                         let (blocks, cols) = (0..to.rows(), jc..jc + cols);
-                        column_sums::add_column_sums(
+                        column_sums::add_rows(
                             &p.c.part(0..all, cols.clone()),
                             ic..ic + rows,
                             &mut to.part(blocks, cols),
@@ -236,7 +234,7 @@ impl<T: GemmFloat> BlockedMicroPanels<'_, T> {
             BlockedMicroPanels::Packed(packed) => View { data: &packed[j * k..], row: width, col: 1 },
             BlockedMicroPanels::Packing { b, to, .. } => {
                 let from = View { data: &b.data[j * b.col..], ..*b };
-                View { data: blocked_product_packed_b(token, &from, k, width, tallest, to), row: width, col: 1 }
+                View { data: pack_block_of_b(token, &from, k, width, tallest, to), row: width, col: 1 }
             }
         }
     }
@@ -357,7 +355,7 @@ impl<T> EachBlockedTile<T> {
 }
 
 /// Packs a block of B of `k` rows and `cols` columns, micro-panel after micro-panel, each one tile wide.
-pub fn blocked_product_packed_b<'a, T: GemmFloat>(
+pub fn pack_block_of_b<'a, T: GemmFloat>(
     token: Token,
     b: &View<'_, T>,
     k: usize,
@@ -381,7 +379,7 @@ pub fn blocked_product_packed_b<'a, T: GemmFloat>(
 
 /// Packs a block of A if it is `fresh`, else it is packed already. An A that is contiguous along m goes into
 /// micro-panels, any other one into rows.
-pub fn blocked_product_packed_a<'a, T: GemmFloat>(
+pub fn pack_block_of_a<'a, T: GemmFloat>(
     token: Token,
     a: View<'_, T>,
     tiles: BlockedTiles,
@@ -391,7 +389,7 @@ pub fn blocked_product_packed_a<'a, T: GemmFloat>(
 ) -> BlockedRows<'a, T> {
     if a.row == 1 {
         if fresh {
-            blocked_product_packed_panels(a, tiles, k, to);
+            pack_panels(a, tiles, k, to);
         }
         return BlockedRows::Panels(to);
     }
@@ -404,7 +402,7 @@ pub fn blocked_product_packed_a<'a, T: GemmFloat>(
 }
 
 /// Packs a block of A whose columns are contiguous into micro-panels: the tile's rows for each k, one after the other.
-fn blocked_product_packed_panels<T: GemmFloat>(a: View<'_, T>, tiles: BlockedTiles, k: usize, to: &mut [T]) {
+fn pack_panels<T: GemmFloat>(a: View<'_, T>, tiles: BlockedTiles, k: usize, to: &mut [T]) {
     for p in (0..k).step_by(PACK_ROWS) {
         let row_panel = PACK_ROWS.min(k - p);
         for (i, height) in tiles.each() {

@@ -48,7 +48,7 @@ impl BlockedPlan {
         let (c_row, b_stride) = (g.n.saturating_mul(size), g.b.row.saturating_mul(size));
         let large_b = (bytes_b > tuning.b_in_l2 || b_stride >= FAR_ROWS) && !tuning.panel_in_l1.fits(g.k, b_stride);
         let pack_b = g.b.col != 1 || (g.m >= PACK_B_ROWS && large_b);
-        let pack_a = blocked_plan_packs_a(g, size, tuning);
+        let pack_a = packs_a(g, size, tuning);
         let depth = if g.m.saturating_mul(c_row) > LARGE_C { KC_LARGE_C } else { KC };
         // Divisions only where blocks are cut: this runs in every call, and the smallest products take 20 ns.
         let kc = if g.k <= depth { g.k.max(1) } else { g.k.div_ceil(g.k.div_ceil(depth)) };
@@ -127,7 +127,7 @@ impl BlockedPlan {
 
 /// Whether A is packed.
 #[inline]
-fn blocked_plan_packs_a(g: &Gemm, size: usize, tuning: &Tuning) -> bool {
+fn packs_a(g: &Gemm, size: usize, tuning: &Tuning) -> bool {
     // A tile reads a few elements of each row of a transposed A: a cache line for them, and often a page.
     let transposed = g.a.row == 1;
     if g.a.col != 1 && !transposed {

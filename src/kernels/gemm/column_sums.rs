@@ -10,32 +10,32 @@ use crate::reduce;
 use std::ops::Range;
 
 /// Whether sums of `n` columns of `m` rows can have those bits. `alone`: one unit has all of C.
-pub fn column_sums_fit(m: usize, n: usize, alone: bool) -> bool {
-    column_sums_by_blocks(n) || (alone && reduce::plan_reduce(1, m, n).partial.is_none())
+pub fn can_keep_bits(m: usize, n: usize, alone: bool) -> bool {
+    are_by_blocks(n) || (alone && reduce::plan_steps(1, m, n).partial.is_none())
 }
 
 /// The number of rows of sums of `rows` rows of C.
-pub fn column_sums_blocks(rows: usize, n: usize) -> usize {
-    if column_sums_by_blocks(n) { rows.div_ceil(pairwise::ROWS) } else { 1 }
+pub fn count_blocks(rows: usize, n: usize) -> usize {
+    if are_by_blocks(n) { rows.div_ceil(pairwise::ROWS) } else { 1 }
 }
 
-/// Whether `n` columns are summed block by block, by [`add_column_sums`]. Narrower rows are summed all at once.
-pub fn column_sums_by_blocks(n: usize) -> bool {
+/// Whether `n` columns are summed block by block, by [`add_rows`]. Narrower rows are summed all at once.
+pub fn are_by_blocks(n: usize) -> bool {
     n > pairwise::NARROW
 }
 
-/// Sums the columns of `c`, which is all rows of a call and, if not [`column_sums_by_blocks`], all columns.
-pub fn all_column_sums<T: GemmFloat>(mut c: MatrixMut<'_, T>, n: usize, to: &mut MatrixMut<'_, T>) {
-    if column_sums_by_blocks(n) {
-        add_column_sums(&c, 0..c.rows(), to);
+/// Sums the columns of `c`, which is all rows of a call and, if not [`are_by_blocks`], all columns.
+pub fn sum_all_rows<T: GemmFloat>(mut c: MatrixMut<'_, T>, n: usize, to: &mut MatrixMut<'_, T>) {
+    if are_by_blocks(n) {
+        add_rows(&c, 0..c.rows(), to);
     } else if let Some(c) = c.flat() {
-        reduce::reduce_columns(Sum, c, n, to.row(0));
+        reduce::fold_columns(Sum, c, n, to.row(0));
     }
 }
 
 /// Adds `rows` of `c` to the sums `to`, of which row i is that of block i. Rows are added in ascending order. `c` has
 /// all rows of a call.
-pub fn add_column_sums<T: GemmFloat>(c: &MatrixMut<'_, T>, rows: Range<usize>, to: &mut MatrixMut<'_, T>) {
+pub fn add_rows<T: GemmFloat>(c: &MatrixMut<'_, T>, rows: Range<usize>, to: &mut MatrixMut<'_, T>) {
     // Rows of an incomplete group are added with the rest of the group.
     let grouped = |row: usize| if row < c.rows() { row / pairwise::GROUP * pairwise::GROUP } else { row };
     let (mut row, end) = (grouped(rows.start), grouped(rows.end));
@@ -55,9 +55,9 @@ crate::simd! {
     fn add_column_sums_of_rows[T: GemmFloat](c: &MatrixMut<'_, T>, rows: Range<usize>, to: &mut [T]) {
         let mut i = rows.start;
         while i + pairwise::GROUP <= rows.end {
-            pairwise::pairwise_add_group(Sum, [c.get(i), c.get(i + 1), c.get(i + 2), c.get(i + 3)], to);
+            pairwise::join_group(Sum, [c.get(i), c.get(i + 1), c.get(i + 2), c.get(i + 3)], to);
             i += pairwise::GROUP;
         }
-        (i..rows.end).for_each(|i| pairwise::pairwise_add_row(Sum, c.get(i), to));
+        (i..rows.end).for_each(|i| pairwise::join_row(Sum, c.get(i), to));
     }
 }

@@ -7,11 +7,11 @@
 //! gives, from 0. So it has the bits of the general product of A with the decoded matrix, whatever the units and the
 //! blocks are.
 
-use super::blocked::{BlockedMicroPanels, BlockedProductSums, BlockedRows, BlockedTiles, blocked_product_packed_a};
+use super::blocked::{self, BlockedMicroPanels, BlockedProductSums, BlockedRows, BlockedTiles};
 use super::blocked_plan::BlockedPlan;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
-use super::gemm_kernel::{Corner, gemm_kernel_rows};
+use super::gemm_kernel::{Corner, rows_of_units};
 use super::gemm_units::gemm_unit_share;
 use super::operands::View;
 use super::pack_block::{Block, pack_block};
@@ -115,18 +115,18 @@ impl Gemm {
 }
 
 /// The elements of C that a call computes, and the first of them.
-pub fn decoded_product_target<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (Corner, MatrixMut<'a, T>) {
+pub fn block_target<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (Corner, MatrixMut<'a, T>) {
     let units = args.units();
     match g.decoded_columns() {
         Some(width) => (Corner { row: 0, col: (units.start * width).min(g.n) }, args.panel::<T>(0)),
-        None => gemm_kernel_rows(g, args.write::<T>(0), &units),
+        None => rows_of_units(g, args.write::<T>(0), &units),
     }
 }
 
 /// The elements that a call of a product of one row computes, and the first of them: for kernels that have a loop of
 /// their own for one row. It is a multiple of 32.
-pub fn decoded_product_row<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (usize, MatrixMut<'a, T>) {
-    let (at, c) = decoded_product_target(args, g);
+pub fn one_row_target<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (usize, MatrixMut<'a, T>) {
+    let (at, c) = block_target(args, g);
     (at.col, c)
 }
 
@@ -137,8 +137,8 @@ pub fn decoded_product_row<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (
 /// # Panics
 /// If a slice is shorter than the descriptor says.
 pub fn run_decoded<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, a: &[T], b: &impl PanelDecoder<T>) {
-    let (at, c) = decoded_product_target(args, g);
-    decoded_product_block(Token::current(), g, a, b, at, c, args.write::<T>(1));
+    let (at, c) = block_target(args, g);
+    compute_block(Token::current(), g, a, b, at, c, args.write::<T>(1));
 }
 
 /// Products with decoded matrices of one shape, each with any number of rows of A. Plans are made for few rows and for
@@ -173,12 +173,12 @@ impl OpenDecoded {
         scratch: &mut [T],
     ) {
         let g = if c.rows() <= DECODED_FEW_ROWS { &self.few } else { &self.many };
-        decoded_product_block(Token::current(), g, a, b, Corner { row: 0, col }, c, scratch);
+        compute_block(Token::current(), g, a, b, Corner { row: 0, col }, c, scratch);
     }
 }
 
 /// Computes the block of C that begins at `at`.
-fn decoded_product_block<T: GemmFloat>(
+fn compute_block<T: GemmFloat>(
     token: Token,
     g: &Gemm,
     a: &[T],
@@ -225,7 +225,7 @@ fn decoded_product_block<T: GemmFloat>(
                 let a = View { data: &a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
                 let fresh = jc == 0 || all > plan.mc;
                 let a = match plan.pack_a {
-                    true => blocked_product_packed_a(token, a, tiles, k, scratch_a, fresh),
+                    true => blocked::pack_block_of_a(token, a, tiles, k, scratch_a, fresh),
                     false => BlockedRows::Strided(a),
                 };
                 let block = c.part(ic..ic + rows, jc..jc + width);
@@ -261,7 +261,7 @@ mod tests {
     use super::super::gemm;
     use super::*;
     use crate::abi::Kernel;
-    use crate::harness::{In, Out, harness_result, harness_unless_miri, noise, run_harness};
+    use crate::harness::{In, Out, fewer_under_miri, noise, run_in_ranges, written_elements};
     use crate::simd::{Isa, detect_isa, limit};
 
     /// A matrix whose numbers are stored negated. With a depth of 0, parts may begin anywhere.
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn products_with_decoded_matrices_have_the_bits_of_products() {
         let all = vec![(1, 7, 5), (1, 300, 90), (2, 300, 700), (5, 33, 40), (70, 260, 600), (150, 20, 33), (3, 4, 0)];
-        for (m, n, k) in harness_unless_miri(all, vec![(1, 7, 5), (2, 20, 50), (5, 19, 20), (3, 4, 0)]) {
+        for (m, n, k) in fewer_under_miri(all, vec![(1, 7, 5), (2, 20, 50), (5, 19, 20), (3, 4, 0)]) {
             let (a, b) = (noise(m * k, 3), noise(k * n, 4));
             let negated: Vec<f64> = b.iter().map(|x| -x).collect();
             let g = Gemm::new(m, n, k);
@@ -311,13 +311,14 @@ mod tests {
                 let transposed = std::ptr::eq(stored, &across);
                 let words = [g.to_words(), vec![depth as u64, u64::from(transposed)]].concat();
                 let (split, units) = g.decoded_division();
-                for isa in harness_unless_miri(vec![Isa::Portable, detect_isa()], vec![Isa::Portable]) {
+                for isa in fewer_under_miri(vec![Isa::Portable, detect_isa()], vec![Isa::Portable]) {
                     limit(isa);
                     let depth = if transposed { SQUARE } else { depth };
                     let per = g.decoded_scratch::<f64>(depth);
                     let out = [Out(m * n, 8, split), Out(per, 8, Split::PerThread(per))];
-                    let y = run_harness(kernel as Kernel, &words, &[In::of(&a), In::of(stored)], &out, units);
-                    let same = harness_result::<f64>(&y, 0).iter().zip(&want).all(|(y, w)| y.to_bits() == w.to_bits());
+                    let y = run_in_ranges(kernel as Kernel, &words, &[In::of(&a), In::of(stored)], &out, units);
+                    let same =
+                        written_elements::<f64>(&y, 0).iter().zip(&want).all(|(y, w)| y.to_bits() == w.to_bits());
                     assert!(same, "{m} x {n} x {k}, depth {depth}, {isa:?}, transposed: {transposed}");
                 }
                 limit(detect_isa());

@@ -84,11 +84,11 @@ impl<
         let DotsColumns(s, d, at) = self;
         let (mut from, count) = (0, d.out.rows());
         while count - from >= DEEP {
-            dots_block::<S, T, NV, J, BY, ALONE, DEEP, false, WHOLE>(s, d, from, at);
+            fill_block::<S, T, NV, J, BY, ALONE, DEEP, false, WHOLE>(s, d, from, at);
             from += DEEP;
         }
         if DEEP > 2 && count - from >= 2 {
-            dots_block::<S, T, NV, J, BY, ALONE, 2, false, WHOLE>(s, d, from, at);
+            fill_block::<S, T, NV, J, BY, ALONE, 2, false, WHOLE>(s, d, from, at);
             from += 2;
         }
         // A lone row reads the matrix once. A matrix that comes from L2 is prefetched.
@@ -96,9 +96,9 @@ impl<
             && count == 1
             && d.out.cols().saturating_mul(d.step).saturating_mul(size_of::<T>()) > PREFETCH_DOTS
         {
-            dots_block::<S, T, NV, J, BY, ALONE, 1, true, WHOLE>(s, d, from, at);
+            fill_block::<S, T, NV, J, BY, ALONE, 1, true, WHOLE>(s, d, from, at);
         } else if from < count {
-            dots_block::<S, T, NV, J, BY, ALONE, 1, false, WHOLE>(s, d, from, at);
+            fill_block::<S, T, NV, J, BY, ALONE, 1, false, WHOLE>(s, d, from, at);
         }
     }
 }
@@ -106,7 +106,7 @@ impl<
 /// The lanes of `I` · `J` dot products, those of a cache line added to one vector. `PREFETCH` prefetches the next `J`
 /// rows.
 #[inline(always)]
-fn dots_lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: usize, const PREFETCH: bool>(
+fn sum_lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: usize, const PREFETCH: bool>(
     s: S,
     (x, x_step): (&[T], usize),
     (rows, step): (&[T], usize),
@@ -175,7 +175,7 @@ fn dots_lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, cons
 
 /// The dot products of `I` rows with `J` others, or with fewer if not `WHOLE`, into columns `at ..` of `out`.
 #[inline(always)]
-fn dots_block<
+fn fill_block<
     S: Vectors<T>,
     T: GemmFloat,
     const NV: usize,
@@ -196,19 +196,19 @@ fn dots_block<
     let n = if WHOLE { J } else { J.min(d.out.cols() - at) };
     let mut j = 0;
     while WHOLE && I == 1 && j < J {
-        let lanes = dots_lanes::<S, T, NV, 1, ALONE, PREFETCH>(s, x, (&rows[j * d.step..], d.step), d.k);
+        let lanes = sum_lanes::<S, T, NV, 1, ALONE, PREFETCH>(s, x, (&rows[j * d.step..], d.step), d.k);
         parts[0][j..j + ALONE].copy_from_slice(&lanes[0]);
         j += ALONE;
     }
     while WHOLE && j < J {
-        let lanes = dots_lanes::<S, T, NV, I, BY, PREFETCH>(s, x, (&rows[j * d.step..], d.step), d.k);
+        let lanes = sum_lanes::<S, T, NV, I, BY, PREFETCH>(s, x, (&rows[j * d.step..], d.step), d.k);
         for i in 0..I {
             parts[i][j..j + BY].copy_from_slice(&lanes[i]);
         }
         j += BY;
     }
     while !WHOLE && j < n {
-        let lanes = dots_lanes::<S, T, NV, I, 1, false>(s, x, (&rows[j * d.step..], d.step), d.k);
+        let lanes = sum_lanes::<S, T, NV, I, 1, false>(s, x, (&rows[j * d.step..], d.step), d.k);
         for i in 0..I {
             parts[i][j] = lanes[i][0];
         }

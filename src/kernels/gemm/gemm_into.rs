@@ -8,10 +8,7 @@
 
 use super::algorithm::Algorithm;
 use super::bf16::{self, Bf16Engine};
-use super::blocked::{
-    BlockedMicroPanels, BlockedProductSums, BlockedRows, BlockedTileObserver, BlockedTiles, blocked_product_packed_a,
-    blocked_product_packed_b,
-};
+use super::blocked::{self, BlockedMicroPanels, BlockedProductSums, BlockedRows, BlockedTileObserver, BlockedTiles};
 use super::blocked_plan::BlockedPlan;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
@@ -80,8 +77,8 @@ impl GemmIntoPlan {
     pub fn new<T>(g: &Gemm) -> GemmIntoPlan {
         let (size, panels) = (size_of::<T>(), MICRO_PANELS / size_of::<T>());
         let plan = BlockedPlan::new::<T>(g);
-        let mc = gemm_into_block_len(g.m, SINK_BLOCK_A / size / g.k, SINK_ROWS);
-        let nc = gemm_into_block_len(g.n, SINK_BLOCK_B / size / g.k, panels);
+        let mc = even_block_len(g.m, SINK_BLOCK_A / size / g.k, SINK_ROWS);
+        let nc = even_block_len(g.n, SINK_BLOCK_B / size / g.k, panels);
         let plan = BlockedPlan { by_panel: false, mc, nc, ..plan };
         let cuts = g.k.div_ceil(plan.kc);
         let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
@@ -96,7 +93,7 @@ impl GemmIntoPlan {
 }
 
 /// The length of nearly equal blocks that cover `all`: about `most`, a multiple of `step`.
-fn gemm_into_block_len(all: usize, most: usize, step: usize) -> usize {
+fn even_block_len(all: usize, most: usize, step: usize) -> usize {
     let count = all.div_ceil(most.max(step));
     all.div_ceil(count).next_multiple_of(step).min(all)
 }
@@ -122,13 +119,13 @@ pub fn gemm_into<T: GemmFloat>(
     if let Algorithm::Bf16(plan) = Algorithm::of::<T>(g) {
         let (a, b, scratch) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(scratch));
         let mut to = bf16::Bf16IntoSink { to: &mut RecastSink::new(to), size: (rows, g.n) };
-        return bf16::bf16_product(Bf16Engine::current(), g, &plan, (a, b), (rows, g.n), &mut to, scratch);
+        return bf16::multiply_in_bf16(Bf16Engine::current(), g, &plan, (a, b), (rows, g.n), &mut to, scratch);
     }
-    gemm_into_rows(Token::current(), g, (a, b), rows, scratch, to);
+    multiply_rows(Token::current(), g, (a, b), rows, scratch, to);
 }
 
 /// Computes `rows` rows of a product in `T`. `a` begins at the first of them.
-pub fn gemm_into_rows<T: GemmFloat>(
+pub fn multiply_rows<T: GemmFloat>(
     token: Token,
     g: &Gemm,
     (a, b): (&[T], &[T]),
@@ -151,14 +148,14 @@ pub fn gemm_into_rows<T: GemmFloat>(
                     let a = match plan.pack_a {
                         true => {
                             let packed = &mut scratch_a[cut * plan.packed_a()..];
-                            blocked_product_packed_a(token, a, tiles, k, packed, jc == 0 && i == 0)
+                            blocked::pack_block_of_a(token, a, tiles, k, packed, jc == 0 && i == 0)
                         }
                         false => BlockedRows::Strided(a),
                     };
                     let b = View { data: &b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
                     let packed = &mut scratch_b[if plan.pack_b { pc * cols } else { 0 }..];
                     if plan.pack_b && i == 0 {
-                        blocked_product_packed_b(token, &b, k, cols, tallest, packed);
+                        blocked::pack_block_of_b(token, &b, k, cols, tallest, packed);
                     }
                     let mut panels =
                         if plan.pack_b { BlockedMicroPanels::Packed(packed) } else { BlockedMicroPanels::InPlace(b) };

@@ -13,7 +13,7 @@ use super::gemv::{self, Gemv};
 use super::operands::{Dots, Operands};
 use super::{column_sums, outer_product, transposed_product};
 use crate::abi::{Args, Kernel, MatrixMut};
-use crate::by_dtype::no_kernel_by_dtype;
+use crate::by_dtype;
 use crate::simd::Token;
 use arenagrad_arena::dtype::DType;
 use std::ops::Range;
@@ -35,18 +35,18 @@ pub struct Target<'c, T> {
     pub sums: Option<MatrixMut<'c, T>>,
 }
 
-/// The kernel of a product: [`run_gemm_kernel`], or a faster one with the same operands, words and bits.
+/// The kernel of a product: [`run_product`], or a faster one with the same operands, words and bits.
 pub fn gemm_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
-    if gemv::is_gemv(g).is_some() { gemm_kernel_row::<T> } else { run_gemm_kernel::<T> }
+    if gemv::choose_method(g).is_some() { run_row_product::<T> } else { run_product::<T> }
 }
 
 /// [`gemm_kernel`] for an element type.
 #[inline(never)]
-pub fn gemm_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
+pub fn product_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
     match dtype {
         DType::F32 => Ok(gemm_kernel::<f32>(g)),
         DType::F64 => Ok(gemm_kernel::<f64>(g)),
-        d => no_kernel_by_dtype(d),
+        d => by_dtype::missing_kernel_error(d),
     }
 }
 
@@ -57,13 +57,13 @@ pub fn gemm_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
 /// * Writes C `[batch.., m, n]`, divided by [`Gemm::division`]; then the sums of its columns if the descriptor asks,
 ///   divided by [`Gemm::unit_sums`]; then scratch (`Split::PerThread(scratch_len())`, may be left out if that is 0).
 /// * Words: [`Gemm::to_words`].
-pub fn run_gemm_kernel<T: GemmFloat>(args: &mut Args<'_>) {
+pub fn run_product<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let units = args.units();
     let operands = Operands { a: args.read::<T>(0), b: args.read::<T>(1), third: g.third().then(|| args.read::<T>(2)) };
     let (at, mut c) = match g.unit_columns() {
         Some(width) => (Corner { row: 0, col: (units.start * width).min(g.n) }, args.panel::<T>(0)),
-        None => gemm_kernel_rows(&g, args.write::<T>(0), &units),
+        None => rows_of_units(&g, args.write::<T>(0), &units),
     };
     let old = 2 + usize::from(g.third());
     if g.accumulate && args.reads() > old && args.inplace(old).is_none() {
@@ -82,18 +82,18 @@ pub fn run_gemm_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     g.assert_fits(operands.a.len(), operands.b.len());
     let last = 1 + usize::from(g.sums);
     let scratch = if args.writes() > last { args.write::<T>(last) } else { &mut [] };
-    gemm_kernel_block(&g, operands, at, Target { c, sums }, scratch);
+    compute_block(&g, operands, at, Target { c, sums }, scratch);
 }
 
-/// As [`run_gemm_kernel`], for a product that [`gemv::is_gemv`] names.
-fn gemm_kernel_row<T: GemmFloat>(args: &mut Args<'_>) {
+/// As [`run_product`], for a product that [`gemv::choose_method`] names.
+fn run_row_product<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::unbatched(args.params());
-    let Some(gemv) = Gemv::new(&g) else { return run_gemm_kernel::<T>(args) };
+    let Some(gemv) = Gemv::new(&g) else { return run_product::<T>(args) };
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
     let third = g.third().then(|| args.read::<T>(2));
     let (from, c) = (args.units().start * g.per_unit(), args.write::<T>(0));
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
-    gemv::gemv_row(&g, gemv, Operands { a, b, third }, from, c, scratch);
+    gemv::compute_elements(&g, gemv, Operands { a, b, third }, from, c, scratch);
 }
 
 /// Computes `units` of a product, where units divide C by rows. `c` is the elements of C that they own, and holds the
@@ -112,12 +112,12 @@ pub fn gemm<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     g.assert_fits(a.len(), b.len());
-    if let Some(gemv) = gemv::is_gemv(g) {
+    if let Some(gemv) = gemv::choose_method(g) {
         let own = g.unit_elements(&units);
-        return gemv::gemv_row(g, gemv, Operands { a, b, third }, own.start, &mut c[..own.len()], scratch);
+        return gemv::compute_elements(g, gemv, Operands { a, b, third }, own.start, &mut c[..own.len()], scratch);
     }
-    let (at, c) = gemm_kernel_rows(g, c, &units);
-    gemm_kernel_block(g, Operands { a, b, third }, at, Target { c, sums: None }, scratch);
+    let (at, c) = rows_of_units(g, c, &units);
+    compute_block(g, Operands { a, b, third }, at, Target { c, sums: None }, scratch);
 }
 
 /// Computes a whole product, without batch dimensions, into the matrix `c`, which holds the old C if the product
@@ -125,7 +125,7 @@ pub fn gemm<T: GemmFloat>(
 ///
 /// # Panics
 /// If a slice is shorter than the descriptor says, `c` has another shape, or it is a column whose elements are apart.
-pub fn gemm_kernel_view<T: GemmFloat>(g: &Gemm, a: &[T], b: &[T], c: MatrixMut<'_, T>, scratch: &mut [T]) {
+pub fn multiply_into_view<T: GemmFloat>(g: &Gemm, a: &[T], b: &[T], c: MatrixMut<'_, T>, scratch: &mut [T]) {
     assert!(
         (c.rows(), c.cols()) == (g.m, g.n) && g.batch().is_empty(),
         "{} x {} elements are not those of the product {g:?}",
@@ -135,11 +135,11 @@ pub fn gemm_kernel_view<T: GemmFloat>(g: &Gemm, a: &[T], b: &[T], c: MatrixMut<'
     g.assert_fits(a.len(), b.len());
     assert!(c.cols() != 1 || c.rows() == 1 || c.step() == 1, "{} elements of a column", c.rows());
     let o = Operands { a, b, third: None };
-    gemm_kernel_block(g, o, Corner { row: 0, col: 0 }, Target { c, sums: None }, scratch);
+    compute_block(g, o, Corner { row: 0, col: 0 }, Target { c, sums: None }, scratch);
 }
 
 /// The elements of C that `units` own, where units divide C by rows, and their first one.
-pub fn gemm_kernel_rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> (Corner, MatrixMut<'c, T>) {
+pub fn rows_of_units<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> (Corner, MatrixMut<'c, T>) {
     let own = g.unit_elements(units);
     match (g.m, g.batch().is_empty()) {
         (1, true) => (Corner { row: 0, col: own.start }, MatrixMut::new(c, 1, own.len())),
@@ -149,12 +149,12 @@ pub fn gemm_kernel_rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -
 }
 
 /// Computes the block of C that begins at `at`.
-fn gemm_kernel_block<T: GemmFloat>(g: &Gemm, o: Operands<'_, T>, at: Corner, to: Target<'_, T>, scratch: &mut [T]) {
+fn compute_block<T: GemmFloat>(g: &Gemm, o: Operands<'_, T>, at: Corner, to: Target<'_, T>, scratch: &mut [T]) {
     match Algorithm::of::<T>(g) {
         Algorithm::Bf16(plan) => {
             let cast = bytemuck::cast_slice::<T, f32>;
             let o = Operands { a: cast(o.a), b: cast(o.b), third: o.third.map(cast) };
-            gemm_kernel_block_of_bf16(
+            compute_bf16_block(
                 (Bf16Engine::current(), &plan),
                 g,
                 o,
@@ -163,12 +163,12 @@ fn gemm_kernel_block<T: GemmFloat>(g: &Gemm, o: Operands<'_, T>, at: Corner, to:
                 bytemuck::cast_slice_mut(scratch),
             );
         }
-        algorithm => gemm_kernel_block_by(Token::current(), &algorithm, g, o, at, to, scratch),
+        algorithm => compute_block_by(Token::current(), &algorithm, g, o, at, to, scratch),
     }
 }
 
-/// As [`gemm_kernel_block`], by an algorithm that computes in `T`.
-pub fn gemm_kernel_block_by<T: GemmFloat>(
+/// As [`compute_block`], by an algorithm that computes in `T`.
+pub fn compute_block_by<T: GemmFloat>(
     token: Token,
     algorithm: &Algorithm,
     g: &Gemm,
@@ -178,8 +178,8 @@ pub fn gemm_kernel_block_by<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let Target { c, mut sums } = to;
-    gemm_kernel_each_matrix(g, at, c, |from, mut c| {
-        let end = gemm_kernel_epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
+    each_matrix_part(g, at, c, |from, mut c| {
+        let end = block_epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
         // With k = 0, operands are empty.
         let (a, b) = (o.a.get(from.a..).unwrap_or_default(), o.b.get(from.b..).unwrap_or_default());
         let (rows, cols) = (c.rows(), c.cols());
@@ -188,9 +188,8 @@ pub fn gemm_kernel_block_by<T: GemmFloat>(
             // These two apply the epilogue block by block.
             Algorithm::Transposed => transposed_product::transposed_product(token, g, (a, b), out, &end, scratch),
             Algorithm::Blocked(plan) => {
-                let p =
-                    BlockedProduct { a, b, c: out, sums: sums.take_if(|_| column_sums::column_sums_by_blocks(g.n)) };
-                blocked::blocked_product(token, g, plan, p, &end, scratch);
+                let p = BlockedProduct { a, b, c: out, sums: sums.take_if(|_| column_sums::are_by_blocks(g.n)) };
+                blocked::multiply_block(token, g, plan, p, &end, scratch);
             }
             Algorithm::Empty | Algorithm::Outer | Algorithm::Gemv(_) | Algorithm::Dots | Algorithm::Bf16(_) => {
                 match algorithm {
@@ -200,7 +199,7 @@ pub fn gemm_kernel_block_by<T: GemmFloat>(
                             gemv.product(token, (a, b), c, g.accumulate, scratch);
                         }
                     }
-                    Algorithm::Outer => outer_product::outer_product_block(a, g.a.row, &b[..cols], &mut out),
+                    Algorithm::Outer => outer_product::compute_block(a, g.a.row, &b[..cols], &mut out),
                     Algorithm::Dots => {
                         let (x_step, step) = (g.a.row, g.b.col);
                         T::dots(token, Dots { x: a, x_step, k: g.k, rows: b, step, out, add: g.accumulate });
@@ -212,13 +211,13 @@ pub fn gemm_kernel_block_by<T: GemmFloat>(
             }
         }
         if let Some(to) = &mut sums {
-            column_sums::all_column_sums(c, g.n, to);
+            column_sums::sum_all_rows(c, g.n, to);
         }
     });
 }
 
-/// As [`gemm_kernel_block`], by the bf16 engine.
-pub fn gemm_kernel_block_of_bf16(
+/// As [`compute_block`], by the bf16 engine.
+pub fn compute_bf16_block(
     (engine, plan): (Bf16Engine, &bf16::Bf16Plan),
     g: &Gemm,
     o: Operands<'_, f32>,
@@ -226,10 +225,10 @@ pub fn gemm_kernel_block_of_bf16(
     c: MatrixMut<'_, f32>,
     scratch: &mut [f32],
 ) {
-    gemm_kernel_each_matrix(g, at, c, |from, c| {
-        let end = gemm_kernel_epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
+    each_matrix_part(g, at, c, |from, c| {
+        let end = block_epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
         let (operands, size) = ((&o.a[from.a..], &o.b[from.b..]), (c.rows(), c.cols()));
-        bf16::bf16_product(engine, g, plan, operands, size, &mut bf16::Bf16IntoMatrix { c, end: &end }, scratch);
+        bf16::multiply_in_bf16(engine, g, plan, operands, size, &mut bf16::Bf16IntoMatrix { c, end: &end }, scratch);
     });
 }
 
@@ -237,12 +236,7 @@ pub fn gemm_kernel_block_of_bf16(
 ///
 /// # Panics
 /// If the third operand does not match the descriptor, or the descriptor asks for a bias and an act-grad epilogue.
-fn gemm_kernel_epilogue<'a, T: GemmFloat>(
-    g: &Gemm,
-    third: Option<&'a [T]>,
-    at: Corner,
-    cols: usize,
-) -> GemmEpilogue<'a, T> {
+fn block_epilogue<'a, T: GemmFloat>(g: &Gemm, third: Option<&'a [T]>, at: Corner, cols: usize) -> GemmEpilogue<'a, T> {
     assert!(
         third.is_some() == g.third() && !(g.bias && g.act.is_act_grad()),
         "the operands do not match the descriptor"
@@ -266,7 +260,7 @@ pub struct Origin {
 }
 
 /// Divides the block of C that begins at `at` among the matrices of the batch and calls `each` with each part.
-pub fn gemm_kernel_each_matrix<T>(
+pub fn each_matrix_part<T>(
     g: &Gemm,
     at: Corner,
     mut c: MatrixMut<'_, T>,

@@ -77,7 +77,7 @@ impl Gemm {
         }
         let (before, units) = (self.division().1, g.division().1);
         let enough = if before > 2 { before.min(SUM_UNITS) } else { 1 };
-        (column_sums::column_sums_fit(self.m, self.n, units == 1) && units >= enough).then_some(g)
+        (column_sums::can_keep_bits(self.m, self.n, units == 1) && units >= enough).then_some(g)
     }
 }
 

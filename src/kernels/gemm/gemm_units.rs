@@ -64,7 +64,7 @@ impl Gemm {
     /// The number of rows of the sums of columns, `[rows, n]`, one for each block of rows of C; and how units divide
     /// them.
     pub fn unit_sums(&self) -> (usize, Split) {
-        let blocks = |rows| column_sums::column_sums_blocks(rows, self.n);
+        let blocks = |rows| column_sums::count_blocks(rows, self.n);
         match self.unit_columns() {
             Some(width) => (blocks(self.m), Split::Columns { row: self.n, width }),
             None => (blocks(self.m), Split::PerUnit(blocks(self.per_unit() / self.n) * self.n)),

@@ -4,7 +4,7 @@
 //! they are the dot products of `dots`. The descriptor alone decides between the two.
 //!
 //! In a step with a batch of one, a product of a row and a matrix takes some tens of nanoseconds. Reading the whole
-//! descriptor would cost a noticeable share of that. So [`is_gemv`] products have a kernel that reads only what they
+//! descriptor would cost a noticeable share of that. So [`choose_method`] products have a kernel that reads only what they
 //! need (see [`gemm_kernel::gemm_kernel`](super::gemm_kernel::gemm_kernel)).
 
 use super::act_fn::{act_fn, act_grad_fn};
@@ -34,7 +34,7 @@ impl Gemv {
     #[inline]
     pub fn new(g: &Gemm) -> Option<Gemv> {
         let v = match (g.m, g.n) {
-            _ if outer_product::outer_product_fits(g) => return None,
+            _ if outer_product::can_compute(g) => return None,
             (1, _) => Gemv::of(g.k, g.a.col, g.b.row, g.b.col, g.n, false),
             (_, 1) => Gemv::of(g.k, g.b.row, g.a.col, g.a.row, g.m, true),
             _ => return None,
@@ -109,13 +109,20 @@ impl Gemv {
 /// How to compute a product that is just a row times a matrix: no batch, no old C. The bf16 engine computes none of
 /// these.
 #[inline]
-pub fn is_gemv(g: &Gemm) -> Option<Gemv> {
+pub fn choose_method(g: &Gemm) -> Option<Gemv> {
     if g.m == 1 && g.k > 0 && !g.accumulate && g.batch().is_empty() { Gemv::new(g) } else { None }
 }
 
 /// Computes the elements `c` of such a product, from column `from` on, with its epilogue. The operands are whole.
 #[inline]
-pub fn gemv_row<T: GemmFloat>(g: &Gemm, gemv: Gemv, o: Operands<'_, T>, from: usize, c: &mut [T], scratch: &mut [T]) {
+pub fn compute_elements<T: GemmFloat>(
+    g: &Gemm,
+    gemv: Gemv,
+    o: Operands<'_, T>,
+    from: usize,
+    c: &mut [T],
+    scratch: &mut [T],
+) {
     assert_eq!(o.third.is_some(), g.third(), "the operands do not match the descriptor");
     gemv.product(Token::current(), (o.a, &o.b[from.saturating_mul(g.b.col)..]), c, false, scratch);
     if let Some(third) = o.third {

@@ -1,6 +1,6 @@
 //! Matrix products C = A · B.
 //!
-//! [`Gemm`] describes a batched product with strided operands and an epilogue. [`run_gemm_kernel`] is its kernel.
+//! [`Gemm`] describes a batched product with strided operands and an epilogue. [`run_product`] is its kernel.
 //! [`gemm`] computes it over plain slices, for kernels that are made of products. Each file imports only files above it
 //! in this list, except that `precision` asks `bf16` for the engine:
 //!
@@ -69,16 +69,14 @@ mod tuning;
 pub use act::Act;
 pub use act_fn::act_fn;
 pub use bf16::bf16_engine;
-pub use decoded_product::{
-    OpenDecoded, PanelDecoder, TransposedDecoder, decoded_product_row, decoded_product_target, run_decoded,
-};
+pub use decoded_product::{OpenDecoded, PanelDecoder, TransposedDecoder, block_target, one_row_target, run_decoded};
 pub use gemm_desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use gemm_float::GemmFloat;
 pub use gemm_into::gemm_into;
-pub use gemm_kernel::{gemm, gemm_kernel, gemm_kernel_for, gemm_kernel_view, run_gemm_kernel};
+pub use gemm_kernel::{gemm, gemm_kernel, multiply_into_view, product_kernel_for, run_product};
 pub use open_product::{OpenProduct, open_unit_columns, open_unit_rows};
 pub use precision::Precision;
 pub use prefetch::PrefetchQueue;
-pub use sgd_kernel::{sgd_kernel, sgd_kernel_for};
+pub use sgd_kernel::{sgd_kernel, sgd_step_kernel_for};
 pub use sink::TileSink;
 pub(crate) use transpose::transpose;

@@ -54,7 +54,7 @@ impl OpenProduct {
         Gemm { m: rows, n: c.cols(), ..g }.assert_fits(a.len(), b.len());
         let plan = if rows < PACK_B_ROWS { &self.few } else { &self.many };
         let p = BlockedProduct { a, b, c, sums: None };
-        blocked::blocked_product(Token::current(), &g, plan, p, &GemmEpilogue::NONE, scratch);
+        blocked::multiply_block(Token::current(), &g, plan, p, &GemmEpilogue::NONE, scratch);
     }
 }
 

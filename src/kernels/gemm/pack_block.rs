@@ -26,9 +26,9 @@ pub fn pack_block<T: GemmFloat>(token: Token, b: Block<'_, T>, dst: &mut [T], ds
     if b.inner_step == 1 {
         match b.inner {
             // A copy of constant length is a few moves, any other one a call.
-            16 => pack_block_lines(b, dst, dst_step, 16),
-            8 => pack_block_lines(b, dst, dst_step, 8),
-            _ => pack_block_lines(b, dst, dst_step, b.inner),
+            16 => copy_lines(b, dst, dst_step, 16),
+            8 => copy_lines(b, dst, dst_step, 8),
+            _ => copy_lines(b, dst, dst_step, b.inner),
         }
     } else if b.outer_step == 1 {
         T::transpose(token, b.src, b.inner_step, dst, dst_step, b.outer, b.inner);
@@ -51,7 +51,7 @@ pub fn pack_block<T: GemmFloat>(token: Token, b: Block<'_, T>, dst: &mut [T], ds
 
 /// Copies lines of `inner` adjacent elements.
 #[inline(always)]
-fn pack_block_lines<T: GemmFloat>(b: Block<'_, T>, dst: &mut [T], dst_step: usize, inner: usize) {
+fn copy_lines<T: GemmFloat>(b: Block<'_, T>, dst: &mut [T], dst_step: usize, inner: usize) {
     for (o, line) in dst.chunks_mut(dst_step).take(b.outer).enumerate() {
         line[..inner].copy_from_slice(&b.src[o * b.outer_step..][..inner]);
     }

@@ -7,7 +7,7 @@
 //! Invariant: a prefetch has no effect that a program can see, so addresses need no check.
 
 use super::tuning::LINE;
-use crate::simd::simd_prefetch_l2;
+use crate::simd;
 
 /// Most blocks that are prefetched together: a param and its two moments.
 const BLOCKS: usize = 3;
@@ -80,7 +80,7 @@ impl PrefetchQueue {
             if self.rows == 0 {
                 return;
             }
-            self.at[..self.blocks].iter().for_each(|at| simd_prefetch_l2(at.wrapping_add(self.done)));
+            self.at[..self.blocks].iter().for_each(|at| simd::prefetch_l2(at.wrapping_add(self.done)));
             self.done += LINE;
             if self.done >= self.width {
                 self.done = 0;

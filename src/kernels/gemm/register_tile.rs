@@ -4,7 +4,7 @@
 //! from 0 or from C; or it updates C by an SGD step whose gradient is the sums. The bits depend neither on the tile's
 //! size nor on the instruction set. Bounds of A and B are checked once for each tile; those of C hold by its type. The
 //! SGD step of a partial tile reads sums that were stored first, which halves the compiled code
-//! ([`register_tile_part_step`]).
+//! ([`apply_partial_step`]).
 
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
@@ -20,7 +20,7 @@ const MOST_ELEMENTS: usize = 24 * 16;
 
 /// The SGD step of a partial tile: `compute` makes the sums, and C is updated row by row.
 #[inline(never)]
-pub fn register_tile_part_step<T: GemmFloat>(
+pub fn apply_partial_step<T: GemmFloat>(
     mut t: RegisterTileOperands<'_, T>,
     step: SgdEpilogue<T>,
     compute: impl FnOnce(RegisterTileOperands<'_, T>),
@@ -38,7 +38,7 @@ pub fn register_tile_part_step<T: GemmFloat>(
 
 /// A tile as two: its first `whole` columns and the rest. Columns are independent, so the bits are those of one tile.
 #[inline(never)]
-pub fn register_tile_split<T>(
+pub fn split_columns<T>(
     mut t: RegisterTileOperands<'_, T>,
     whole: usize,
     mut compute: impl FnMut(RegisterTileOperands<'_, T>),

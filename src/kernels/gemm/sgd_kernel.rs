@@ -7,29 +7,29 @@ use super::blocked_plan::BlockedPlan;
 use super::epilogue::{GemmEpilogue, Kind};
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
-use super::gemm_kernel::{Corner, gemm_kernel_each_matrix};
+use super::gemm_kernel::{Corner, each_matrix_part};
 use super::gemm_units::gemm_unit_row;
 use super::outer_product;
 use super::sgd_epilogue::SgdEpilogue;
 use crate::abi::{Args, Kernel, MatrixMut};
-use crate::by_dtype::no_kernel_by_dtype;
+use crate::by_dtype;
 use crate::simd::Token;
 use arenagrad_arena::dtype::DType;
 
-/// The kernel of a product that [`Gemm::fuses_sgd`]: [`run_sgd_kernel`], or a faster one with the same operands, words
+/// The kernel of a product that [`Gemm::fuses_sgd`]: [`run_sgd_step`], or a faster one with the same operands, words
 /// and bits.
 pub fn sgd_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
     let lone = g.batch().is_empty();
-    if lone && outer_product::outer_product_fits(g) { outer_sgd_kernel::<T> } else { run_sgd_kernel::<T> }
+    if lone && outer_product::can_compute(g) { run_outer_step::<T> } else { run_sgd_step::<T> }
 }
 
 /// [`sgd_kernel`] for an element type.
 #[inline(never)]
-pub fn sgd_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
+pub fn sgd_step_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
     match dtype {
         DType::F32 => Ok(sgd_kernel::<f32>(g)),
         DType::F64 => Ok(sgd_kernel::<f64>(g)),
-        d => no_kernel_by_dtype(d),
+        d => by_dtype::missing_kernel_error(d),
     }
 }
 
@@ -39,7 +39,7 @@ pub fn sgd_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
 /// * Writes C `T[batch.., m, n]` (`Split::PerUnit(per_unit())`), which may be in place of read 2; then scratch
 ///   (`Split::PerThread(sgd_scratch())`, may be left out if that is 0).
 /// * Words: [`Gemm::to_words`], then the bits of the decay, an `f64`.
-pub fn run_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
+pub fn run_sgd_step<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let decay = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));
     let (a, b, lr) = (args.read::<T>(0), args.read::<T>(1), args.read::<T>(3)[0]);
@@ -55,21 +55,20 @@ pub fn run_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let step = SgdEpilogue { lr, decay };
     let end = GemmEpilogue { bias: None, kind: Kind::Sgd(step) };
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
-    let (token, plan, outer) =
-        (Token::current(), BlockedPlan::with_old_c::<T>(&g), outer_product::outer_product_fits(&g));
+    let (token, plan, outer) = (Token::current(), BlockedPlan::with_old_c::<T>(&g), outer_product::can_compute(&g));
     let at = Corner { row: gemm_unit_row(whole.start, &g), col: 0 };
-    gemm_kernel_each_matrix(&g, at, MatrixMut::new(c, whole.len() / g.n, g.n), |from, mut c| {
+    each_matrix_part(&g, at, MatrixMut::new(c, whole.len() / g.n, g.n), |from, mut c| {
         let (a, b) = (&a[from.a..], &b[from.b..]);
         match c.flat() {
             Some(c) if outer => outer_product::outer_product(a, g.a.row, &b[..g.n], c, Some(step)),
-            _ => blocked::blocked_product(token, &g, &plan, BlockedProduct { a, b, c, sums: None }, &end, scratch),
+            _ => blocked::multiply_block(token, &g, &plan, BlockedProduct { a, b, c, sums: None }, &end, scratch),
         }
     });
 }
 
-/// As [`run_sgd_kernel`], for the outer product of a column and a row. There is no batch, so less of the descriptor is
+/// As [`run_sgd_step`], for the outer product of a column and a row. There is no batch, so less of the descriptor is
 /// read.
-fn outer_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
+fn run_outer_step<T: GemmFloat>(args: &mut Args<'_>) {
     let words = args.params();
     let g = Gemm::unbatched(words);
     let decay = T::from_f64(f64::from_bits(words.last().copied().unwrap_or(0)));

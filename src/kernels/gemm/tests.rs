@@ -1,14 +1,14 @@
 //! Tests of products: values against sums in `f64`, and equal bits for every division and instruction set.
 
-use super::algorithm::{Algorithm, algorithm_is_dots};
+use super::algorithm::{Algorithm, uses_dot_products};
 use super::blocked_plan::BlockedPlan;
-use super::gemm_kernel::{Corner, Target, gemm_kernel_block_by, gemm_kernel_rows};
+use super::gemm_kernel::{Corner, Target, compute_block_by, rows_of_units};
 use super::gemv::Gemv;
 use super::operands::Operands;
 use super::*;
 use crate::abi::{ArenaPtr, Args, MatrixMut, OperandRef, Split};
 use crate::fault::Fault;
-use crate::harness::{self, In, Out, harness_unless_miri};
+use crate::harness::{self, In, Out, fewer_under_miri};
 use crate::simd::{Isa, Token};
 use std::ops::Range;
 
@@ -73,10 +73,10 @@ impl<T: GemmFloat> Case<T> {
                 let (at, rows) = (Corner { row: 0, col: columns.start }, g.batches() * g.m);
                 let mut all = MatrixMut::new(&mut c, rows, g.n);
                 let to = Target { c: all.part(0..rows, columns), sums: None };
-                gemm_kernel_block_by(token, &algorithm, g, operands, at, to, &mut scratch);
+                compute_block_by(token, &algorithm, g, operands, at, to, &mut scratch);
             } else {
-                let (at, c) = gemm_kernel_rows(g, &mut c[g.unit_elements(&part)], &part);
-                gemm_kernel_block_by(token, &algorithm, g, operands, at, Target { c, sums: None }, &mut scratch);
+                let (at, c) = rows_of_units(g, &mut c[g.unit_elements(&part)], &part);
+                compute_block_by(token, &algorithm, g, operands, at, Target { c, sums: None }, &mut scratch);
             }
         }
         c
@@ -113,8 +113,8 @@ impl<T: GemmFloat> Case<T> {
             assert!(error <= bound * size, "{g:?} element {at}: {got:?}, not {want}");
         }
         for token in tokens() {
-            for parts in harness_unless_miri(vec![1, 2, 3, 7], vec![2]) {
-                for columns in harness_unless_miri(vec![None, Some(1), Some(5)], vec![None, Some(5)]) {
+            for parts in fewer_under_miri(vec![1, 2, 3, 7], vec![2]) {
+                for columns in fewer_under_miri(vec![None, Some(1), Some(5)], vec![None, Some(5)]) {
                     let equal = self.by(token, parts, columns) == best;
                     assert!(equal, "{:?} differs by {token:?} in {parts} parts of {columns:?}", self.g);
                 }
@@ -160,15 +160,15 @@ pub(super) fn layouts(g: Gemm) -> Vec<Gemm> {
     let (a, b) = (Strides { row: 2 * g.k + 3, col: 2 }, Strides { row: 3, col: 3 * g.k + 1 });
     let both = g.with_a_transposed().with_b_transposed();
     let all = [g, g.with_a_transposed(), g.with_b_transposed(), both, g.with_strides(a, b)];
-    harness_unless_miri(all.to_vec(), vec![all[(g.m + g.n + g.k) % 5]])
+    fewer_under_miri(all.to_vec(), vec![all[(g.m + g.n + g.k) % 5]])
 }
 
 #[test]
 fn small_shapes_in_every_layout() {
-    let sizes = harness_unless_miri(vec![1, 2, 5, 8, 17, 33], vec![1, 5, 18]);
+    let sizes = fewer_under_miri(vec![1, 2, 5, 8, 17, 33], vec![1, 5, 18]);
     for &m in &sizes {
         for &n in &sizes {
-            for k in harness_unless_miri(vec![1, 2, 7, 16, 41], vec![1, 37]) {
+            for k in fewer_under_miri(vec![1, 2, 7, 16, 41], vec![1, 37]) {
                 layouts(Gemm::new(m, n, k)).into_iter().for_each(check);
             }
         }
@@ -200,7 +200,7 @@ fn edges_of_blocks_in_every_layout() {
         (7, 384, 128),
         (3, 300, 20),
     ];
-    for (m, n, k) in harness_unless_miri(all, few) {
+    for (m, n, k) in fewer_under_miri(all, few) {
         layouts(Gemm::new(m, n, k)).into_iter().for_each(check);
     }
 }
@@ -264,7 +264,7 @@ fn nothing_to_compute_and_nothing_to_sum() {
 #[test]
 fn epilogues_and_accumulation() {
     let all = vec![(1, 200, 33), (200, 1, 33), (33, 1, 600), (32, 10, 128), (65, 300, 300), (5, 5, 5)];
-    for (m, n, k) in harness_unless_miri(all, vec![(1, 20, 9), (20, 1, 3), (9, 5, 3)]) {
+    for (m, n, k) in fewer_under_miri(all, vec![(1, 20, 9), (20, 1, 3), (9, 5, 3)]) {
         for (bias, act, accumulate) in
             [(true, Act::None, false), (false, Act::Relu, false), (true, Act::Relu, true), (false, Act::None, true)]
         {
@@ -283,7 +283,7 @@ fn epilogues_and_accumulation() {
 #[test]
 fn batches_and_broadcasts() {
     let all = vec![(3, 4, 5), (1, 40, 8), (40, 1, 8), (70, 20, 30), (1, 1, 9), (20, 1, 1), (40, 1, 1), (20, 5, 1)];
-    for (m, n, k) in harness_unless_miri(all, vec![(3, 4, 5)]) {
+    for (m, n, k) in fewer_under_miri(all, vec![(3, 4, 5)]) {
         let (a, b) = (m * k, k * n);
         for dims in [
             vec![Batch { size: 3, a, b }],
@@ -328,7 +328,7 @@ fn words_round_trip() {
 #[test]
 fn zeros_do_not_hide_nan() {
     let all = vec![(3, 40, 20), (1, 40, 20), (40, 1, 20), (60, 300, 80)];
-    for (m, n, k) in harness_unless_miri(all, vec![(3, 10, 20), (1, 40, 20), (40, 1, 20)]) {
+    for (m, n, k) in fewer_under_miri(all, vec![(3, 10, 20), (1, 40, 20), (40, 1, 20)]) {
         for g in layouts(Gemm { act: Act::Relu, ..Gemm::new(m, n, k) }) {
             let mut case = Case::<f32>::new(g);
             case.a.fill(0.0);
@@ -361,7 +361,7 @@ fn the_kernel_reads_and_writes_its_operands() {
     let frame = ArenaPtr::new(bytemuck::cast_slice_mut(&mut arena));
     // SAFETY: the operands are disjoint and inside the vector.
     let mut args = unsafe { Args::new(frame, &reads, &writes, &words, 0..g.units(), 0, &fault) };
-    run_gemm_kernel::<f32>(&mut args);
+    run_product::<f32>(&mut args);
     assert_eq!(arena[out..out + 600], want);
 }
 
@@ -384,8 +384,8 @@ fn kernel_by_columns<T: GemmFloat>(g: Gemm) {
             let old = reads.pop().map(|old| old.over(0));
             reads.extend(old);
         }
-        let got = harness::run_harness(run_gemm_kernel::<T>, &g.to_words(), &reads, &writes, units);
-        assert!(harness::harness_result::<T>(&got, 0) == want, "{g:?}, in place: {over}");
+        let got = harness::run_in_ranges(run_product::<T>, &g.to_words(), &reads, &writes, units);
+        assert!(harness::written_elements::<T>(&got, 0) == want, "{g:?}, in place: {over}");
     }
 }
 
@@ -418,7 +418,7 @@ fn columns_are_for_a_large_b() {
     assert!(!by_columns(Gemm::new(2, 1024, 1024).with_batch(&batch).unwrap()));
 }
 
-/// [`gemm_kernel`] has the bits of [`gemm_kernel_block_by`] for a product of a row, in any ranges of units.
+/// [`gemm_kernel`] has the bits of [`compute_block_by`] for a product of a row, in any ranges of units.
 fn row<T: GemmFloat>(g: Gemm) {
     let case = Case::<T>::new(g);
     let (want, bias, len) =
@@ -426,22 +426,22 @@ fn row<T: GemmFloat>(g: Gemm) {
     let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), bias].into_iter().flatten().map(In::of).collect();
     let out = |len, split| Out(len, size_of::<T>(), split);
     let writes = [out(g.len(), Split::PerUnit(g.per_unit())), out(len, Split::PerThread(len))];
-    let got = harness::run_harness(
+    let got = harness::run_in_ranges(
         gemm_kernel::<T>(&g),
         &g.to_words(),
         &reads,
         &writes[..1 + usize::from(len > 0)],
         g.units(),
     );
-    assert!(harness::harness_result::<T>(&got, 0) == want, "{g:?}");
+    assert!(harness::written_elements::<T>(&got, 0) == want, "{g:?}");
 }
 
 #[test]
 fn rows_have_a_kernel_of_their_own() {
     let all = vec![(1, 1), (2, 32), (32, 4), (32, 2), (100, 33), (5000, 70), (1, 300)];
-    for (n, k) in harness_unless_miri(all, vec![(1, 1), (2, 32), (33, 4), (1, 70)]) {
+    for (n, k) in fewer_under_miri(all, vec![(1, 1), (2, 32), (33, 4), (1, 70)]) {
         for g in layouts(Gemm::new(1, n, k)) {
-            let own = gemm_kernel::<f32>(&g) as usize != run_gemm_kernel::<f32> as fn(&mut Args<'_>) as usize;
+            let own = gemm_kernel::<f32>(&g) as usize != run_product::<f32> as fn(&mut Args<'_>) as usize;
             // Miri may give a function several addresses.
             assert!(own == Gemv::new(&g).is_some() || cfg!(miri), "{g:?}");
             row::<f32>(g);

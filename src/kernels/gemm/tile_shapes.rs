@@ -46,13 +46,13 @@ macro_rules! kernels {
                 let (lanes, rows, cols) = (<Self as Vectors<$t>>::LANES, t.c.rows(), t.c.cols());
                 let (vectors, part) = (cols.div_ceil(lanes), cols % lanes != 0);
                 if part && let Some(step) = t.step.take() {
-                    return register_tile::register_tile_part_step(t, step, |t| self.tile(t));
+                    return register_tile::apply_partial_step(t, step, |t| self.tile(t));
                 }
                 // Half of the kernels' code is for partial vectors. Of `f64`, only a lone one has kernels.
                 const LONE: bool = size_of::<$t>() > 4;
                 if LONE && part && vectors > 1 {
                     let widest = <Self as TileShapes<$t>>::widths(rows).iter().rev().find(|w| **w < vectors);
-                    return register_tile::register_tile_split(t, widest.map_or(1, |w| *w) * lanes, |t| self.tile(t));
+                    return register_tile::split_columns(t, widest.map_or(1, |w| *w) * lanes, |t| self.tile(t));
                 }
                 match (rows, vectors, part) {
                     $($(($rows, $vectors, false) => {

@@ -68,15 +68,15 @@ pub fn transposed_product<T: GemmFloat>(
         let width = t.m.min(cols - j);
         let t_c = &mut all[..width * rows];
         let p = BlockedProduct { a: &b[j * g.b.col..], b: a, c: MatrixMut::new(t_c, width, rows), sums: None };
-        blocked::blocked_product(token, &t, &plan, p, &GemmEpilogue::NONE, scratch);
+        blocked::multiply_block(token, &t, &plan, p, &GemmEpilogue::NONE, scratch);
         let mut c = c.part(0..rows, j..j + width);
-        copy_back_transposed_product(token, t_c, &mut c, square);
+        copy_back(token, t_c, &mut c, square);
         end.apply(c, (0, j));
     }
 }
 
 /// Copies Cᵀ into C by way of squares in scratch: between the rows of C are columns of other threads.
-fn copy_back_transposed_product<T: GemmFloat>(token: Token, from: &[T], c: &mut MatrixMut<'_, T>, square: &mut [T]) {
+fn copy_back<T: GemmFloat>(token: Token, from: &[T], c: &mut MatrixMut<'_, T>, square: &mut [T]) {
     let (rows, cols) = (c.rows(), c.cols());
     for j in (0..cols).step_by(TRANSPOSED_SQUARE.1) {
         let inner = TRANSPOSED_SQUARE.1.min(cols - j);

@@ -52,7 +52,7 @@ macro_rules! block_codecs {
 
             #[inline(always)]
             fn group(self, block: &[u8], $g: usize) -> Group {
-                let $b: &[u8; $bytes] = block_codec_array(block);
+                let $b: &[u8; $bytes] = leading_bytes(block);
                 $group
             }
         }
@@ -65,7 +65,7 @@ pub(super) use block_codecs;
 /// # Panics
 /// If there are fewer.
 #[inline(always)]
-pub fn block_codec_array<const N: usize>(block: &[u8]) -> &[u8; N] {
+pub fn leading_bytes<const N: usize>(block: &[u8]) -> &[u8; N] {
     match block.first_chunk() {
         Some(block) => block,
         None => unreachable!("a block of {} bytes has {}", N, block.len()),
@@ -74,8 +74,8 @@ pub fn block_codec_array<const N: usize>(block: &[u8]) -> &[u8; N] {
 
 /// Sixteen codes made from sixteen bytes.
 #[inline(always)]
-pub fn block_codec_codes(bytes: &[u8], code: impl Fn(u8) -> i8) -> [i8; GROUP] {
-    let bytes: &[u8; GROUP] = block_codec_array(bytes);
+pub fn sixteen_codes(bytes: &[u8], code: impl Fn(u8) -> i8) -> [i8; GROUP] {
+    let bytes: &[u8; GROUP] = leading_bytes(bytes);
     let mut codes = [0; GROUP];
     for (to, &byte) in codes.iter_mut().zip(bytes) {
         *to = code(byte);
@@ -85,7 +85,7 @@ pub fn block_codec_codes(bytes: &[u8], code: impl Fn(u8) -> i8) -> [i8; GROUP] {
 
 /// The lower four bits of sixteen bytes, or the upper four.
 #[inline(always)]
-pub fn block_codec_nibbles(bytes: &[u8], upper: bool) -> [i8; GROUP] {
+pub fn sixteen_nibbles(bytes: &[u8], upper: bool) -> [i8; GROUP] {
     let shift = if upper { 4 } else { 0 };
-    block_codec_codes(bytes, |b| (b >> shift & 15) as i8)
+    sixteen_codes(bytes, |b| (b >> shift & 15) as i8)
 }

@@ -4,10 +4,8 @@
 //! into four planes of 32 elements: the planes of one half share bytes, and each plane is some of the bits of each
 //! byte.
 
-use super::block_codec::{
-    BlockCodec, GROUP, Group, block_codec_array, block_codec_codes, block_codec_nibbles, block_codecs,
-};
-use crate::f16_value::f16_value_at;
+use super::block_codec::{BlockCodec, GROUP, Group, block_codecs, leading_bytes, sixteen_codes, sixteen_nibbles};
+use crate::f16_value;
 
 /// The half of the block that group `g` is in, its plane there, and its first element in the plane.
 #[inline(always)]
@@ -35,37 +33,41 @@ fn signed_scale_of_256(s: &[u8; 12], j: usize) -> i8 {
 /// Group `g` of a type whose 32 elements share a scale and a min of six bits.
 #[inline(always)]
 fn with_scale_and_min_of_256(b: &[u8], g: usize, codes: [i8; GROUP]) -> Group {
-    let (scale, min) = scale_and_min_of_256(block_codec_array(&b[4..]), g / 2);
-    Group { codes, scale: f16_value_at(b, 0) * f32::from(scale), min: f16_value_at(b, 2) * f32::from(min) }
+    let (scale, min) = scale_and_min_of_256(leading_bytes(&b[4..]), g / 2);
+    Group {
+        codes,
+        scale: f16_value::read_half(b, 0) * f32::from(scale),
+        min: f16_value::read_half(b, 2) * f32::from(min),
+    }
 }
 
 block_codecs! { 256;
     /// Scales and mins of four bits, codes of two bits, d, dmin.
     Q2K, 84, true, |b, g| {
         let (half_block, plane, k) = plane_of_256(g);
-        let codes = block_codec_codes(&b[16 + 32 * half_block + k..], |q| (q >> (2 * plane) & 3) as i8);
+        let codes = sixteen_codes(&b[16 + 32 * half_block + k..], |q| (q >> (2 * plane) & 3) as i8);
         let (scale, min) = (f32::from(b[g] & 15), f32::from(b[g] >> 4));
-        Group { codes, scale: f16_value_at(b, 80) * scale, min: f16_value_at(b, 82) * min }
+        Group { codes, scale: f16_value::read_half(b, 80) * scale, min: f16_value::read_half(b, 82) * min }
     };
     /// The third bits, codes of two bits, scales of six bits, d. A missing third bit subtracts 4.
     Q3K, 110, false, |b, g| {
         let (half_block, plane, k) = plane_of_256(g);
-        let mut codes = block_codec_codes(&b[32 + 32 * half_block + k..], |q| (q >> (2 * plane) & 3) as i8);
-        let third = block_codec_codes(&b[k..], |h| (h >> (4 * half_block + plane) & 1) as i8);
+        let mut codes = sixteen_codes(&b[32 + 32 * half_block + k..], |q| (q >> (2 * plane) & 3) as i8);
+        let third = sixteen_codes(&b[k..], |h| (h >> (4 * half_block + plane) & 1) as i8);
         for (code, third) in codes.iter_mut().zip(third) {
             *code += 4 * third - 4;
         }
-        let scale = signed_scale_of_256(block_codec_array(&b[96..]), g);
-        Group { codes, scale: f16_value_at(b, 108) * f32::from(scale), min: 0.0 }
+        let scale = signed_scale_of_256(leading_bytes(&b[96..]), g);
+        Group { codes, scale: f16_value::read_half(b, 108) * f32::from(scale), min: 0.0 }
     };
     /// d, dmin, scales and mins of six bits, codes of four bits.
     Q4K, 144, true, |b, g| {
-        with_scale_and_min_of_256(b, g, block_codec_nibbles(&b[16 + 32 * (g / 4) + GROUP * (g % 2)..], g % 4 >= 2))
+        with_scale_and_min_of_256(b, g, sixteen_nibbles(&b[16 + 32 * (g / 4) + GROUP * (g % 2)..], g % 4 >= 2))
     };
     /// d, dmin, scales and mins of six bits, the fifth bits, codes of four bits.
     Q5K, 176, true, |b, g| {
-        let mut codes = block_codec_nibbles(&b[48 + 32 * (g / 4) + GROUP * (g % 2)..], g % 4 >= 2);
-        let fifth = block_codec_codes(&b[16 + GROUP * (g % 2)..], |h| (h >> (g / 2) & 1) as i8);
+        let mut codes = sixteen_nibbles(&b[48 + 32 * (g / 4) + GROUP * (g % 2)..], g % 4 >= 2);
+        let fifth = sixteen_codes(&b[16 + GROUP * (g % 2)..], |h| (h >> (g / 2) & 1) as i8);
         for (code, fifth) in codes.iter_mut().zip(fifth) {
             *code += 16 * fifth;
         }
@@ -73,7 +75,7 @@ block_codecs! { 256;
     };
     /// d as `f32`, then signed bytes. The sums behind them are not read.
     Q8K, 292, false, |b, g| {
-        let codes = block_codec_codes(&b[4 + GROUP * g..], |q| q as i8);
-        Group { codes, scale: f32::from_le_bytes(*block_codec_array(b)), min: 0.0 }
+        let codes = sixteen_codes(&b[4 + GROUP * g..], |q| q as i8);
+        Group { codes, scale: f32::from_le_bytes(*leading_bytes(b)), min: 0.0 }
     };
 }

@@ -11,7 +11,6 @@
 use super::block_codec::{BlockCodec, GROUP};
 use super::block_type::{BlockType, with_block_codec};
 use crate::simd;
-use crate::simd::simd_prefetch_l2;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -56,7 +55,7 @@ simd! {
     ) {
         let groups = C::ELEMENTS / GROUP;
         let next = row.as_ptr().addr() + 2 * row.len();
-        (0..row.len()).step_by(LINE).for_each(|line| simd_prefetch_l2(next + line));
+        (0..row.len()).step_by(LINE).for_each(|line| simd::prefetch_l2(next + line));
         let blocks = row.chunks_exact(C::BYTES).zip(codes.chunks_exact_mut(C::ELEMENTS));
         let numbers = scales.chunks_exact_mut(groups).zip(mins.chunks_exact_mut(groups));
         for ((block, codes), (scales, mins)) in blocks.zip(numbers) {

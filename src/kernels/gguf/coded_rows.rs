@@ -4,7 +4,7 @@
 
 use super::block_codec::{BlockCodec, GROUP};
 use super::block_type::{BlockType, with_block_codec};
-use super::gguf_dequant::gguf_dequant_group;
+use super::gguf_dequant;
 use crate::gemm::{GemmFloat, PanelDecoder};
 use crate::simd;
 use bytemuck::Pod;
@@ -52,10 +52,10 @@ simd! {
                 let (from, end) = (at % GROUP, cols.end.min(at - at % GROUP + GROUP));
                 let to = &mut to[at - cols.start..][..end - at];
                 if let Some(to) = to.first_chunk_mut() {
-                    gguf_dequant_group(group, to);
+                    gguf_dequant::write_group(group, to);
                 } else {
                     let mut whole = [zero; GROUP];
-                    gguf_dequant_group(group, &mut whole);
+                    gguf_dequant::write_group(group, &mut whole);
                     to.copy_from_slice(&whole[from..from + to.len()]);
                 }
                 at = end;

@@ -7,7 +7,7 @@
 
 use super::block_codec::BlockCodec;
 use super::blocks_of_256::Q4K;
-use super::encode_q8_0::{encode_q8_0_check_finite, encode_q8_0_half, encode_q8_0_nearest_code};
+use super::encode_q8_0::{check_all_finite, nearest_code, scale_as_half};
 use half::f16;
 
 /// Parts of a block that have a scale and a min of their own.
@@ -20,15 +20,15 @@ const MOST: f32 = 63.0;
 /// # Errors
 /// A number that is not finite, or too large for the scale of a block.
 pub fn encode_q4_k(numbers: &[f32], to: &mut [u8]) -> Result<(), String> {
-    encode_q8_0_check_finite(numbers)?;
+    check_all_finite(numbers)?;
     let blocks = numbers.as_chunks::<{ Q4K::ELEMENTS }>().0.iter().zip(to.as_chunks_mut::<{ Q4K::BYTES }>().0);
-    blocks.enumerate().try_for_each(|(i, (x, block))| encode_q4_k_block(x, block, i * Q4K::ELEMENTS))
+    blocks.enumerate().try_for_each(|(i, (x, block))| write_block(x, block, i * Q4K::ELEMENTS))
 }
 
 /// The least half that is not below `x`, which is not negative.
 fn q4_k_half_from(x: f32, first: usize) -> Result<f16, String> {
-    let near = encode_q8_0_half(x, first)?;
-    if near.to_f32() >= x { Ok(near) } else { encode_q8_0_half(f16::from_bits(near.to_bits() + 1).to_f32(), first) }
+    let near = scale_as_half(x, first)?;
+    if near.to_f32() >= x { Ok(near) } else { scale_as_half(f16::from_bits(near.to_bits() + 1).to_f32(), first) }
 }
 
 /// How many steps of `d` reach `x`: at most 63; 0 if d is 0.
@@ -36,7 +36,7 @@ fn q4_k_steps_to(x: f32, d: f32) -> f32 {
     if d == 0.0 { 0.0 } else { (x / d).ceil().clamp(0.0, MOST) }
 }
 
-fn encode_q4_k_block(x: &[f32; Q4K::ELEMENTS], block: &mut [u8; Q4K::BYTES], first: usize) -> Result<(), String> {
+fn write_block(x: &[f32; Q4K::ELEMENTS], block: &mut [u8; Q4K::BYTES], first: usize) -> Result<(), String> {
     let mut ranges = [(0.0f32, 0.0f32); PARTS];
     for ((low, high), x) in ranges.iter_mut().zip(x.as_chunks::<32>().0) {
         *low = x.iter().fold(0.0, |m, x| m.min(*x));
@@ -58,7 +58,7 @@ fn encode_q4_k_block(x: &[f32; Q4K::ELEMENTS], block: &mut [u8; Q4K::BYTES], fir
     for (c, (x, to)) in x.as_chunks::<64>().0.iter().zip(block[16..].as_chunks_mut::<32>().0).enumerate() {
         let code = |x: f32, part: usize| {
             let (step, min) = (d.to_f32() * scales[part], dmin.to_f32() * mins[part]);
-            encode_q8_0_nearest_code(x + min, step, 0, 15) as u8
+            nearest_code(x + min, step, 0, 15) as u8
         };
         for (j, to) in to.iter_mut().enumerate() {
             *to = code(x[j], 2 * c) | code(x[j + 32], 2 * c + 1) << 4;

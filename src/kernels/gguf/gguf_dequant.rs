@@ -40,7 +40,7 @@ impl GgufDequant {
 
 /// Writes the elements of a group to `to`.
 #[inline(always)]
-pub fn gguf_dequant_group<T: From<f32>>(group: Group, to: &mut [T; GROUP]) {
+pub fn write_group<T: From<f32>>(group: Group, to: &mut [T; GROUP]) {
     for (to, code) in to.iter_mut().zip(group.codes) {
         *to = T::from(group.scale * f32::from(code) - group.min);
     }
@@ -51,7 +51,7 @@ simd! {
     fn gguf_dequant_whole_blocks[C: BlockCodec, T: Pod + From<f32>](codec: C, blocks: &[u8], to: &mut [T]) {
         for (block, to) in blocks.chunks_exact(C::BYTES).zip(to.chunks_exact_mut(C::ELEMENTS)) {
             for (g, to) in to.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
-                gguf_dequant_group(codec.group(block, g), to);
+                write_group(codec.group(block, g), to);
             }
         }
     }
@@ -61,7 +61,7 @@ simd! {
 ///
 /// # Panics
 /// If there are fewer blocks.
-pub fn gguf_dequant_blocks(block_type: BlockType, blocks: &[u8], to: &mut [f32]) {
+pub fn decode_gguf_blocks(block_type: BlockType, blocks: &[u8], to: &mut [f32]) {
     let count = to.len() / block_type.elements();
     let blocks = &blocks[..count * block_type.bytes()];
     with_block_codec!(block_type, codec => gguf_dequant_whole_blocks(codec, blocks, to));
@@ -73,5 +73,5 @@ pub fn gguf_dequant_kernel(args: &mut Args<'_>) {
     let block_type = BlockType::ALL[p.block_type];
     let first = args.units().start * UNIT / block_type.elements() * block_type.bytes();
     let (blocks, to) = (args.read::<u8>(0), args.write::<f32>(0));
-    gguf_dequant_blocks(block_type, &blocks[first..], to);
+    decode_gguf_blocks(block_type, &blocks[first..], to);
 }

@@ -14,11 +14,11 @@
 use super::block_codec::GROUP;
 use super::block_type::BlockType;
 use super::coded_rows::CodedRows;
-use super::gguf_matmul::{CODED_ROWS, gguf_matmul_by_coded_rows, gguf_matmul_coded_columns, gguf_matmul_coded_scratch};
+use super::gguf_matmul::{CODED_ROWS, coded_rows_scratch, coded_unit_columns, multiply_coded_rows};
 use crate::abi::{Args, Split};
 use crate::by_dtype::by_dtype;
-use crate::gemm::{Gemm, GemmFloat, OpenDecoded, TransposedDecoder, decoded_product_target};
-use crate::grouped::group_rows::group_rows_within;
+use crate::gemm::{Gemm, GemmFloat, OpenDecoded, TransposedDecoder, block_target};
+use crate::grouped::group_rows;
 use crate::params::params;
 
 /// Of this many groups and more, four times as many rows are multiplied by codes: few of them share a group.
@@ -63,14 +63,14 @@ impl GgufGrouped {
         if !self.by_codes(size) {
             return self.gemm(self.rows).decoded_division();
         }
-        let width = gguf_matmul_coded_columns(BlockType::ALL[self.block_type], self.rows, self.k);
+        let width = coded_unit_columns(BlockType::ALL[self.block_type], self.rows, self.k);
         (Split::Columns { row: self.n, width }, self.n.div_ceil(width))
     }
 
     /// Elements of scratch of each thread, for elements of `size` bytes.
     pub fn scratch(&self, size: usize) -> usize {
         match (self.by_codes(size), size) {
-            (true, _) => gguf_matmul_coded_scratch(BlockType::ALL[self.block_type], self.rows, self.k),
+            (true, _) => coded_rows_scratch(BlockType::ALL[self.block_type], self.rows, self.k),
             (_, 4) => self.open().scratch::<f32>(GROUP),
             _ => self.open().scratch::<f64>(GROUP),
         }
@@ -96,19 +96,19 @@ pub fn gguf_grouped_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
     }
     let (blocks, starts) = (args.read::<u8>(1), args.read::<i32>(2));
     if p.by_codes(size_of::<T>()) {
-        let first = args.units().start * gguf_matmul_coded_columns(BlockType::ALL[p.block_type], p.rows, p.k);
+        let first = args.units().start * coded_unit_columns(BlockType::ALL[p.block_type], p.rows, p.k);
         let (x, mut y, scratch) = (args.read::<f32>(0), args.panel::<f32>(0), args.write::<f32>(1));
         let columns = y.cols();
-        for (group, rows) in group_rows_within(starts, 0..p.rows) {
+        for (group, rows) in group_rows::groups_within(starts, 0..p.rows) {
             let x = &x[rows.start * p.k..rows.end * p.k];
-            gguf_matmul_by_coded_rows(p.matrix(blocks, group, first), x, y.part(rows, 0..columns), scratch);
+            multiply_coded_rows(p.matrix(blocks, group, first), x, y.part(rows, 0..columns), scratch);
         }
         return;
     }
     let (product, terms) = (p.open(), if p.back { p.n } else { p.k });
-    let (at, mut y) = decoded_product_target::<T>(args, &p.gemm(p.rows));
+    let (at, mut y) = block_target::<T>(args, &p.gemm(p.rows));
     let (x, scratch, columns) = (args.read::<T>(0), args.write::<T>(1), y.cols());
-    for (group, rows) in group_rows_within(starts, at.row..at.row + y.rows()) {
+    for (group, rows) in group_rows::groups_within(starts, at.row..at.row + y.rows()) {
         let (d, a) = (p.matrix(blocks, group, 0), &x[rows.start * terms..rows.end * terms]);
         let c = y.part(rows.start - at.row..rows.end - at.row, 0..columns);
         match p.back {

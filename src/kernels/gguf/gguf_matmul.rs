@@ -30,13 +30,13 @@ const NIBBLES_UNIT: usize = 1 << 19;
 const UNIT_COLS: usize = 16;
 
 /// Columns of a unit of a product of `m` rows of `k` terms by codes.
-pub(super) fn gguf_matmul_coded_columns(t: BlockType, m: usize, k: usize) -> usize {
+pub(super) fn coded_unit_columns(t: BlockType, m: usize, k: usize) -> usize {
     let unit = if has_nibbles(t, k) { NIBBLES_UNIT } else { UNIT };
     (unit / (m * k).max(1)).max(1).next_multiple_of(UNIT_COLS)
 }
 
 /// `f32`s of scratch of each thread for a product of `m` rows of `k` terms by codes.
-pub(super) fn gguf_matmul_coded_scratch(t: BlockType, m: usize, k: usize) -> usize {
+pub(super) fn coded_rows_scratch(t: BlockType, m: usize, k: usize) -> usize {
     // Each row of x has its sums, and its elements as integers.
     let (groups, parts) = (k / GROUP, k / PART);
     let codes = CodeDotsRow::scratch(k) + m * groups;
@@ -81,14 +81,14 @@ impl GgufMatmul {
         if !self.by_codes(size) {
             return self.gemm().decoded_division();
         }
-        let width = gguf_matmul_coded_columns(self.block_type(), self.m, self.k);
+        let width = coded_unit_columns(self.block_type(), self.m, self.k);
         (Split::Columns { row: self.n, width }, self.n.div_ceil(width))
     }
 
     /// Elements of scratch of each thread, for elements of `size` bytes.
     pub fn scratch(&self, size: usize) -> usize {
         match (self.by_codes(size), size) {
-            (true, _) => gguf_matmul_coded_scratch(self.block_type(), self.m, self.k),
+            (true, _) => coded_rows_scratch(self.block_type(), self.m, self.k),
             (_, 4) => self.gemm().decoded_scratch::<f32>(GROUP),
             _ => self.gemm().decoded_scratch::<f64>(GROUP),
         }
@@ -103,29 +103,29 @@ pub fn gguf_matmul_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
     let p = GgufMatmul::from_words(args.params());
     let d = CodedRows { block_type: p.block_type(), blocks: args.read::<u8>(1), k: p.k };
     if p.by_codes(size_of::<T>()) {
-        let first = args.units().start * gguf_matmul_coded_columns(p.block_type(), p.m, p.k);
+        let first = args.units().start * coded_unit_columns(p.block_type(), p.m, p.k);
         let (x, y, scratch) = (args.read::<f32>(0), args.panel::<f32>(0), args.write::<f32>(1));
         let blocks = &d.blocks[first * d.row_bytes()..];
-        return gguf_matmul_by_coded_rows(CodedRows { blocks, ..d }, x, y, scratch);
+        return multiply_coded_rows(CodedRows { blocks, ..d }, x, y, scratch);
     }
     let (g, x) = (p.gemm(), args.read::<T>(0));
     if p.back { run_decoded(args, &g, x, &d) } else { run_decoded(args, &g, x, &TransposedDecoder(d)) }
 }
 
-/// y = x·Dᵀ for as many rows of D as y has columns, by codes. `scratch` has [`gguf_matmul_coded_scratch`] elements.
-pub(super) fn gguf_matmul_by_coded_rows(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
+/// y = x·Dᵀ for as many rows of D as y has columns, by codes. `scratch` has [`coded_rows_scratch`] elements.
+pub(super) fn multiply_coded_rows(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
     if !has_nibbles(d.block_type, d.k) {
-        return gguf_matmul_by_codes(d, x, y, scratch);
+        return multiply_codes(d, x, y, scratch);
     }
     let (rows, columns) = (y.rows(), y.cols());
     for from in (0..rows).step_by(CODED_ROWS) {
         let to = (from + CODED_ROWS).min(rows);
-        gguf_matmul_by_nibbles(d, &x[from * d.k..to * d.k], y.part(from..to, 0..columns), scratch);
+        multiply_nibbles(d, &x[from * d.k..to * d.k], y.part(from..to, 0..columns), scratch);
     }
 }
 
 /// The same for any type.
-fn gguf_matmul_by_codes(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
+fn multiply_codes(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
     let (k, m, groups) = (d.k, y.rows(), d.k / GROUP);
     let (mut row, sums) = CodeDotsRow::of(k, scratch);
     (0..m).for_each(|i| code_group_sums(&x[i * k..][..k], &mut sums[i * groups..][..groups]));
@@ -139,7 +139,7 @@ fn gguf_matmul_by_codes(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, 
 
 /// The same for a type that [`has_nibbles`] and at most [`CODED_ROWS`] rows of x. Rows that integers cannot hold
 /// ([`NibbleX::fill`]) are multiplied by codes of eight bits.
-fn gguf_matmul_by_nibbles(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
+fn multiply_nibbles(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
     let (k, groups, parts, columns) = (d.k, d.k / GROUP, d.k / PART, y.cols());
     let (scales, rest) = scratch.split_at_mut(parts);
     let (of_groups, mut rest) = rest.split_at_mut(groups);
@@ -163,7 +163,7 @@ fn gguf_matmul_by_nibbles(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>
     }
     let held = rows.map(|row| row.is_some());
     for (i, x) in x.chunks_exact(k).enumerate().filter(|(i, _)| !held[*i]) {
-        gguf_matmul_by_codes(d, x, y.part(i..i + 1, 0..columns), scratch);
+        multiply_codes(d, x, y.part(i..i + 1, 0..columns), scratch);
     }
 }
 

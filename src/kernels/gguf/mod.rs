@@ -42,6 +42,6 @@ pub use block_type::BlockType;
 pub use encode_q4_0::encode_q4_0;
 pub use encode_q4_k::encode_q4_k;
 pub use encode_q8_0::encode_q8_0;
-pub use gguf_dequant::{GgufDequant, gguf_dequant_blocks, gguf_dequant_kernel};
+pub use gguf_dequant::{GgufDequant, decode_gguf_blocks, gguf_dequant_kernel};
 pub use gguf_grouped::{GgufGrouped, gguf_grouped_kernel_for};
 pub use gguf_matmul::{GgufMatmul, gguf_matmul_kernel_for};

@@ -11,13 +11,13 @@
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
-use super::block_codec::{BlockCodec, block_codec_array};
+use super::block_codec::{BlockCodec, leading_bytes};
 use super::block_type::BlockType;
 use super::blocks_of_32::Q4_0;
 use super::blocks_of_256::Q4K;
 use super::code_dots::sum_of_code_lanes;
 use super::nibble_x::{LANES, NibbleX, PART, STEP, XPart};
-use crate::simd::{PairProducts, Simd, SimdOp, Token, Vectors, simd_prefetch_l2};
+use crate::simd::{self, PairProducts, Simd, SimdOp, Token, Vectors};
 use crate::with_token;
 use bytemuck::{Zeroable, pod_read_unaligned};
 
@@ -90,7 +90,7 @@ struct NibbleHead {
 impl NibbleHead {
     #[inline(always)]
     fn of<S: Simd>(s: S, block: &[u8; Q4K::BYTES]) -> NibbleHead {
-        let word = |i: usize| u32::from_le_bytes(*block_codec_array(&block[i..]));
+        let word = |i: usize| u32::from_le_bytes(*leading_bytes(&block[i..]));
         let (low_scales, low_mins, low) = (word(4), word(8), word(12));
         let high = |w: u32| w >> 2 & 0x3030_3030;
         let both = |low: u32, rest: u32| (u64::from(low & 0x3f3f_3f3f) | u64::from(rest) << 32).to_le_bytes();
@@ -134,7 +134,7 @@ impl<S: Vectors<f32, Half: PairProducts>> SimdOp for Q4KDot<'_, S> {
         }
         for ((b, steps), scales) in blocks.zip(p.x.steps.as_chunks::<4>().0).zip(scales) {
             for i in 0..4 {
-                simd_prefetch_l2(next);
+                simd::prefetch_l2(next);
                 next += Q4K::BYTES / 4;
                 let words: [u32; LANES] = pod_read_unaligned(&b[16 + 32 * i..][..PART]);
                 let words = words.map(u32::from_le);
@@ -165,7 +165,7 @@ impl<S: Vectors<f32, Half: PairProducts>> SimdOp for Q4_0Dot<'_, S> {
         let blocks = p.row.as_chunks::<{ 2 * Q4_0::BYTES }>().0.iter().zip(&*p.x.steps);
         let parts = p.x.scales.as_chunks::<2>().0.iter().zip(p.sums.as_chunks::<2>().0);
         for ((b, step), (x_scales, sums)) in blocks.zip(parts) {
-            simd_prefetch_l2(next);
+            simd::prefetch_l2(next);
             next += 2 * Q4_0::BYTES;
             let (first, second) = b.split_at(Q4_0::BYTES);
             let half = |b: &[u8]| u16::from_le_bytes([b[0], b[1]]);
@@ -173,10 +173,8 @@ impl<S: Vectors<f32, Half: PairProducts>> SimdOp for Q4_0Dot<'_, S> {
             for q in 0..2 {
                 mins[q] = (8.0 * scales[q]).mul_add(sums[q], mins[q]);
             }
-            let (first, second) = (
-                nibble_words_of_q4_0(block_codec_array(&first[2..])),
-                nibble_words_of_q4_0(block_codec_array(&second[2..])),
-            );
+            let (first, second) =
+                (nibble_words_of_q4_0(leading_bytes(&first[2..])), nibble_words_of_q4_0(leading_bytes(&second[2..])));
             add_scaled_nibbles(&mut even, nibble_part_dot(s, &first, &step.parts[0]), scales[0] * x_scales[0]);
             add_scaled_nibbles(&mut odd, nibble_part_dot(s, &second, &step.parts[1]), scales[1] * x_scales[1]);
         }

@@ -61,7 +61,7 @@ impl<'a> NibbleX<'a> {
     pub fn fill(&mut self, x: &[f32]) -> bool {
         let mut held = true;
         for (x, scale) in x.as_chunks::<PART>().0.iter().zip(&mut *self.scales) {
-            let largest = nibble_x_largest_size(x);
+            let largest = largest_number(x);
             held &= largest == 0.0 || SIZES.contains(&largest);
             // The power of two above the largest number is twice that of its exponent.
             let above = 2.0 * f32::from_bits(largest.max(SIZES.start).to_bits() >> 23 << 23);
@@ -76,7 +76,7 @@ impl<'a> NibbleX<'a> {
 
 /// The largest size of a number; NaN if there is one.
 #[inline(always)]
-fn nibble_x_largest_size(x: &[f32; PART]) -> f32 {
+fn largest_number(x: &[f32; PART]) -> f32 {
     // Sizes have the order of their bits, in which NaN is above all numbers.
     f32::from_bits(x.iter().fold(0, |largest, x| largest.max(x.abs().to_bits())))
 }
@@ -128,7 +128,7 @@ mod tests {
             }
             // Units are small against the largest number of their part.
             for (x, scale) in x.as_chunks::<PART>().0.iter().zip(&*row.scales) {
-                assert!(*scale <= nibble_x_largest_size(x).max(SIZES.start) * 2f32.powi(-13));
+                assert!(*scale <= largest_number(x).max(SIZES.start) * 2f32.powi(-13));
             }
         }
     }

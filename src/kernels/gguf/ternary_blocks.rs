@@ -1,6 +1,6 @@
 //! Block types of the numbers −1, 0 and 1.
 
-use super::block_codec::{BlockCodec, GROUP, Group, block_codec_array, block_codec_codes};
+use super::block_codec::{BlockCodec, GROUP, Group, leading_bytes, sixteen_codes};
 use super::blocks_of_256::plane_of_256;
 use crate::f16_value::f16_value;
 
@@ -15,9 +15,9 @@ impl BlockCodec for Tq2_0 {
 
     #[inline(always)]
     fn group(self, block: &[u8], g: usize) -> Group {
-        let b: &[u8; 66] = block_codec_array(block);
+        let b: &[u8; 66] = leading_bytes(block);
         let (half_block, plane, k) = plane_of_256(g);
-        let codes = block_codec_codes(&b[32 * half_block + k..], |q| (q >> (2 * plane) & 3) as i8 - 1);
+        let codes = sixteen_codes(&b[32 * half_block + k..], |q| (q >> (2 * plane) & 3) as i8 - 1);
         Group { codes, scale: f16_value([b[64], b[65]]), min: 0.0 }
     }
 }
@@ -44,10 +44,10 @@ impl BlockCodec for Tq1_0 {
     /// The first ten groups are the digits of 32 bytes, the next five those of 16, the last one those of 4.
     #[inline(always)]
     fn group(self, block: &[u8], g: usize) -> Group {
-        let b: &[u8; 54] = block_codec_array(block);
+        let b: &[u8; 54] = leading_bytes(block);
         let codes = match g {
-            0..10 => block_codec_codes(&b[GROUP * (g % 2)..], |q| ternary_digit(q, g / 2)),
-            10..15 => block_codec_codes(&b[32..], |q| ternary_digit(q, g - 10)),
+            0..10 => sixteen_codes(&b[GROUP * (g % 2)..], |q| ternary_digit(q, g / 2)),
+            10..15 => sixteen_codes(&b[32..], |q| ternary_digit(q, g - 10)),
             _ => std::array::from_fn(|i| ternary_digit(b[48 + i % 4], i / 4)),
         };
         Group { codes, scale: f16_value([b[52], b[53]]), min: 0.0 }

@@ -4,13 +4,13 @@ use super::block_codec::GROUP;
 use super::encode_q4_0::encode_q4_0;
 use super::encode_q4_k::encode_q4_k;
 use super::encode_q8_0::encode_q8_0;
-use super::gguf_dequant::{GgufDequant, gguf_dequant_blocks, gguf_dequant_kernel};
+use super::gguf_dequant::{GgufDequant, decode_gguf_blocks, gguf_dequant_kernel};
 use super::gguf_grouped::{GgufGrouped, gguf_grouped_kernel};
 use super::gguf_matmul::{GgufMatmul, gguf_matmul_kernel};
 use super::{BlockType, nibble_dots};
 use crate::abi::Split;
 use crate::gemm::GemmFloat;
-use crate::harness::{In, Out, close, harness_result, noise, noise32, run_harness};
+use crate::harness::{In, Out, close, noise, noise32, run_in_ranges, written_elements};
 use crate::simd::{Isa, detect_isa, limit};
 
 /// Where the halves of a block are.
@@ -54,7 +54,7 @@ fn random_blocks(t: BlockType, count: usize, seed: u64) -> Vec<u8> {
 
 fn decoded(t: BlockType, blocks: &[u8]) -> Vec<f32> {
     let mut all = vec![0.0; blocks.len() / t.bytes() * t.elements()];
-    gguf_dequant_blocks(t, blocks, &mut all);
+    decode_gguf_blocks(t, blocks, &mut all);
     all
 }
 
@@ -111,8 +111,8 @@ fn matrices_are_decoded_by_units() {
         let blocks = random_blocks(t, len / t.elements(), 7);
         let p = GgufDequant { block_type: t as usize, len };
         let out = [Out::of::<f32>(len, p.per_unit())];
-        let y = run_harness(gguf_dequant_kernel, &p.to_words(), &[In::of(&blocks)], &out, p.units());
-        assert_eq!(harness_result::<f32>(&y, 0), decoded(t, &blocks), "{}", t.name());
+        let y = run_in_ranges(gguf_dequant_kernel, &p.to_words(), &[In::of(&blocks)], &out, p.units());
+        assert_eq!(written_elements::<f32>(&y, 0), decoded(t, &blocks), "{}", t.name());
     }
 }
 
@@ -131,8 +131,8 @@ fn product<T: GemmFloat + From<f32>>(x: &[T], blocks: &[u8], p: &GgufMatmul) -> 
     let out = [Out(p.m * cols, size, split), Out(scratch, size, Split::PerThread(scratch))];
     let all = [Isa::Portable, detect_isa()].map(|isa| {
         limit(isa);
-        let y = run_harness(gguf_matmul_kernel::<T>, &p.to_words(), &[In::of(x), In::of(blocks)], &out, units);
-        harness_result::<T>(&y, 0)
+        let y = run_in_ranges(gguf_matmul_kernel::<T>, &p.to_words(), &[In::of(x), In::of(blocks)], &out, units);
+        written_elements::<T>(&y, 0)
     });
     limit(detect_isa());
     assert!(bytemuck::cast_slice::<T, u8>(&all[0]) == bytemuck::cast_slice::<T, u8>(&all[1]), "{p:?}");
@@ -186,7 +186,7 @@ fn grouped_product<T: GemmFloat + From<f32>>(x: &[T], blocks: &[u8], starts: &[i
     let reads = [In::of(x), In::of(blocks), In::of(starts)];
     let all = [Isa::Portable, detect_isa()].map(|isa| {
         limit(isa);
-        harness_result::<T>(&run_harness(gguf_grouped_kernel::<T>, &p.to_words(), &reads, &out, units), 0)
+        written_elements::<T>(&run_in_ranges(gguf_grouped_kernel::<T>, &p.to_words(), &reads, &out, units), 0)
     });
     limit(detect_isa());
     assert!(bytemuck::cast_slice::<T, u8>(&all[0]) == bytemuck::cast_slice::<T, u8>(&all[1]), "{p:?}");
@@ -284,8 +284,7 @@ fn half_step(t: BlockType, block: &[u8], e: usize) -> f32 {
     match t {
         BlockType::Q4K => {
             let scale =
-                super::blocks_of_256::scale_and_min_of_256(super::block_codec::block_codec_array(&block[4..]), e / 32)
-                    .0;
+                super::blocks_of_256::scale_and_min_of_256(super::block_codec::leading_bytes(&block[4..]), e / 32).0;
             d * f32::from(scale) / 2.0
         }
         BlockType::Q8_0 => d * (0.5 + 127.0 / 2048.0),

@@ -43,8 +43,8 @@ pub fn group_rows_kernel<I: Index>(args: &mut Args<'_>) {
     let (order, places, starts) = (args.write::<i32>(0), args.write::<i32>(1), args.write::<i32>(2));
     if let Some(bad) = group.iter().position(|g| g.within(p.groups).is_none()) {
         args.fault_index(bad, group[bad].index_to_i64(), p.groups);
-        group_rows_in_order(order, p.rows);
-        group_rows_in_order(places, p.rows);
+        keep_order(order, p.rows);
+        keep_order(places, p.rows);
         return starts_of_one_group(starts, p.rows);
     }
     starts.fill(0);
@@ -96,10 +96,7 @@ by_dtype!(group_starts_kernel_for = group_starts_kernel::<I32 i32, I64 i64>);
 
 /// The groups that have rows in `rows`, and which of these rows each has. `starts` holds the first row of each group,
 /// then the number of rows.
-pub(crate) fn group_rows_within(
-    starts: &[i32],
-    rows: Range<usize>,
-) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+pub(crate) fn groups_within(starts: &[i32], rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
     let (from, to) = (rows.start, rows.end);
     let first = starts.partition_point(|s| *s as usize <= from).saturating_sub(1);
     let groups = starts.windows(2).enumerate().skip(first).take_while(move |(_, of)| (of[0] as usize) < to);
@@ -108,7 +105,7 @@ pub(crate) fn group_rows_within(
 }
 
 /// The rows in their order.
-fn group_rows_in_order(order: &mut [i32], rows: usize) {
+fn keep_order(order: &mut [i32], rows: usize) {
     (0..rows as i32).zip(order).for_each(|(i, o)| *o = i);
 }
 

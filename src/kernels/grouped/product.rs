@@ -1,6 +1,6 @@
 //! Each row times the matrix of its group: `y[i] = x[i] · w[group of i]`.
 
-use super::group_rows::group_rows_within;
+use super::group_rows;
 use crate::abi::{Args, MatrixMut, Split};
 use crate::by_dtype::by_dtype;
 use crate::gemm::{Gemm, GemmFloat, OpenProduct, open_unit_columns, open_unit_rows};
@@ -76,7 +76,7 @@ pub fn grouped_product_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     let (product, columns) = (p.open::<T>(), y.cols());
     let first = column * if p.transposed { p.k } else { 1 };
-    for (group, rows) in group_rows_within(starts, row..row + y.rows()) {
+    for (group, rows) in group_rows::groups_within(starts, row..row + y.rows()) {
         let a = &x[rows.start * p.k..rows.end * p.k];
         let b = w[group * p.k * p.n..(group + 1) * p.k * p.n].get(first..).unwrap_or_default();
         product.compute((a, b), p.k, y.part(rows.start - row..rows.end - row, 0..columns), scratch);

@@ -5,7 +5,7 @@ use super::outer::{GroupedOuter, grouped_outer_kernel};
 use super::product::{GroupedProduct, grouped_product_kernel};
 use crate::abi::Split;
 use crate::gemm::GemmFloat;
-use crate::harness::{In, Out, close, harness_hashes, harness_result, run_harness};
+use crate::harness::{In, Out, close, hash_numbers, run_in_ranges, written_elements};
 use crate::index::Index;
 use arenagrad_arena::dtype::DType;
 
@@ -34,8 +34,10 @@ fn sorted<I: Index>(group: &[I], count: usize) -> Result<[Vec<i32>; 3], usize> {
     let p = GroupRows { rows, groups: count };
     let writes = [whole(rows), whole(rows), whole(count + 1)];
     // One unit: the harness has one range with it, and empty ones.
-    let out = run_harness(group_rows_kernel::<I>, &p.to_words(), &[In::of(group)], &writes, 1);
-    out.as_ref().map(|_| [harness_result(&out, 0), harness_result(&out, 1), harness_result(&out, 2)]).map_err(|e| *e)
+    let out = run_in_ranges(group_rows_kernel::<I>, &p.to_words(), &[In::of(group)], &writes, 1);
+    out.as_ref()
+        .map(|_| [written_elements(&out, 0), written_elements(&out, 1), written_elements(&out, 2)])
+        .map_err(|e| *e)
 }
 
 #[test]
@@ -60,8 +62,8 @@ fn rows_are_sorted_by_group_and_keep_their_order() {
 fn starts_of(sizes: &[i64], rows: usize) -> Result<Vec<i32>, usize> {
     let p = GroupRows { rows, groups: sizes.len() };
     let writes = [Out(sizes.len() + 1, size_of::<i32>(), Split::Whole)];
-    let out = run_harness(group_starts_kernel::<i64>, &p.to_words(), &[In::of(sizes)], &writes, 1);
-    out.as_ref().map(|_| harness_result(&out, 0)).map_err(|e| *e)
+    let out = run_in_ranges(group_starts_kernel::<i64>, &p.to_words(), &[In::of(sizes)], &writes, 1);
+    out.as_ref().map(|_| written_elements(&out, 0)).map_err(|e| *e)
 }
 
 #[test]
@@ -88,7 +90,7 @@ fn check_products<T: GemmFloat>(dtype: DType, tolerance: f64) {
         let group = groups(rows, count);
         let [order, _, starts] = sorted(&group, count).unwrap();
         let (x, w, g): (Vec<T>, Vec<T>, Vec<T>) =
-            (harness_hashes(rows * k, 1), harness_hashes(count * k * n, 2), harness_hashes(rows * n, 3));
+            (hash_numbers(rows * k, 1), hash_numbers(count * k * n, 2), hash_numbers(rows * n, 3));
         let (xs, gs) = (reordered(&x, &order, k), reordered(&g, &order, n));
         for transposed in [false, true] {
             let p = GroupedProduct { rows, k, n, groups: count, transposed };
@@ -97,7 +99,7 @@ fn check_products<T: GemmFloat>(dtype: DType, tolerance: f64) {
             let writes = [Out(rows * n, size_of::<T>(), split), scratch::<T>(p.scratch(dtype))];
             let reads = [In::of(&xs), In::of(&w), In::of(&starts)];
             let y: Vec<T> =
-                harness_result(&run_harness(grouped_product_kernel::<T>, &p.to_words(), &reads, &writes, units), 0);
+                written_elements(&run_in_ranges(grouped_product_kernel::<T>, &p.to_words(), &reads, &writes, units), 0);
             let want: Vec<f64> = (0..rows * n)
                 .map(|at| {
                     let (i, j) = (order[at / n] as usize, at % n);
@@ -113,7 +115,7 @@ fn check_products<T: GemmFloat>(dtype: DType, tolerance: f64) {
         let writes = [Out::of::<T>(count * k * n, p.per_unit()), scratch::<T>(p.scratch(dtype))];
         let reads = [In::of(&xs), In::of(&gs), In::of(&starts)];
         let y: Vec<T> =
-            harness_result(&run_harness(grouped_outer_kernel::<T>, &p.to_words(), &reads, &writes, p.units()), 0);
+            written_elements(&run_in_ranges(grouped_outer_kernel::<T>, &p.to_words(), &reads, &writes, p.units()), 0);
         let mut want = vec![0.0; count * k * n];
         for (i, &e) in group.iter().enumerate() {
             for (t, j) in (0..k).flat_map(|t| (0..n).map(move |j| (t, j))) {
@@ -136,14 +138,14 @@ fn products_are_those_of_a_loop_over_rows() {
 #[test]
 fn a_row_does_not_depend_on_the_others() {
     let (k, n) = (300, 50);
-    let w: Vec<f32> = harness_hashes(2 * k * n, 1);
-    let x: Vec<f32> = harness_hashes(100 * k, 2);
+    let w: Vec<f32> = hash_numbers(2 * k * n, 1);
+    let x: Vec<f32> = hash_numbers(100 * k, 2);
     let rows = |rows: usize, transposed: bool| -> Vec<f32> {
         let p = GroupedProduct { rows, k, n, groups: 2, transposed };
         let (split, units) = p.division();
         let writes = [Out(rows * n, 4, split), scratch::<f32>(p.scratch(DType::F32))];
         let reads = [In::of(&x[..rows * k]), In::of(&w), In::of(&[0, rows as i32, rows as i32])];
-        harness_result(&run_harness(grouped_product_kernel::<f32>, &p.to_words(), &reads, &writes, units), 0)
+        written_elements(&run_in_ranges(grouped_product_kernel::<f32>, &p.to_words(), &reads, &writes, units), 0)
     };
     for transposed in [false, true] {
         let all = rows(100, transposed);

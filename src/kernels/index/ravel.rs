@@ -2,7 +2,7 @@
 //!
 //! Invariant: each coordinate is checked against the size of its axis.
 
-use super::report_bad_index;
+use super::report_out_of_range;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::index::Index;
@@ -46,7 +46,7 @@ pub fn ravel_kernel<I: Index>(args: &mut Args<'_>) {
         let mut at = 0;
         for (c, (&x, &n)) in (i * p.axes..).zip(idx[i * p.axes..][..p.axes].iter().zip(sizes)) {
             let Some(x) = x.within(n as usize) else {
-                return report_bad_index(args, idx, c, n as usize);
+                return report_out_of_range(args, idx, c, n as usize);
             };
             at = at * n as i64 + x as i64;
         }
@@ -59,7 +59,7 @@ by_dtype!(ravel_kernel_for = ravel_kernel::<I32 i32, I64 i64>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, harness_result, run_harness};
+    use crate::harness::{In, Out, run_in_ranges, written_elements};
 
     #[test]
     fn coordinates_become_one_number_each_checked() {
@@ -69,10 +69,16 @@ mod tests {
         let p = Ravel { len: places.len(), axes: 3 };
         let words = [p.to_words(), sizes.to_vec()].concat();
         let call = |idx: &[i64]| {
-            run_harness(ravel_kernel::<i64>, &words, &[In::of(idx)], &[Out::of::<i64>(p.len, p.per_unit())], p.units())
+            run_in_ranges(
+                ravel_kernel::<i64>,
+                &words,
+                &[In::of(idx)],
+                &[Out::of::<i64>(p.len, p.per_unit())],
+                p.units(),
+            )
         };
         let want: Vec<i64> = places.iter().map(|[a, b, c]| (a * 3 + b) * 5 + c).collect();
-        assert_eq!(harness_result::<i64>(&call(&flat), 0), want);
+        assert_eq!(written_elements::<i64>(&call(&flat), 0), want);
         // In range as one number, and not as coordinates.
         flat[3 * 2000 + 1] = 3;
         assert_eq!(call(&flat), Err(3 * 2000 + 1));

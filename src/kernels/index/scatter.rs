@@ -4,7 +4,7 @@
 //! Invariant: every index is checked before the call writes anything, in place or not. Updates of one element are
 //! applied in the order of the indices, whatever the units.
 
-use super::{Indexed, first_index_out_of_range, report_bad_index};
+use super::{Indexed, first_out_of_range, report_out_of_range};
 use crate::abi::Args;
 use crate::by_dtype::{by_dtype, by_size};
 use crate::params::params;
@@ -109,7 +109,7 @@ simd! {
 }
 
 /// Applies each element of `updates` to its own column of the row of `out` with its index.
-fn scatter_join_elements<T: Pod, I: Index, J: ScatterJoin<T>>(
+fn join_elements<T: Pod, I: Index, J: ScatterJoin<T>>(
     join: J,
     updates: &[T],
     idx: &[I],
@@ -128,12 +128,12 @@ fn scatter_join_elements<T: Pod, I: Index, J: ScatterJoin<T>>(
     }
 }
 
-fn run_scatter_kernel<T: Pod, I: Index, J: ScatterJoin<T>>(args: &mut Args<'_>, join: J) {
+fn run_join<T: Pod, I: Index, J: ScatterJoin<T>>(args: &mut Args<'_>, join: J) {
     let p = Scatter::from_words(args.params());
     let view = p.view();
     let (updates, idx) = (args.read::<T>(1), args.read::<I>(2));
-    if let Some(bad) = first_index_out_of_range(idx, p.n) {
-        return report_bad_index(args, idx, bad, p.n);
+    if let Some(bad) = first_out_of_range(idx, p.n) {
+        return report_out_of_range(args, idx, bad, p.n);
     }
     let base = args.inplace(0).is_none().then(|| args.read::<T>(0));
     let first = args.units().start * view.scatter_rows();
@@ -148,7 +148,7 @@ fn run_scatter_kernel<T: Pod, I: Index, J: ScatterJoin<T>>(args: &mut Args<'_>, 
     let one = |o: usize, rows: Range<usize>, out: &mut [T]| {
         let updates = &updates[o * size..][..size];
         match p.own {
-            true => scatter_join_elements(join, updates, &idx[o * size..][..size], p.inner, rows, out),
+            true => join_elements(join, updates, &idx[o * size..][..size], p.inner, rows, out),
             false => scatter_join_rows(join, updates, idx, p.inner, rows, out),
         }
     };
@@ -169,7 +169,7 @@ macro_rules! scatters {
         /// `I[outer, k, inner]`; writes `T[outer, n, inner]`, [`Scatter::per_unit`], in place of base or not; params
         /// [`Scatter`].
         pub fn $name<T: $bound, I: Index>(args: &mut Args<'_>) {
-            run_scatter_kernel::<T, I, _>(args, $join);
+            run_join::<T, I, _>(args, $join);
         })*
     };
 }
@@ -195,11 +195,7 @@ by_dtype!(min_for = min::<numbers, index>);
 
 /// Runs a scatter: fills `out` with zeros, then calls `add(outer row, rows, out)` for each outer row of this call, or a
 /// part of one.
-fn scatter_kernel_onto_zeros<T: Num>(
-    args: &mut Args<'_>,
-    p: &Indexed,
-    mut add: impl FnMut(usize, Range<usize>, &mut [T]),
-) {
+fn add_onto_zeros<T: Num>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usize, Range<usize>, &mut [T])) {
     let first = args.units().start * p.scatter_rows();
     let out = args.write::<T>(0);
     out.fill(T::EMPTY_SUM);
@@ -223,11 +219,11 @@ fn scatter_kernel_onto_zeros<T: Num>(
 pub fn scatter_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
-    if let Some(bad) = first_index_out_of_range(idx, p.n) {
-        return report_bad_index(args, idx, bad, p.n);
+    if let Some(bad) = first_out_of_range(idx, p.n) {
+        return report_out_of_range(args, idx, bad, p.n);
     }
     let size = p.k * p.inner;
-    scatter_kernel_onto_zeros(args, &p, |o, rows, out| {
+    add_onto_zeros(args, &p, |o, rows, out| {
         scatter_join_rows(Add, &updates[o * size..][..size], idx, p.inner, rows, out)
     });
 }
@@ -242,12 +238,12 @@ by_dtype!(scatter_add_kernel_for = scatter_add_kernel::<numbers, index>);
 pub fn scatter_along_axis_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
-    if let Some(bad) = first_index_out_of_range(idx, p.n) {
-        return report_bad_index(args, idx, bad, p.n);
+    if let Some(bad) = first_out_of_range(idx, p.n) {
+        return report_out_of_range(args, idx, bad, p.n);
     }
     let size = p.k * p.inner;
-    scatter_kernel_onto_zeros(args, &p, |o, rows, out| {
-        scatter_join_elements(Add, &updates[o * size..][..size], &idx[o * size..][..size], p.inner, rows, out);
+    add_onto_zeros(args, &p, |o, rows, out| {
+        join_elements(Add, &updates[o * size..][..size], &idx[o * size..][..size], p.inner, rows, out);
     });
 }
 
@@ -257,13 +253,13 @@ by_dtype!(scatter_along_axis_add_kernel_for = scatter_along_axis_add_kernel::<nu
 mod tests {
     use super::*;
     use crate::abi::Kernel;
-    use crate::harness::{In, Out, Outcome, harness_result, noise, run_harness};
+    use crate::harness::{In, Out, Outcome, noise, run_in_ranges, written_elements};
 
     fn call<T: Pod, I: Index>(k: Kernel, p: &Scatter, base: &[T], updates: &[T], idx: &[I], over: bool) -> Outcome {
         assert_eq!(Scatter::from_words(&p.to_words()), *p);
         let first = if over { In::of(base).over(0) } else { In::of(base) };
         let out = [Out::of::<T>(base.len(), p.per_unit())];
-        run_harness(k, &p.to_words(), &[first, In::of(updates), In::of(idx)], &out, p.units())
+        run_in_ranges(k, &p.to_words(), &[first, In::of(updates), In::of(idx)], &out, p.units())
     }
 
     #[test]
@@ -291,7 +287,7 @@ mod tests {
                         want[at] = f(want[at], *u);
                     }
                     let apart = call(kernel, &p, &base, &updates, &idx, false);
-                    assert_eq!(harness_result::<f64>(&apart, 0), want, "{p:?}");
+                    assert_eq!(written_elements::<f64>(&apart, 0), want, "{p:?}");
                     assert_eq!(call(kernel32, &p, &base, &updates, &idx32, true), apart);
                 }
             }

@@ -4,7 +4,7 @@
 use super::scatter::{scatter_add_kernel, scatter_along_axis_add_kernel};
 use super::*;
 use crate::abi::Kernel;
-use crate::harness::{In, Out, Outcome, harness_result, noise, run_harness};
+use crate::harness::{In, Out, Outcome, noise, run_in_ranges, written_elements};
 
 /// outer, n, k, inner.
 const SHAPES: [[usize; 4]; 14] = [
@@ -34,7 +34,7 @@ fn call<T: Pod, I: Index>(kernel: Kernel, p: &Indexed, x: &[T], idx: &[I], adds:
         true => (p.outer * p.n * p.inner, p.per_unit_scatter(), p.units_scatter()),
         false => (p.outer * p.k * p.inner, p.per_unit(), p.units()),
     };
-    run_harness(kernel, &p.to_words(), &[In::of(x), In::of(idx)], &[Out::of::<T>(len, per)], units)
+    run_in_ranges(kernel, &p.to_words(), &[In::of(x), In::of(idx)], &[Out::of::<T>(len, per)], units)
 }
 
 #[test]
@@ -58,15 +58,15 @@ fn agree_with_the_naive_loops() {
             added[at] += updates[e];
             added_along[own] += updates[e];
         }
-        assert_eq!(harness_result::<u16>(&call(gather_kernel::<u16, i64>, &p, &table, &idx, false), 0), taken);
-        assert_eq!(harness_result::<u16>(&call(gather_kernel::<u16, i32>, &p, &table, &idx32, false), 0), taken);
+        assert_eq!(written_elements::<u16>(&call(gather_kernel::<u16, i64>, &p, &table, &idx, false), 0), taken);
+        assert_eq!(written_elements::<u16>(&call(gather_kernel::<u16, i32>, &p, &table, &idx32, false), 0), taken);
         assert_eq!(
-            harness_result::<u16>(&call(take_along_axis_kernel::<u16, i64>, &p, &table, &each, false), 0),
+            written_elements::<u16>(&call(take_along_axis_kernel::<u16, i64>, &p, &table, &each, false), 0),
             along
         );
-        assert_eq!(harness_result::<i32>(&call(scatter_add_kernel::<i32, i64>, &p, &updates, &idx, true), 0), added);
+        assert_eq!(written_elements::<i32>(&call(scatter_add_kernel::<i32, i64>, &p, &updates, &idx, true), 0), added);
         let got = call(scatter_along_axis_add_kernel::<i32, i64>, &p, &updates, &each, true);
-        assert_eq!(harness_result::<i32>(&got, 0), added_along);
+        assert_eq!(written_elements::<i32>(&got, 0), added_along);
     }
 }
 
@@ -77,8 +77,8 @@ fn duplicates_add_up_in_order() {
     let p = Indexed { outer: 1, n: 3, k: 6, inner: 1 };
     let idx = [2i32, 2, 2, 2, 0, 0];
     let want = [7.0, 0.0, ((1e8f32 + 1.0) - 1e8) + 1.0];
-    assert_eq!(harness_result::<f32>(&call(scatter_add_kernel::<f32, i32>, &p, &x, &idx, true), 0), want);
-    assert_eq!(harness_result::<f32>(&call(scatter_along_axis_add_kernel::<f32, i32>, &p, &x, &idx, true), 0), want);
+    assert_eq!(written_elements::<f32>(&call(scatter_add_kernel::<f32, i32>, &p, &x, &idx, true), 0), want);
+    assert_eq!(written_elements::<f32>(&call(scatter_along_axis_add_kernel::<f32, i32>, &p, &x, &idx, true), 0), want);
 }
 
 #[test]

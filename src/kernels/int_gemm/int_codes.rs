@@ -28,29 +28,29 @@ impl IntCodes {
     /// A pair of values: the first is the lower half.
     #[inline(always)]
     pub fn pair(self, first: u8, second: u8) -> i32 {
-        int_codes_pair(self.value(first), self.value(second))
+        pack_i16_pair(self.value(first), self.value(second))
     }
 
     /// A value and a 0.
     #[inline(always)]
     pub fn half_pair(self, first: u8) -> i32 {
-        int_codes_pair(self.value(first), 0)
+        pack_i16_pair(self.value(first), 0)
     }
 }
 
 /// Two integers in one.
 #[inline(always)]
-pub fn int_codes_pair(first: i16, second: i16) -> i32 {
+pub fn pack_i16_pair(first: i16, second: i16) -> i32 {
     i32::from(first as u16) | i32::from(second) << 16
 }
 
 /// Subtracts zero points, one for each, from the pairs of adjacent columns. `half` is set where pairs have no second
 /// term.
 #[inline(always)]
-pub fn int_codes_take_zeros(pairs: &mut [i32], zeros: &[i8], half: bool) {
+pub fn subtract_zero_points(pairs: &mut [i32], zeros: &[i8], half: bool) {
     for (pair, &zero) in pairs.iter_mut().zip(zeros) {
         let second = (*pair >> 16) as i16 - if half { 0 } else { i16::from(zero) };
-        *pair = int_codes_pair(*pair as i16 - i16::from(zero), second);
+        *pair = pack_i16_pair(*pair as i16 - i16::from(zero), second);
     }
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: pair `p` of column `j` of a panel goes to `to[p * width + j]`; columns beyond the last one, and a term
 //! beyond the last one, are 0.
 
-use super::int_codes::{IntCodes, int_codes_take_zeros};
+use super::int_codes::{IntCodes, subtract_zero_points};
 use crate::simd;
 use std::ops::Range;
 
@@ -91,7 +91,7 @@ impl IntColumnPanels for IntColumns<'_> {
             return;
         }
         for (pair, line) in pairs.zip(to.chunks_exact_mut(width)) {
-            int_codes_take_zeros(line, &self.zeros[cols.clone()], 2 * pair + 1 == self.k);
+            subtract_zero_points(line, &self.zeros[cols.clone()], 2 * pair + 1 == self.k);
         }
     }
 }

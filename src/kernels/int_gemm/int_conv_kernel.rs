@@ -9,7 +9,7 @@
 
 use super::int_codes::IntCodes;
 use super::int_gemm_desc::{IntGemmBlocks, int_gemm_unit_rows};
-use super::int_product::{IntBlock, int_product_block};
+use super::int_product::{IntBlock, multiply_int_block};
 use super::int_rows::IntRows;
 use super::int_tile::IntEngine;
 use super::int_windows::{IntAxis, IntWindows};
@@ -132,7 +132,7 @@ fn int_conv_units<'a>(args: &mut Args<'a>, zeros: &'a [i8]) {
         let zeros = zeros.get(group..).unwrap_or_default();
         let a = IntRows { data: &w[group * k..], codes, row: k, col: 1, k, zeros };
         let part = IntBlock { row: from, col: 0, c: y.part(done..done + rows, 0..n) };
-        int_product_block(engine, &blocks, &a, &p.windows(x, at), part, scratch);
+        multiply_int_block(engine, &blocks, &a, &p.windows(x, at), part, scratch);
         done += rows;
     }
 }

@@ -19,7 +19,7 @@ pub struct IntBlock<'c> {
 
 /// Computes a block of the product of `a` and `b`, which have `a.k` terms. `scratch` has [`IntGemmBlocks::scratch`]
 /// elements.
-pub fn int_product_block(
+pub fn multiply_int_block(
     engine: IntEngine,
     blocks: &IntGemmBlocks,
     a: &IntRows<'_>,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: pair `p` of row `i` goes to `to[i * step + p]`. If the number of terms is odd, the last pair ends with 0.
 
-use super::int_codes::{IntCodes, int_codes_take_zeros};
+use super::int_codes::{IntCodes, subtract_zero_points};
 use crate::simd;
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ impl IntRows<'_> {
         self.pack_codes(rows.clone(), pairs.clone(), to, step);
         for (line, &zero) in to.chunks_mut(step).zip(self.zeros.get(rows).unwrap_or_default()) {
             for (pair, packed) in pairs.clone().zip(line) {
-                int_codes_take_zeros(std::slice::from_mut(packed), &[zero], 2 * pair + 1 == self.k);
+                subtract_zero_points(std::slice::from_mut(packed), &[zero], 2 * pair + 1 == self.k);
             }
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Invariant: padding counts as the zero point of the codes, so it contributes 0.
 
-use super::int_codes::{IntCodes, int_codes_pair};
+use super::int_codes::{IntCodes, pack_i16_pair};
 use super::int_columns::IntColumnPanels;
 use super::int_gemm_desc::UNIT_COLS;
 use std::ops::Range;
@@ -99,7 +99,7 @@ impl IntColumnPanels for IntWindows<'_> {
             }
             let (to, beyond) = to.split_at_mut(cols.len());
             for ((to, first), second) in to.iter_mut().zip(first).zip(second) {
-                *to = int_codes_pair(first, second);
+                *to = pack_i16_pair(first, second);
             }
             beyond.fill(0);
         }

@@ -29,4 +29,4 @@ mod tests;
 pub use int_conv_kernel::{IntConv, int_conv_kernel, int_conv_zeros_kernel};
 pub use int_gemm_desc::IntGemm;
 pub use int_gemm_kernel::{int_gemm_kernel, int_gemm_zeros_kernel};
-pub use requantise::{Requantise, requantise_for};
+pub use requantise::{Requantise, output_kernel_for};

@@ -10,7 +10,7 @@
 //! Invariant: an element depends on its sum and its channel alone.
 
 use crate::abi::{Args, Kernel};
-use crate::by_dtype::no_kernel_by_dtype;
+use crate::by_dtype;
 use crate::params::params;
 use crate::simd;
 use arenagrad_arena::dtype::DType;
@@ -161,11 +161,11 @@ pub fn requantise<T: RequantiseTo>(args: &mut Args<'_>) {
 
 /// The instance of [`requantise`] for a type of results.
 #[inline(never)]
-pub fn requantise_for(dtype: DType) -> Result<Kernel, String> {
+pub fn output_kernel_for(dtype: DType) -> Result<Kernel, String> {
     match dtype {
         DType::I8 => Ok(requantise::<i8>),
         DType::I32 => Ok(requantise::<i32>),
         DType::F32 => Ok(requantise::<f32>),
-        d => no_kernel_by_dtype(d),
+        d => by_dtype::missing_kernel_error(d),
     }
 }

@@ -7,11 +7,11 @@ use super::int_product::IntBlock;
 use super::int_tile::IntEngine;
 use super::requantise::{Requantise, requantise};
 use crate::abi::{MatrixMut, Split};
-use crate::harness::{In, Out, harness_hashes, harness_result, run_harness};
+use crate::harness::{In, Out, hash_numbers, run_in_ranges, written_elements};
 use crate::simd::{Isa, Token, detect_isa, limit};
 
 fn bytes(len: usize, seed: usize) -> Vec<u8> {
-    harness_hashes::<f64>(len, seed).iter().map(|x| (x.to_bits() >> 20) as u8).collect()
+    hash_numbers::<f64>(len, seed).iter().map(|x| (x.to_bits() >> 20) as u8).collect()
 }
 
 /// A code as a number without its zero.
@@ -38,7 +38,7 @@ fn naive(p: &IntGemm, a: &[u8], b: &[u8]) -> Vec<i32> {
 fn product(p: &IntGemm, a: &[u8], b: &[u8]) -> Vec<i32> {
     let ((split, units), per) = (p.division(), p.scratch());
     let out = [Out(p.batch * p.m * p.n, 4, split), Out(per, 4, Split::PerThread(per))];
-    harness_result(&run_harness(int_gemm_kernel, &p.to_words(), &[In::of(a), In::of(b)], &out, units), 0)
+    written_elements(&run_in_ranges(int_gemm_kernel, &p.to_words(), &[In::of(a), In::of(b)], &out, units), 0)
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn naive_conv(p: &IntConv, x: &[u8], w: &[u8]) -> Vec<i32> {
 fn conv(p: &IntConv, x: &[u8], w: &[u8]) -> Vec<i32> {
     let (len, per) = (p.images * p.groups * p.m * p.oh * p.ow, p.scratch());
     let out = [Out::of::<i32>(len, p.per_unit()), Out(per, 4, Split::PerThread(per))];
-    harness_result(&run_harness(int_conv_kernel, &p.to_words(), &[In::of(x), In::of(w)], &out, p.units()), 0)
+    written_elements(&run_in_ranges(int_conv_kernel, &p.to_words(), &[In::of(x), In::of(w)], &out, p.units()), 0)
 }
 
 /// Columns of a product and channels of a convolution, each with a zero point of its own: in units of rows and of
@@ -172,7 +172,7 @@ fn columns_and_channels_have_zeros_of_their_own() {
         let out = [Out(m * n, 4, split), Out(per, 4, Split::PerThread(per))];
         let operands = [In::of(&a), In::of(&b), In::of(&zeros)];
         let got: Vec<i32> =
-            harness_result(&run_harness(int_gemm_zeros_kernel, &p.to_words(), &operands, &out, units), 0);
+            written_elements(&run_in_ranges(int_gemm_zeros_kernel, &p.to_words(), &operands, &out, units), 0);
         let column = |j: usize| IntGemm { b_zero: zeros[j].into(), ..p };
         let want: Vec<i32> = (0..m * n).map(|e| element(&column(e % n), &a, &b, 0, e / n, e % n)).collect();
         assert_eq!(got, want, "{p:?}");
@@ -205,7 +205,7 @@ fn columns_and_channels_have_zeros_of_their_own() {
         [Out::of::<i32>(p.images * channels * size, p.per_unit()), Out(p.scratch(), 4, Split::PerThread(p.scratch()))];
     let operands = [In::of(&x), In::of(&w), In::of(&zeros)];
     let got: Vec<i32> =
-        harness_result(&run_harness(int_conv_zeros_kernel, &p.to_words(), &operands, &out, p.units()), 0);
+        written_elements(&run_in_ranges(int_conv_zeros_kernel, &p.to_words(), &operands, &out, p.units()), 0);
     for (channel, &zero) in zeros.iter().enumerate() {
         let want = naive_conv(&IntConv { w_zero: zero.into(), ..p }, &x, &w);
         for e in (0..got.len()).filter(|e| e / size % channels == channel) {
@@ -295,8 +295,8 @@ fn sums_become_codes_half_to_even() {
         let mut reads = vec![In::of(sums)];
         reads.extend(p.bias.then(|| In::of(bias)));
         reads.extend(p.scales.then(|| In::of(scales)));
-        harness_result(
-            &run_harness(
+        written_elements(
+            &run_in_ranges(
                 requantise::<i8>,
                 &p.to_words(),
                 &reads,
@@ -308,7 +308,7 @@ fn sums_become_codes_half_to_even() {
     };
     let p = Requantise { outer: 2, channels: 2, inner: 1, bias: false, scales: false, multiplier: 0.05, zero: 5 };
     assert_eq!(run_to(&p, &[-1, -50, 641, -693], &[], &[]), [5, 3, 37, -30]);
-    let sums: Vec<i32> = harness_hashes::<f64>(40_000, 9).iter().map(|x| (x * 2147483648.0) as i32).collect();
+    let sums: Vec<i32> = hash_numbers::<f64>(40_000, 9).iter().map(|x| (x * 2147483648.0) as i32).collect();
     for (channels, inner) in [(50, 1), (8, 5), (1, 40), (40_000, 1), (2, 20_000)] {
         let outer = sums.len() / channels / inner;
         let bias: Vec<i32> = (0..channels as i32).map(|c| c.wrapping_mul(77_777_777)).collect();

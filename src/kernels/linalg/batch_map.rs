@@ -12,7 +12,7 @@ pub struct BatchMap<'a> {
 }
 
 /// The step of each axis of `own` dimensions, aligned at the end with those of `result`.
-fn batch_map_steps(own: &[usize], result: &[usize]) -> Vec<u64> {
+fn axis_steps(own: &[usize], result: &[usize]) -> Vec<u64> {
     let (mut steps, mut step) = (vec![0; result.len()], 1u64);
     for (k, &n) in own.iter().enumerate().rev() {
         let at = (result.len() + k).saturating_sub(own.len());
@@ -25,7 +25,7 @@ fn batch_map_steps(own: &[usize], result: &[usize]) -> Vec<u64> {
 impl<'a> BatchMap<'a> {
     /// The words of the map from the batch axes `result` to those of two operands.
     pub fn to_words(result: &[usize], first: &[usize], second: &[usize]) -> Vec<u64> {
-        let (a, b) = (batch_map_steps(first, result), batch_map_steps(second, result));
+        let (a, b) = (axis_steps(first, result), axis_steps(second, result));
         let axes = result.iter().zip(a).zip(b).flat_map(|((&n, a), b)| [n as u64, a, b]);
         std::iter::once(result.len() as u64).chain(axes).collect()
     }
@@ -51,7 +51,7 @@ impl<'a> BatchMap<'a> {
 
 /// The elements of matrix `m`, each of `len` elements.
 #[inline(always)]
-pub fn batch_map_range(m: usize, len: usize) -> Range<usize> {
+pub fn matrix_range(m: usize, len: usize) -> Range<usize> {
     m * len..(m + 1) * len
 }
 

@@ -4,14 +4,14 @@
 //! |---|---|---|---|
 //! | [`cholesky_kernel`] | A: `T[count, n, n]` | L: `T[count, n, n]`, scratch | [`Cholesky`] |
 
-use super::batch_map::batch_map_range;
-use super::cholesky_panels::{cholesky_by_panels, cholesky_panels_scratch, has_cholesky_panels};
+use super::batch_map;
+use super::cholesky_panels::{self, cholesky_by_panels};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
-use crate::matrix_rows::dot_matrix_rows;
+use crate::matrix_rows::dot_rows;
 use crate::params::params;
 use crate::simd;
 
@@ -40,9 +40,9 @@ simd! {
             for j in 0..i {
                 let mean = (a[i * n + j] + a[j * n + i]) * T::HALF;
                 let above = &done[j * n..][..n];
-                row[j] = (mean - dot_matrix_rows(&row[..j], &above[..j])) / above[j];
+                row[j] = (mean - dot_rows(&row[..j], &above[..j])) / above[j];
             }
-            let pivot = a[i * n + i] - dot_matrix_rows(&row[..i], &row[..i]);
+            let pivot = a[i * n + i] - dot_rows(&row[..i], &row[..i]);
             if pivot <= T::ZERO || pivot.is_nan() || pivot == T::INFINITY {
                 return false;
             }
@@ -56,7 +56,7 @@ simd! {
 impl Cholesky {
     /// Elements of scratch for elements of `size` bytes: for each thread, or once if there is one matrix.
     pub fn scratch(&self, size: usize) -> usize {
-        if has_cholesky_panels(self.n) { cholesky_panels_scratch(size, self.n, self.alone()) } else { 0 }
+        if cholesky_panels::handles_size(self.n) { cholesky_panels::scratch_len(size, self.n, self.alone()) } else { 0 }
     }
 
     /// Whether there is one matrix.
@@ -73,8 +73,8 @@ pub fn cholesky_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let (a, size) = (args.read::<T>(0), p.n * p.n);
     let (units, l, scratch) = (args.units(), args.write::<T>(0), args.write::<T>(1));
     for (m, l) in units.zip(l.chunks_exact_mut(size.max(1))) {
-        let a = &a[batch_map_range(m, size)];
-        let done = match has_cholesky_panels(p.n) {
+        let a = &a[batch_map::matrix_range(m, size)];
+        let done = match cholesky_panels::handles_size(p.n) {
             true => cholesky_by_panels(p.n, p.alone(), a, l, scratch),
             false => cholesky_by_rows(p.n, a, l),
         };

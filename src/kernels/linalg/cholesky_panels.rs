@@ -3,8 +3,8 @@
 use super::panels::{BAND, PANEL, Panel, most_panel_scratch};
 use crate::abi::MatrixMut;
 use crate::float::Float;
-use crate::gemm::{Gemm, GemmFloat, gemm_kernel_view, transpose};
-use crate::matrix_rows::{scale_matrix_row, subtract_matrix_rows};
+use crate::gemm::{Gemm, GemmFloat, multiply_into_view, transpose};
+use crate::matrix_rows::{scale_matrix_row, subtract_scaled_rows};
 use crate::simd;
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ const APART: usize = 2 << 20;
 const APART_ALONE: usize = 8 << 20;
 
 /// Whether matrices of `n` rows have Cholesky factors by panels.
-pub fn has_cholesky_panels(n: usize) -> bool {
+pub fn handles_size(n: usize) -> bool {
     n > BAND
 }
 
@@ -31,15 +31,15 @@ fn cholesky_panel_rows(n: usize) -> usize {
 
 /// Elements between two rows of U while it is computed, of elements of `size` bytes. Rows that are a multiple of 4096
 /// bytes apart share few sets of a cache; then U is in scratch, with other steps, if it is small.
-fn cholesky_panels_step(size: usize, n: usize, alone: bool) -> usize {
+fn row_step(size: usize, n: usize, alone: bool) -> usize {
     let (row, most) = (n * size, if alone { APART_ALONE } else { APART });
     if row.is_multiple_of(4096) && row.saturating_mul(n) <= most { n + 64 / size } else { n }
 }
 
 /// Elements of scratch of [`cholesky_by_panels`] for matrices of `n` rows of elements of `size` bytes, for a matrix
 /// that is `alone` or one of several.
-pub fn cholesky_panels_scratch(size: usize, n: usize, alone: bool) -> usize {
-    let (step, width) = (cholesky_panels_step(size, n, alone), cholesky_panel_rows(n));
+pub fn scratch_len(size: usize, n: usize, alone: bool) -> usize {
+    let (step, width) = (row_step(size, n, alone), cholesky_panel_rows(n));
     let panels = (0..n).step_by(width).map(|from| Panel { step, ..Panel::of(n, from, width) });
     let products = panels.flat_map(|p| p.bands().map(move |i| p.cholesky_band(i)).chain([p.cholesky_rows()]));
     let upper = if step > n { n * step } else { 0 };
@@ -66,15 +66,15 @@ fn cholesky_lowest_bit(i: usize) -> usize {
 }
 
 /// Writes the factor L of the symmetric part of `a`; false if it is not positive definite. Works on U = Lᵀ, row by row.
-/// `alone` is that of [`cholesky_panels_scratch`]; the bits do not depend on it.
+/// `alone` is that of [`scratch_len`]; the bits do not depend on it.
 pub fn cholesky_by_panels<T: GemmFloat>(n: usize, alone: bool, a: &[T], l: &mut [T], scratch: &mut [T]) -> bool {
-    let step = cholesky_panels_step(size_of::<T>(), n, alone);
+    let step = row_step(size_of::<T>(), n, alone);
     let (apart, scratch) = scratch.split_at_mut(if step > n { n * step } else { 0 });
     let (square, scratch) = scratch.split_at_mut(TILE * TILE);
     let done =
         upper_cholesky_factor_by_panels(n, step, a, if step > n { &mut *apart } else { &mut *l }, square, scratch);
     if done {
-        write_lower_of_cholesky_panels(n, (step > n).then_some((&*apart, step)), l, square);
+        write_lower(n, (step > n).then_some((&*apart, step)), l, square);
     }
     done
 }
@@ -96,7 +96,7 @@ fn upper_cholesky_factor_by_panels<T: GemmFloat>(
             let (above, below) = u.split_at_mut(from * step);
             copy_negative_cholesky_panel(above, step, from..p.to, minus);
             let mut c = MatrixMut::new(below, p.width(), step);
-            gemm_kernel_view(&p.cholesky_rows(), minus, &above[from..], c.part(0..p.width(), from..n), work);
+            multiply_into_view(&p.cholesky_rows(), minus, &above[from..], c.part(0..p.width(), from..n), work);
         }
         for i in (0..p.width()).step_by(BAND) {
             let (first, band) = (from + i, BAND.min(p.width() - i));
@@ -105,7 +105,7 @@ fn upper_cholesky_factor_by_panels<T: GemmFloat>(
                 let (g, above) = (p.cholesky_band(i), &above[(first - cholesky_lowest_bit(i)) * step..]);
                 copy_negative_cholesky_panel(above, step, first..first + g.m, minus);
                 let mut c = MatrixMut::new(&mut *below, g.m, step);
-                gemm_kernel_view(&g, minus, &above[first..], c.part(0..g.m, first..n), work);
+                multiply_into_view(&g, minus, &above[first..], c.part(0..g.m, first..n), work);
             }
             if !finish_cholesky_panel_band(n, step, &mut below[..band * step], first) {
                 return false;
@@ -156,7 +156,7 @@ simd! {
                 *factor = above[at];
             }
             let row = &mut row[at..n];
-            subtract_matrix_rows(&factors[..i], above, step, at, row);
+            subtract_scaled_rows(&factors[..i], above, step, at, row);
             let pivot = row[0];
             if pivot <= T::ZERO || pivot.is_nan() || pivot == T::INFINITY {
                 return false;
@@ -170,7 +170,7 @@ simd! {
 }
 
 /// Writes L = Uᵀ, tile by tile. `upper` is U and the elements between two of its rows, if it is not in the place of L.
-fn write_lower_of_cholesky_panels<T: GemmFloat>(n: usize, upper: Option<(&[T], usize)>, l: &mut [T], square: &mut [T]) {
+fn write_lower<T: GemmFloat>(n: usize, upper: Option<(&[T], usize)>, l: &mut [T], square: &mut [T]) {
     for rows in cholesky_panel_tiles(0..n) {
         for columns in cholesky_panel_tiles(rows.start..n) {
             let (height, width) = (rows.len(), columns.len());

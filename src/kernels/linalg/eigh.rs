@@ -8,13 +8,13 @@
 //! |---|---|---|---|
 //! | [`eigh_kernel`] | A: `T[count, n, n]` | w: `T[count, n]`, U: `T[count, n, n]`, scratch | [`Eigh`] |
 
-use super::batch_map::batch_map_range;
+use super::batch_map;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::matrix_rows::{
-    add_scaled_matrix_row, dot_matrix_rows, largest_of_matrix_row, matrix_row_epsilon, matrix_row_reflector,
-    rotate_matrix_rows, two_matrix_rows,
+    add_scaled_matrix_row, dot_rows, largest_of_matrix_row, matrix_row_epsilon, matrix_row_reflector, rotate_rows,
+    two_rows_mut,
 };
 use crate::params::params;
 use crate::simd;
@@ -42,7 +42,7 @@ impl Eigh {
 /// Makes the symmetric matrix `s` tridiagonal: its diagonal goes to `d`, the numbers below it to `e`. Row `j` of `s`
 /// keeps the reflector of step `j`, `tau` its factor.
 #[inline(always)]
-fn eigh_make_tridiagonal<T: Float>(n: usize, s: &mut [T], d: &mut [T], e: &mut [T], tau: &mut [T], p: &mut [T]) {
+fn make_tridiagonal<T: Float>(n: usize, s: &mut [T], d: &mut [T], e: &mut [T], tau: &mut [T], p: &mut [T]) {
     for j in 0..n {
         let (head, below) = s.split_at_mut((j + 1) * n);
         let row = &mut head[j * n..];
@@ -58,7 +58,7 @@ fn eigh_make_tridiagonal<T: Float>(n: usize, s: &mut [T], d: &mut [T], e: &mut [
         for (v, row) in v.iter().zip(below.chunks_exact(n)) {
             add_scaled_matrix_row(factor * *v, &row[j + 1..], p);
         }
-        let half = -T::HALF * factor * dot_matrix_rows(p, v);
+        let half = -T::HALF * factor * dot_rows(p, v);
         add_scaled_matrix_row(half, v, p);
         for ((v_i, w_i), row) in v.iter().zip(p.iter()).zip(below.chunks_exact_mut(n)) {
             add_scaled_matrix_row(-*v_i, p, &mut row[j + 1..]);
@@ -69,7 +69,7 @@ fn eigh_make_tridiagonal<T: Float>(n: usize, s: &mut [T], d: &mut [T], e: &mut [
 
 /// The transpose of the product of the reflectors in the rows of `s`.
 #[inline(always)]
-fn eigh_multiply_reflectors<T: Float>(n: usize, s: &[T], tau: &[T], z: &mut [T]) {
+fn multiply_reflectors<T: Float>(n: usize, s: &[T], tau: &[T], z: &mut [T]) {
     z.fill(T::ZERO);
     for i in 0..n {
         z[i * n + i] = T::ONE;
@@ -80,7 +80,7 @@ fn eigh_multiply_reflectors<T: Float>(n: usize, s: &[T], tau: &[T], z: &mut [T])
         }
         let v = &s[j * n + j + 1..(j + 1) * n];
         for row in z[(j + 1) * n..].chunks_exact_mut(n) {
-            let factor = -tau[j] * dot_matrix_rows(&row[j + 1..], v);
+            let factor = -tau[j] * dot_rows(&row[j + 1..], v);
             add_scaled_matrix_row(factor, v, &mut row[j + 1..]);
         }
     }
@@ -88,25 +88,25 @@ fn eigh_multiply_reflectors<T: Float>(n: usize, s: &[T], tau: &[T], z: &mut [T])
 
 /// √(a² + b²) of numbers of at most about 1.
 #[inline(always)]
-fn eigh_length<T: Float>(a: T, b: T) -> T {
+fn hypotenuse<T: Float>(a: T, b: T) -> T {
     a.mul_add(a, b * b).sqrt()
 }
 
 /// One implicit QL step on the rows `l..=m` of a tridiagonal matrix.
 #[inline(always)]
-fn eigh_step_ql<T: Float>(n: usize, l: usize, m: usize, d: &mut [T], e: &mut [T], z: &mut [T]) {
+fn step_ql<T: Float>(n: usize, l: usize, m: usize, d: &mut [T], e: &mut [T], z: &mut [T]) {
     let half_gap = (d[l + 1] - d[l]) / (T::TWO * e[l]);
     let root = if half_gap.abs() > T::ONE {
         let inverse = T::ONE / half_gap;
-        half_gap.abs() * eigh_length(inverse, T::ONE)
+        half_gap.abs() * hypotenuse(inverse, T::ONE)
     } else {
-        eigh_length(half_gap, T::ONE)
+        hypotenuse(half_gap, T::ONE)
     };
     let mut g = d[m] - d[l] + e[l] / (half_gap + if half_gap < T::ZERO { -root } else { root });
     let (mut s, mut c, mut p) = (T::ONE, T::ONE, T::ZERO);
     for i in (l..m).rev() {
         let (f, b) = (s * e[i], c * e[i]);
-        let r = eigh_length(f, g);
+        let r = hypotenuse(f, g);
         e[i + 1] = r;
         if r == T::ZERO {
             d[i + 1] -= p;
@@ -119,8 +119,8 @@ fn eigh_step_ql<T: Float>(n: usize, l: usize, m: usize, d: &mut [T], e: &mut [T]
         p = s * next;
         d[i + 1] = g + p;
         g = c.mul_add(next, -b);
-        let (x, y) = two_matrix_rows(z, n, i, i + 1);
-        rotate_matrix_rows(c, s, x, y);
+        let (x, y) = two_rows_mut(z, n, i, i + 1);
+        rotate_rows(c, s, x, y);
     }
     d[l] -= p;
     e[l] = g;
@@ -129,7 +129,7 @@ fn eigh_step_ql<T: Float>(n: usize, l: usize, m: usize, d: &mut [T], e: &mut [T]
 
 /// Makes a tridiagonal matrix diagonal: `d` becomes its eigenvalues. False if it takes too many steps.
 #[inline(always)]
-fn eigh_diagonalise<T: Float>(n: usize, d: &mut [T], e: &mut [T], z: &mut [T]) -> bool {
+fn make_diagonal<T: Float>(n: usize, d: &mut [T], e: &mut [T], z: &mut [T]) -> bool {
     let epsilon = matrix_row_epsilon::<T>();
     for l in 0..n {
         let mut steps = 0;
@@ -146,7 +146,7 @@ fn eigh_diagonalise<T: Float>(n: usize, d: &mut [T], e: &mut [T], z: &mut [T]) -
                 return false;
             }
             steps += 1;
-            eigh_step_ql(n, l, m, d, e, z);
+            step_ql(n, l, m, d, e, z);
         }
     }
     true
@@ -154,14 +154,14 @@ fn eigh_diagonalise<T: Float>(n: usize, d: &mut [T], e: &mut [T], z: &mut [T]) -
 
 /// The number of values that are less than value `i`, or equal and before it.
 #[inline(always)]
-fn eigh_rank_of<T: Float>(i: usize, d: &[T]) -> usize {
+fn rank_value<T: Float>(i: usize, d: &[T]) -> usize {
     let before = d[..i].iter().filter(|x| **x <= d[i]).count();
     before + d[i + 1..].iter().filter(|x| **x < d[i]).count()
 }
 
 /// −1 if the largest magnitude of `x`, the first of equals, is negative; else 1.
 #[inline(always)]
-pub fn eigh_sign_of_largest<T: Float>(x: &[T]) -> T {
+pub fn sign_of_largest<T: Float>(x: &[T]) -> T {
     let mut most = T::ZERO;
     for x in x {
         most = if x.abs() > most.abs() { *x } else { most };
@@ -189,16 +189,16 @@ simd! {
                 s[i * n + j] = T::HALF * (a[i * n + j] / scale) + T::HALF * (a[j * n + i] / scale);
             }
         }
-        eigh_make_tridiagonal(n, s, d, e, tau, p);
-        eigh_multiply_reflectors(n, s, tau, z);
-        if !eigh_diagonalise(n, d, e, z) {
+        make_tridiagonal(n, s, d, e, tau, p);
+        multiply_reflectors(n, s, tau, z);
+        if !make_diagonal(n, d, e, z) {
             w.fill(T::NAN);
             u.fill(T::NAN);
             return;
         }
         for i in 0..n {
-            let (to, vector) = (eigh_rank_of(i, d), &z[i * n..][..n]);
-            let sign = eigh_sign_of_largest(vector);
+            let (to, vector) = (rank_value(i, d), &z[i * n..][..n]);
+            let sign = sign_of_largest(vector);
             w[to] = d[i] * scale;
             for (r, x) in vector.iter().enumerate() {
                 u[r * n + to] = *x * sign;
@@ -216,7 +216,7 @@ pub fn eigh_kernel<T: Float>(args: &mut Args<'_>) {
     let (units, a, size) = (args.units(), args.read::<T>(0), p.n * p.n);
     let (w, u, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
     for ((unit, w), u) in units.zip(w.chunks_exact_mut(p.n.max(1))).zip(u.chunks_exact_mut(size.max(1))) {
-        eigh_of_matrix(p.n, &a[batch_map_range(unit, size)], w, u, &mut scratch[..p.scratch()]);
+        eigh_of_matrix(p.n, &a[batch_map::matrix_range(unit, size)], w, u, &mut scratch[..p.scratch()]);
     }
 }
 

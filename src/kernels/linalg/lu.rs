@@ -12,18 +12,18 @@
 //! | [`lu_solve_kernel`] | LU: `T[.., n, n]`, rows: `i32[.., n]`, B: `T[.., n, k]` | X: `T[count, n, k]`, scratch | [`LuSolve`], `BatchMap` |
 //! | [`lu_solve_small_kernel`] | A: `T[count, n, n]`, B: `T[.., n, k]` | X: `T[count, n, k]`, scratch | [`LuSolve`], `BatchMap` |
 
-use super::batch_map::{BatchMap, batch_map_range};
+use super::batch_map::{self, BatchMap};
 use super::lu_lanes::{
-    LANES, Lanes, SMALL, all_lu_lanes_regular, factor_lu_lanes, in_lu_lanes, lu_lanes_to_matrices,
-    matrices_to_lu_lanes, rows_to_lu_lanes, solve_lu_lanes, solve_lu_lanes_transposed,
+    LANES, Lanes, SMALL, all_diagonals_regular, factor_lu_lanes, goes_in_groups, lanes_to_matrices, matrices_to_lanes,
+    rows_to_lanes, solve_lu_lanes, solve_lu_lanes_transposed,
 };
-use super::lu_panels::{has_lu_panels, lu_by_panels, lu_panels_scratch};
+use super::lu_panels::{self, lu_by_panels};
 use super::triangular::{SINGULAR, Triangle, is_singular_triangle, solve_triangle};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
-use crate::matrix_rows::{subtract_matrix_rows, two_matrix_rows};
+use crate::matrix_rows::{subtract_scaled_rows, two_rows_mut};
 use crate::params::params;
 use crate::simd;
 
@@ -43,9 +43,9 @@ params! {
 impl LuFactor {
     /// Elements of scratch for elements of `size` bytes.
     pub fn scratch(&self, size: usize) -> usize {
-        match in_lu_lanes(self.count, self.n) {
+        match goes_in_groups(self.count, self.n) {
             true => LANES * self.n * self.n,
-            false if has_lu_panels(self.n) => lu_panels_scratch(size, self.n),
+            false if lu_panels::handles_size(self.n) => lu_panels::scratch_len(size, self.n),
             false => 0,
         }
     }
@@ -73,7 +73,7 @@ impl LuSolve {
 
     /// Elements of scratch of [`lu_solve_kernel`].
     pub fn scratch(&self) -> usize {
-        match in_lu_lanes(self.count, self.n) {
+        match goes_in_groups(self.count, self.n) {
             true => LANES * self.n * (self.n + self.k),
             false if self.transpose => self.n * self.k,
             false => 0,
@@ -83,14 +83,14 @@ impl LuSolve {
     /// Elements of scratch of [`lu_solve_small_kernel`].
     pub fn factor_scratch(&self) -> usize {
         let alone = self.n * self.n;
-        if in_lu_lanes(self.count, self.n) { LANES * (alone + self.n * self.k) } else { alone }
+        if goes_in_groups(self.count, self.n) { LANES * (alone + self.n * self.k) } else { alone }
     }
 }
 
 /// The row of the pivot of column `j` of a matrix of `n` columns: the first of the largest magnitudes, the first NaN if
 /// there is one.
 #[inline(always)]
-fn lu_pivot_row<T: Float>(n: usize, j: usize, a: &[T]) -> usize {
+fn find_pivot_row<T: Float>(n: usize, j: usize, a: &[T]) -> usize {
     let (mut at, mut most) = (j, a[j * n + j].abs());
     for i in j + 1..a.len() / n {
         let size = a[i * n + j].abs();
@@ -103,12 +103,12 @@ fn lu_pivot_row<T: Float>(n: usize, j: usize, a: &[T]) -> usize {
 
 /// Factors the columns `from..to` of the rows from `from` on. Gives true if the number of exchanged rows is odd.
 #[inline(always)]
-fn lu_factor_strip<T: Float>(n: usize, from: usize, to: usize, a: &mut [T], rows: &mut [i32]) -> bool {
+fn factor_strip<T: Float>(n: usize, from: usize, to: usize, a: &mut [T], rows: &mut [i32]) -> bool {
     let mut odd = false;
     for j in from..to {
-        let pivot_row = lu_pivot_row(n, j, a);
+        let pivot_row = find_pivot_row(n, j, a);
         if pivot_row != j {
-            let (x, y) = two_matrix_rows(a, n, j, pivot_row);
+            let (x, y) = two_rows_mut(a, n, j, pivot_row);
             x.swap_with_slice(y);
             rows.swap(j, pivot_row);
             odd = !odd;
@@ -122,18 +122,18 @@ fn lu_factor_strip<T: Float>(n: usize, from: usize, to: usize, a: &mut [T], rows
         for row in below.chunks_exact_mut(n) {
             row[j] = row[j] / pivot;
             let m = [row[j]];
-            subtract_matrix_rows(&m, pivots, n, j + 1, &mut row[j + 1..to]);
+            subtract_scaled_rows(&m, pivots, n, j + 1, &mut row[j + 1..to]);
         }
     }
     odd
 }
 
 /// Factors a matrix in place. Gives the sign of the permutation.
-fn lu_of_matrix<T: GemmFloat>(n: usize, a: &mut [T], rows: &mut [i32], scratch: &mut [T]) -> T {
+fn factor_matrix<T: GemmFloat>(n: usize, a: &mut [T], rows: &mut [i32], scratch: &mut [T]) -> T {
     for (i, row) in rows.iter_mut().enumerate() {
         *row = i as i32;
     }
-    let odd = if has_lu_panels(n) { lu_by_panels(n, a, rows, scratch) } else { lu_by_rows(n, a, rows) };
+    let odd = if lu_panels::handles_size(n) { lu_by_panels(n, a, rows, scratch) } else { lu_by_rows(n, a, rows) };
     if odd { -T::ONE } else { T::ONE }
 }
 
@@ -143,12 +143,12 @@ simd! {
         let mut odd = false;
         for from in (0..n).step_by(STRIP) {
             let to = (from + STRIP).min(n);
-            odd ^= lu_factor_strip(n, from, to, a, rows);
+            odd ^= factor_strip(n, from, to, a, rows);
             for i in from + 1..if to < n { n } else { 0 } {
                 let (head, tail) = a.split_at_mut(i * n);
                 let (left, right) = tail[..n].split_at_mut(to);
                 let updates = &left[from..i.min(to)];
-                subtract_matrix_rows(updates, &head[from * n..], n, to, right);
+                subtract_scaled_rows(updates, &head[from * n..], n, to, right);
             }
         }
         odd
@@ -166,7 +166,7 @@ pub fn lu_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let (first, size) = (args.units().start, p.n * p.n);
     let (factors, rows, signs) = (args.write::<T>(0), args.write::<i32>(1), args.write::<T>(2));
     let scratch = args.write::<T>(3);
-    let is_grouped = in_lu_lanes(p.count, p.n);
+    let is_grouped = goes_in_groups(p.count, p.n);
     let (lanes, scratch) = scratch.split_at_mut(if is_grouped { LANES * size } else { 0 });
     let lanes = lanes.as_chunks_mut().0;
     for (g, signs) in signs.chunks_mut(LANES).enumerate() {
@@ -175,16 +175,19 @@ pub fn lu_kernel<T: GemmFloat>(args: &mut Args<'_>) {
         let rows = &mut rows[group.start * p.n..group.end * p.n];
         let here = |m: usize| first + group.start + m;
         let in_group = is_grouped && signs.len() == LANES;
-        if in_group && lu_factor_small(&p, from.unwrap_or(&*factors), from.map_or(0, |_| here(0)), lanes, rows, signs) {
-            lu_lanes_to_matrices(lanes, factors);
+        if in_group
+            && factor_small_group(&p, from.unwrap_or(&*factors), from.map_or(0, |_| here(0)), lanes, rows, signs)
+        {
+            lanes_to_matrices(lanes, factors);
             continue;
         }
         if let Some(a) = from {
             factors.copy_from_slice(&a[here(0) * size..here(signs.len()) * size]);
         }
         for (m, sign) in signs.iter_mut().enumerate() {
-            let (factors, rows) = (&mut factors[batch_map_range(m, size)], &mut rows[batch_map_range(m, p.n)]);
-            *sign = lu_of_matrix(p.n, factors, rows, scratch);
+            let (factors, rows) =
+                (&mut factors[batch_map::matrix_range(m, size)], &mut rows[batch_map::matrix_range(m, p.n)]);
+            *sign = factor_matrix(p.n, factors, rows, scratch);
         }
     }
 }
@@ -192,7 +195,7 @@ pub fn lu_kernel<T: GemmFloat>(args: &mut Args<'_>) {
 by_dtype!(lu_factor_for = lu_kernel::<floats>);
 
 /// The factors of a group of matrices from number `first` of `a` on. False if one needs the general way.
-fn lu_factor_small<T: Float>(
+fn factor_small_group<T: Float>(
     p: &LuFactor,
     a: &[T],
     first: usize,
@@ -200,7 +203,7 @@ fn lu_factor_small<T: Float>(
     rows: &mut [i32],
     signs: &mut [T],
 ) -> bool {
-    matrices_to_lu_lanes(a, p.n * p.n, std::array::from_fn(|l| first + l), lanes);
+    matrices_to_lanes(a, p.n * p.n, std::array::from_fn(|l| first + l), lanes);
     let mut odd = [false; LANES];
     let done = factor_lu_lanes(p.n, lanes, rows, &mut odd);
     for (sign, odd) in signs.iter_mut().zip(odd) {
@@ -210,7 +213,7 @@ fn lu_factor_small<T: Float>(
 }
 
 /// One system. All `rows` are in 0..n; they need not be a permutation.
-fn lu_solve_one<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut [T], scratch: &mut [T]) {
+fn solve_system<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut [T], scratch: &mut [T]) {
     let (n, k) = (p.n, p.k);
     let lower = Triangle { n, k, upper: false, transpose: p.transpose, unit: true };
     let upper = Triangle { n, k, upper: true, transpose: p.transpose, unit: false };
@@ -222,13 +225,15 @@ fn lu_solve_one<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut 
         solve_triangle(&lower, lu, scratch);
         x.fill(T::ZERO);
         for i in 0..n {
-            for (x, z) in x[batch_map_range(row_of(i), k)].iter_mut().zip(&scratch[batch_map_range(i, k)]) {
+            for (x, z) in
+                x[batch_map::matrix_range(row_of(i), k)].iter_mut().zip(&scratch[batch_map::matrix_range(i, k)])
+            {
                 *x += *z;
             }
         }
     } else {
         for i in 0..n {
-            x[batch_map_range(i, k)].copy_from_slice(&b[batch_map_range(row_of(i), k)]);
+            x[batch_map::matrix_range(i, k)].copy_from_slice(&b[batch_map::matrix_range(row_of(i), k)]);
         }
         solve_triangle(&lower, lu, x);
         solve_triangle(&upper, lu, x);
@@ -236,15 +241,15 @@ fn lu_solve_one<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut 
 }
 
 /// X of a singular matrix: NaN, but zeros in rows that `rows` does not name and that a transposed solve leaves out.
-fn lu_solve_singular<T: Float>(p: &LuSolve, rows: &[i32], x: &mut [T]) {
+fn fill_singular_x<T: Float>(p: &LuSolve, rows: &[i32], x: &mut [T]) {
     x.fill(T::ZERO);
     for (i, &row) in rows.iter().enumerate() {
-        x[batch_map_range(if p.transpose { row as usize } else { i }, p.k)].fill(T::NAN);
+        x[batch_map::matrix_range(if p.transpose { row as usize } else { i }, p.k)].fill(T::NAN);
     }
 }
 
 /// Solves a group: the matrices of `x` from number `first` on. False if one needs the general way.
-fn lu_solve_small<T: Float>(
+fn solve_small_group<T: Float>(
     p: &LuSolve,
     map: &BatchMap<'_>,
     first: usize,
@@ -257,27 +262,27 @@ fn lu_solve_small<T: Float>(
     let (factors, from): (Lanes<usize>, Lanes<usize>) = (at.map(|m| m.0), at.map(|m| m.1));
     let mut order = [0; LANES * SMALL];
     for (order, m) in order.chunks_exact_mut(n).zip(factors) {
-        order.copy_from_slice(&rows[batch_map_range(m, n)]);
+        order.copy_from_slice(&rows[batch_map::matrix_range(m, n)]);
     }
     let order = &order[..LANES * n];
     let (lanes, solved) = scratch.as_chunks_mut().0.split_at_mut(n * n);
     let solved = &mut solved[..n * k];
-    matrices_to_lu_lanes(lu, n * n, factors, lanes);
-    if !all_lu_lanes_regular(n, lanes) || order.iter().any(|row| !(0..n as i32).contains(row)) {
+    matrices_to_lanes(lu, n * n, factors, lanes);
+    if !all_diagonals_regular(n, lanes) || order.iter().any(|row| !(0..n as i32).contains(row)) {
         return false;
     }
     if !p.transpose {
-        rows_to_lu_lanes(b, k, from, order, solved);
+        rows_to_lanes(b, k, from, order, solved);
         solve_lu_lanes(n, k, lanes, solved);
-        lu_lanes_to_matrices(solved, x);
+        lanes_to_matrices(solved, x);
         return true;
     }
-    matrices_to_lu_lanes(b, n * k, from, solved);
+    matrices_to_lanes(b, n * k, from, solved);
     solve_lu_lanes_transposed(n, k, lanes, solved);
     x.fill(T::ZERO);
     for ((l, x), order) in x.chunks_exact_mut(n * k).enumerate().zip(order.chunks_exact(n)) {
         for (row, solved) in order.iter().zip(solved.chunks_exact(k)) {
-            for (x, solved) in x[batch_map_range(*row as usize, k)].iter_mut().zip(solved) {
+            for (x, solved) in x[batch_map::matrix_range(*row as usize, k)].iter_mut().zip(solved) {
                 *x += solved[l];
             }
         }
@@ -298,22 +303,22 @@ pub fn lu_solve_kernel<T: Float>(args: &mut Args<'_>) {
     let size = (p.n * p.k).max(1);
     for (g, x) in x.chunks_mut(LANES * size).enumerate() {
         let first = first + g * LANES;
-        let in_group = in_lu_lanes(p.count, p.n) && x.len() == LANES * size;
-        if in_group && lu_solve_small(&p, &map, first, [lu, b], rows, x, scratch) {
+        let in_group = goes_in_groups(p.count, p.n) && x.len() == LANES * size;
+        if in_group && solve_small_group(&p, &map, first, [lu, b], rows, x, scratch) {
             continue;
         }
         for (u, x) in x.chunks_exact_mut(size).enumerate() {
             let (a, from) = map.matrices(first + u);
-            let (lu, rows) = (&lu[batch_map_range(a, p.n * p.n)], &rows[batch_map_range(a, p.n)]);
+            let (lu, rows) = (&lu[batch_map::matrix_range(a, p.n * p.n)], &rows[batch_map::matrix_range(a, p.n)]);
             if let Some(i) = rows.iter().position(|r| !(0..p.n as i64).contains(&i64::from(*r))) {
                 args.fault_index(a * p.n + i, i64::from(rows[i]), p.n);
                 continue;
             }
             if !is_singular_triangle(p.n, lu) {
-                lu_solve_one(&p, lu, rows, &b[batch_map_range(from, p.n * p.k)], x, scratch);
+                solve_system(&p, lu, rows, &b[batch_map::matrix_range(from, p.n * p.k)], x, scratch);
                 continue;
             }
-            lu_solve_singular(&p, rows, x);
+            fill_singular_x(&p, rows, x);
             if !p.nan {
                 args.report(&SINGULAR, a, None);
             }
@@ -337,23 +342,23 @@ pub fn lu_solve_small_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let mut rows = [0; LANES * SMALL];
     for (g, x) in x.chunks_mut(LANES * size).enumerate() {
         let first = first + g * LANES;
-        if in_lu_lanes(p.count, n) && x.len() == LANES * size {
+        if goes_in_groups(p.count, n) && x.len() == LANES * size {
             let (rows, mut odd) = (&mut rows[..LANES * n], [false; LANES]);
             let at: Lanes<(usize, usize)> = std::array::from_fn(|l| map.matrices(first + l));
             let (lanes, solved) = scratch.as_chunks_mut().0.split_at_mut(n * n);
-            matrices_to_lu_lanes(a, n * n, at.map(|m| m.0), lanes);
-            if factor_lu_lanes(n, lanes, rows, &mut odd) && all_lu_lanes_regular(n, lanes) {
+            matrices_to_lanes(a, n * n, at.map(|m| m.0), lanes);
+            if factor_lu_lanes(n, lanes, rows, &mut odd) && all_diagonals_regular(n, lanes) {
                 let solved = &mut solved[..n * p.k];
-                rows_to_lu_lanes(b, p.k, at.map(|m| m.1), rows, solved);
+                rows_to_lanes(b, p.k, at.map(|m| m.1), rows, solved);
                 solve_lu_lanes(n, p.k, lanes, solved);
-                lu_lanes_to_matrices(solved, x);
+                lanes_to_matrices(solved, x);
                 continue;
             }
         }
         let (lu, rows) = (&mut scratch[..n * n], &mut rows[..n]);
         for (u, x) in x.chunks_exact_mut(size).enumerate() {
             let (m, from) = map.matrices(first + u);
-            lu.copy_from_slice(&a[batch_map_range(m, n * n)]);
+            lu.copy_from_slice(&a[batch_map::matrix_range(m, n * n)]);
             rows.iter_mut().enumerate().for_each(|(i, row)| *row = i as i32);
             lu_by_rows(n, lu, rows);
             if is_singular_triangle(n, lu) {
@@ -363,7 +368,7 @@ pub fn lu_solve_small_kernel<T: GemmFloat>(args: &mut Args<'_>) {
                 }
                 continue;
             }
-            lu_solve_one(&p, lu, rows, &b[batch_map_range(from, n * p.k)], x, &mut []);
+            solve_system(&p, lu, rows, &b[batch_map::matrix_range(from, n * p.k)], x, &mut []);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: each element is computed by the operations of `lu` and `triangular` in their order, so a matrix has the
 //! same bits in a group as alone. If a pivot of a group is zero, those files compute its matrices one by one instead.
 
-use super::batch_map::batch_map_range;
+use super::batch_map;
 use crate::float::Float;
 use crate::simd;
 
@@ -17,28 +17,28 @@ pub const SMALL: usize = 16;
 pub type Lanes<T> = [T; LANES];
 
 /// Whether `count` matrices of `n` rows are computed in groups.
-pub fn in_lu_lanes(count: usize, n: usize) -> bool {
+pub fn goes_in_groups(count: usize, n: usize) -> bool {
     n <= SMALL && count >= LANES
 }
 
 /// Writes the elements of the matrices `at`, of `len` elements each, side by side.
 #[inline(always)]
-pub fn matrices_to_lu_lanes<T: Float>(x: &[T], len: usize, at: Lanes<usize>, to: &mut [Lanes<T>]) {
+pub fn matrices_to_lanes<T: Float>(x: &[T], len: usize, at: Lanes<usize>, to: &mut [Lanes<T>]) {
     for (l, m) in at.into_iter().enumerate() {
-        for (to, x) in to.iter_mut().zip(&x[batch_map_range(m, len)]) {
+        for (to, x) in to.iter_mut().zip(&x[batch_map::matrix_range(m, len)]) {
             to[l] = *x;
         }
     }
 }
 
-/// As [`matrices_to_lu_lanes`]; row `i` of `k` elements of lane `l` is row `rows[l · n + i]` of its matrix.
+/// As [`matrices_to_lanes`]; row `i` of `k` elements of lane `l` is row `rows[l · n + i]` of its matrix.
 #[inline(always)]
-pub fn rows_to_lu_lanes<T: Float>(x: &[T], k: usize, at: Lanes<usize>, rows: &[i32], to: &mut [Lanes<T>]) {
+pub fn rows_to_lanes<T: Float>(x: &[T], k: usize, at: Lanes<usize>, rows: &[i32], to: &mut [Lanes<T>]) {
     let n = rows.len() / LANES;
     for (l, m) in at.into_iter().enumerate() {
-        let x = &x[batch_map_range(m, n * k)];
+        let x = &x[batch_map::matrix_range(m, n * k)];
         for (to, row) in to.chunks_exact_mut(k).zip(&rows[l * n..(l + 1) * n]) {
-            for (to, x) in to.iter_mut().zip(&x[batch_map_range(*row as usize, k)]) {
+            for (to, x) in to.iter_mut().zip(&x[batch_map::matrix_range(*row as usize, k)]) {
                 to[l] = *x;
             }
         }
@@ -47,7 +47,7 @@ pub fn rows_to_lu_lanes<T: Float>(x: &[T], k: usize, at: Lanes<usize>, rows: &[i
 
 /// Writes each lane as one of the matrices of `len` elements that follow one another in `x`.
 #[inline(always)]
-pub fn lu_lanes_to_matrices<T: Float>(from: &[Lanes<T>], x: &mut [T]) {
+pub fn lanes_to_matrices<T: Float>(from: &[Lanes<T>], x: &mut [T]) {
     for (l, x) in x.chunks_exact_mut(from.len().max(1)).enumerate() {
         for (x, from) in x.iter_mut().zip(from) {
             *x = from[l];
@@ -58,7 +58,7 @@ pub fn lu_lanes_to_matrices<T: Float>(from: &[Lanes<T>], x: &mut [T]) {
 /// The rows of the pivots of column `j`: in each lane the first of the largest magnitudes, the first NaN if there is
 /// one.
 #[inline(always)]
-fn find_lu_lanes_pivots<T: Float>(n: usize, j: usize, a: &[Lanes<T>]) -> Lanes<usize> {
+fn find_pivots<T: Float>(n: usize, j: usize, a: &[Lanes<T>]) -> Lanes<usize> {
     let (mut most, mut at) = (a[j * n + j].map(|x| x.abs()), [T::from_f64(j as f64); LANES]);
     for i in j + 1..n {
         let (here, size) = (T::from_f64(i as f64), a[i * n + j].map(|x| x.abs()));
@@ -72,7 +72,7 @@ fn find_lu_lanes_pivots<T: Float>(n: usize, j: usize, a: &[Lanes<T>]) -> Lanes<u
 
 /// y − m·x in each lane.
 #[inline(always)]
-fn subtract_lu_lanes<T: Float>(m: &Lanes<T>, x: &Lanes<T>, y: &Lanes<T>) -> Lanes<T> {
+fn subtract_multiple<T: Float>(m: &Lanes<T>, x: &Lanes<T>, y: &Lanes<T>) -> Lanes<T> {
     std::array::from_fn(|l| (-m[l]).mul_add(x[l], y[l]))
 }
 
@@ -93,7 +93,7 @@ simd! {
         }
         *odd = [false; LANES];
         for j in 0..n {
-            for (l, i) in find_lu_lanes_pivots(n, j, a).into_iter().enumerate().filter(|&(_, i)| i != j) {
+            for (l, i) in find_pivots(n, j, a).into_iter().enumerate().filter(|&(_, i)| i != j) {
                 let (head, tail) = a.split_at_mut(i * n);
                 for (x, y) in head[j * n..][..n].iter_mut().zip(&mut tail[..n]) {
                     std::mem::swap(&mut x[l], &mut y[l]);
@@ -110,7 +110,7 @@ simd! {
                 let m = divide_lanes(&row[j], &pivot);
                 row[j] = m;
                 for (y, x) in row[j + 1..].iter_mut().zip(pivots) {
-                    *y = subtract_lu_lanes(&m, x, y);
+                    *y = subtract_multiple(&m, x, y);
                 }
             }
         }
@@ -126,7 +126,7 @@ simd! {
             for (c, y) in row[..k].iter_mut().enumerate() {
                 let mut sum = *y;
                 for (m, done) in lu[i * n..][..i].iter().zip(done.chunks_exact(k)) {
-                    sum = subtract_lu_lanes(m, &done[c], &sum);
+                    sum = subtract_multiple(m, &done[c], &sum);
                 }
                 *y = sum;
             }
@@ -136,7 +136,7 @@ simd! {
             for (c, y) in head[i * k..].iter_mut().enumerate() {
                 let mut sum = *y;
                 for (m, done) in lu[i * n + i + 1..(i + 1) * n].iter().zip(done.chunks_exact(k)) {
-                    sum = subtract_lu_lanes(m, &done[c], &sum);
+                    sum = subtract_multiple(m, &done[c], &sum);
                 }
                 *y = divide_lanes(&sum, &lu[i * n + i]);
             }
@@ -152,7 +152,7 @@ simd! {
             for (c, done) in head[i * k..].iter_mut().enumerate() {
                 *done = divide_lanes(done, &lu[i * n + i]);
                 for (m, row) in lu[i * n + i + 1..(i + 1) * n].iter().zip(rest.chunks_exact_mut(k)) {
-                    row[c] = subtract_lu_lanes(m, done, &row[c]);
+                    row[c] = subtract_multiple(m, done, &row[c]);
                 }
             }
         }
@@ -160,7 +160,7 @@ simd! {
             let (rest, row) = x.split_at_mut(i * k);
             for (c, done) in row[..k].iter().enumerate() {
                 for (m, row) in lu[i * n..][..i].iter().zip(rest.chunks_exact_mut(k)) {
-                    row[c] = subtract_lu_lanes(m, done, &row[c]);
+                    row[c] = subtract_multiple(m, done, &row[c]);
                 }
             }
         }
@@ -169,6 +169,6 @@ simd! {
 
 /// Whether the diagonal of no matrix of a group holds a zero or a NaN.
 #[inline(always)]
-pub fn all_lu_lanes_regular<T: Float>(n: usize, lu: &[Lanes<T>]) -> bool {
+pub fn all_diagonals_regular<T: Float>(n: usize, lu: &[Lanes<T>]) -> bool {
     lu.iter().step_by(n + 1).flatten().all(|x| *x != T::ZERO && !x.is_nan())
 }

@@ -3,22 +3,20 @@
 use super::panels::{BAND, PANEL, Panel, most_panel_scratch};
 use crate::abi::MatrixMut;
 use crate::float::Float;
-use crate::gemm::{Gemm, GemmFloat, Strides, gemm_kernel_view};
-use crate::matrix_rows::{
-    add_scaled_matrix_row, place_of_largest_in_matrix_row, subtract_matrix_rows, two_matrix_rows,
-};
+use crate::gemm::{Gemm, GemmFloat, Strides, multiply_into_view};
+use crate::matrix_rows::{add_scaled_matrix_row, place_of_largest_in_matrix_row, subtract_scaled_rows, two_rows_mut};
 use crate::simd;
 
 /// Columns of a panel that are factored one by one, after a copy that has them one behind another.
 const STRIP: usize = 8;
 
 /// Whether matrices of `n` rows have LU factors by panels.
-pub fn has_lu_panels(n: usize) -> bool {
+pub fn handles_size(n: usize) -> bool {
     n > PANEL
 }
 
 /// Elements of scratch of [`lu_by_panels`] for matrices of `n` rows of elements of `size` bytes.
-pub fn lu_panels_scratch(size: usize, n: usize) -> usize {
+pub fn scratch_len(size: usize, n: usize) -> usize {
     let panels = (0..n).step_by(PANEL).map(|from| Panel::of(n, from, PANEL));
     let products = panels.flat_map(|p| p.bands().map(move |i| p.lu_band(i)).chain([p.lu_rest()]));
     n * (PANEL + STRIP) + most_panel_scratch(size, products)
@@ -38,7 +36,7 @@ impl Panel {
     }
 }
 
-/// Factors a matrix in place, as `lu_of_matrix` does for small ones. Gives true if the number of exchanged rows is odd.
+/// Factors a matrix in place, as `factor_matrix` does for small ones. Gives true if the number of exchanged rows is odd.
 pub fn lu_by_panels<T: GemmFloat>(n: usize, a: &mut [T], rows: &mut [i32], scratch: &mut [T]) -> bool {
     let (panel, rest) = scratch.split_at_mut(n * PANEL);
     let (strip, work) = rest.split_at_mut(n * STRIP);
@@ -53,7 +51,7 @@ pub fn lu_by_panels<T: GemmFloat>(n: usize, a: &mut [T], rows: &mut [i32], scrat
         let mut pivots = [0; PANEL];
         factor_lu_panel(width, panel, &mut pivots[..width], strip);
         for (j, pivot) in pivots[..width].iter().enumerate().filter(|(j, pivot)| j != *pivot) {
-            let (x, y) = two_matrix_rows(a, n, from + j, from + pivot);
+            let (x, y) = two_rows_mut(a, n, from + j, from + pivot);
             x.swap_with_slice(y);
             rows.swap(from + j, from + pivot);
             odd = !odd;
@@ -93,14 +91,14 @@ fn update_right_of_lu_panel<T: GemmFloat>(p: &Panel, panel: &[T], a: &mut [T], w
         if i > 0 {
             let mut c = MatrixMut::new(&mut *below, band, n);
             let u = &above[p.from * n + p.to..];
-            gemm_kernel_view(&p.lu_band(i), &panel[i * width..], u, c.part(0..band, p.to..n), work);
+            multiply_into_view(&p.lu_band(i), &panel[i * width..], u, c.part(0..band, p.to..n), work);
         }
         finish_lu_panel_band(width, &panel[i * width + i..], n, &mut below[..band * n], p.to);
     }
     let (above, below) = a.split_at_mut(p.to * n);
     let mut c = MatrixMut::new(below, n - p.to, n);
     let u = &above[p.from * n + p.to..];
-    gemm_kernel_view(&p.lu_rest(), &panel[width * width..], u, c.part(0..n - p.to, p.to..n), work);
+    multiply_into_view(&p.lu_rest(), &panel[width * width..], u, c.part(0..n - p.to, p.to..n), work);
 }
 
 /// Factors columns of `height` elements, one behind another. Gives the rows of the pivots.
@@ -141,7 +139,7 @@ simd! {
             for (j, pivot) in pivots[from..to].iter_mut().enumerate() {
                 *pivot += from;
                 if *pivot != from + j {
-                    let (x, y) = two_matrix_rows(panel, width, from + j, *pivot);
+                    let (x, y) = two_rows_mut(panel, width, from + j, *pivot);
                     x.swap_with_slice(y);
                 }
             }
@@ -153,7 +151,7 @@ simd! {
             for i in from + 1..panel.len() / width {
                 let (head, tail) = panel.split_at_mut(i * width);
                 let (left, right) = tail[..width].split_at_mut(to);
-                subtract_matrix_rows(&left[from..i.min(to)], &head[from * width..], width, to, right);
+                subtract_scaled_rows(&left[from..i.min(to)], &head[from * width..], width, to, right);
             }
         }
     }
@@ -174,7 +172,7 @@ simd! {
     fn finish_lu_panel_band[T: Float](step: usize, factors: &[T], n: usize, band: &mut [T], first: usize) {
         for i in 1..band.len() / n {
             let (above, row) = band.split_at_mut(i * n);
-            subtract_matrix_rows(&factors[i * step..][..i], above, n, first, &mut row[first..n]);
+            subtract_scaled_rows(&factors[i * step..][..i], above, n, first, &mut row[first..n]);
         }
     }
 }

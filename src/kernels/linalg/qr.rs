@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | [`qr_kernel`] | A: `T[count, m, n]` | Q: `T[count, m, k]`, R: `T[count, k, n]`, scratch | [`Qr`] |
 
-use super::batch_map::batch_map_range;
+use super::batch_map;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -50,7 +50,7 @@ struct QrScratch<'a, T> {
 
 /// Applies 1 − τ·v·vᵀ, v = (1, `below`), to the columns `from..` of rows of `width` elements.
 #[inline(always)]
-fn qr_reflect_rows<T: Float>(tau: T, v: &[T], width: usize, from: usize, x: &mut [T], row: &mut [T]) {
+fn reflect_rows<T: Float>(tau: T, v: &[T], width: usize, from: usize, x: &mut [T], row: &mut [T]) {
     if tau == T::ZERO || from >= width {
         return;
     }
@@ -86,7 +86,7 @@ simd! {
             let v = &mut s.column[..m - j];
             let (tau, beta) = matrix_row_reflector(v);
             s.tau[j] = tau;
-            qr_reflect_rows(tau, v, n, j + 1, &mut s.work[j * n..], s.row);
+            reflect_rows(tau, v, n, j + 1, &mut s.work[j * n..], s.row);
             s.work[j * n + j] = beta;
             for i in j + 1..m {
                 s.work[i * n + j] = v[i - j];
@@ -107,13 +107,13 @@ simd! {
             for i in j + 1..m {
                 s.column[i - j] = s.work[i * n + j];
             }
-            qr_reflect_rows(s.tau[j], &s.column[..m - j], k, j, &mut q[j * k..], s.row);
+            reflect_rows(s.tau[j], &s.column[..m - j], k, j, &mut q[j * k..], s.row);
         }
     }
 }
 
 /// Q and R of one matrix, with [`Qr::scratch`] elements of scratch.
-pub fn qr_of_matrix<T: Float>(p: &Qr, a: &[T], q: &mut [T], r: &mut [T], scratch: &mut [T]) {
+pub fn factor_q_and_r<T: Float>(p: &Qr, a: &[T], q: &mut [T], r: &mut [T], scratch: &mut [T]) {
     qr_factor_rows(p.m, p.n, a, q, r, &mut scratch[..p.scratch()]);
 }
 
@@ -126,7 +126,7 @@ pub fn qr_kernel<T: Float>(args: &mut Args<'_>) {
     let (units, a, k) = (args.units(), args.read::<T>(0), p.rank());
     let (q, r, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
     for ((unit, q), r) in units.zip(q.chunks_exact_mut((p.m * k).max(1))).zip(r.chunks_exact_mut((k * p.n).max(1))) {
-        qr_of_matrix(&p, &a[batch_map_range(unit, p.m * p.n)], q, r, scratch);
+        factor_q_and_r(&p, &a[batch_map::matrix_range(unit, p.m * p.n)], q, r, scratch);
     }
 }
 

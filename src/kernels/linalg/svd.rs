@@ -9,15 +9,13 @@
 //! |---|---|---|---|
 //! | [`svd_kernel`] | A: `T[count, m, n]` | U: `T[count, m, k]`, s: `T[count, k]`, Vᵀ: `T[count, k, n]`, scratch | [`Svd`] |
 
-use super::batch_map::batch_map_range;
-use super::eigh::eigh_sign_of_largest;
-use super::qr::{Qr, qr_of_matrix};
+use super::batch_map;
+use super::eigh;
+use super::qr::{Qr, factor_q_and_r};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::matrix_rows::{
-    dot_matrix_rows, largest_of_matrix_row, matrix_row_epsilon, rotate_matrix_rows, two_matrix_rows,
-};
+use crate::matrix_rows::{dot_rows, largest_of_matrix_row, matrix_row_epsilon, rotate_rows, two_rows_mut};
 use crate::params::params;
 use crate::simd;
 
@@ -67,8 +65,8 @@ simd! {
             let mut rotated = false;
             for q in 1..k {
                 for p in 0..q {
-                    let (x, y) = two_matrix_rows(w, len, p, q);
-                    let (a, b, both) = (dot_matrix_rows(x, x), dot_matrix_rows(y, y), dot_matrix_rows(x, y));
+                    let (x, y) = two_rows_mut(w, len, p, q);
+                    let (a, b, both) = (dot_rows(x, x), dot_rows(y, y), dot_rows(x, y));
                     if both.abs() <= least * a.sqrt() * b.sqrt() {
                         continue;
                     }
@@ -83,9 +81,9 @@ simd! {
                     }
                     rotated = true;
                     let c = T::ONE / t.mul_add(t, T::ONE).sqrt();
-                    rotate_matrix_rows(c, c * t, x, y);
-                    let (x, y) = two_matrix_rows(j, k, p, q);
-                    rotate_matrix_rows(c, c * t, x, y);
+                    rotate_rows(c, c * t, x, y);
+                    let (x, y) = two_rows_mut(j, k, p, q);
+                    rotate_rows(c, c * t, x, y);
                 }
             }
             if !rotated {
@@ -96,13 +94,13 @@ simd! {
 }
 
 /// The number of lengths that are greater than length `i`, or equal and before it.
-fn svd_place_of<T: Float>(i: usize, lengths: &[T]) -> usize {
+fn place_by_length<T: Float>(i: usize, lengths: &[T]) -> usize {
     let before = lengths[..i].iter().filter(|x| **x >= lengths[i]).count();
     before + lengths[i + 1..].iter().filter(|x| **x > lengths[i]).count()
 }
 
 /// Writes U, s and Vᵀ of one matrix.
-fn svd_of_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &mut [T], scratch: &mut [T]) {
+fn decompose_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &mut [T], scratch: &mut [T]) {
     let (m, n, k, len, tall) = (p.m, p.n, p.rank(), p.len(), p.m >= p.n);
     let scale = largest_of_matrix_row(a);
     if scale.is_nan() || scale == T::INFINITY {
@@ -126,25 +124,25 @@ fn svd_of_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &mut 
     (0..k).for_each(|i| j[i * k + i] = T::ONE);
     svd_orthogonalise_rows(k, len, w, j);
     for (length, row) in lengths.iter_mut().zip(w.chunks_exact(len)) {
-        *length = dot_matrix_rows(row, row).sqrt();
+        *length = dot_rows(row, row).sqrt();
     }
     for i in 0..k {
-        let to = svd_place_of(i, lengths);
+        let to = place_by_length(i, lengths);
         s[to] = lengths[i] * scale;
         for (at, x) in w[i * len..][..len].iter().enumerate() {
             sorted[at * k + to] = *x;
         }
     }
     // Column `to` of Q is row `i` of w, made orthonormal.
-    qr_of_matrix(&p.qr(), sorted, q, r, qr);
+    factor_q_and_r(&p.qr(), sorted, q, r, qr);
     for i in 0..k {
-        let to = svd_place_of(i, lengths);
+        let to = place_by_length(i, lengths);
         for at in 0..len {
             column[at] = q[at * k + to];
         }
         let rotation = &j[i * k..][..k];
         let (left, right) = if tall { (&column[..m], rotation) } else { (rotation, &column[..n]) };
-        let sign = eigh_sign_of_largest(left);
+        let sign = eigh::sign_of_largest(left);
         left.iter().enumerate().for_each(|(at, x)| u[at * k + to] = *x * sign);
         right.iter().enumerate().for_each(|(at, x)| vt[to * n + at] = *x * sign);
     }
@@ -160,7 +158,7 @@ pub fn svd_kernel<T: Float>(args: &mut Args<'_>) {
     let (u, s, vt, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2), args.write::<T>(3));
     let results = u.chunks_exact_mut((p.m * k).max(1)).zip(s.chunks_exact_mut(k.max(1)));
     for ((unit, (u, s)), vt) in units.zip(results).zip(vt.chunks_exact_mut((k * p.n).max(1))) {
-        svd_of_matrix(&p, &a[batch_map_range(unit, p.m * p.n)], u, s, vt, &mut scratch[..p.scratch()]);
+        decompose_matrix(&p, &a[batch_map::matrix_range(unit, p.m * p.n)], u, s, vt, &mut scratch[..p.scratch()]);
     }
 }
 

@@ -10,9 +10,7 @@ use super::*;
 use crate::abi::{Kernel, Split};
 use crate::float::Float;
 use crate::gemm::GemmFloat;
-use crate::harness::{
-    In, Out, Outcome, close, harness_hashes, harness_result, harness_unless_miri, noise, run_harness,
-};
+use crate::harness::{In, Out, Outcome, close, fewer_under_miri, hash_numbers, noise, run_in_ranges, written_elements};
 use crate::simd::{self, Isa};
 
 /// `a · b`, with the operands transposed first where asked.
@@ -45,7 +43,7 @@ fn decompose<T: Float>(kernel: Kernel, words: &[u64], a: &[T], outs: &[(usize, u
     let count = outs[0].1;
     let mut writes: Vec<Out> = outs.iter().map(|&(len, count)| Out::of::<T>(len * count, len)).collect();
     writes.push(scratch::<T>(count, scratched));
-    run_harness(kernel, words, &[In::of(a)], &writes, count)
+    run_in_ranges(kernel, words, &[In::of(a)], &writes, count)
 }
 
 fn lu_of<T: GemmFloat>(count: usize, n: usize, a: &[T]) -> (Vec<T>, Vec<i32>, Vec<T>) {
@@ -56,14 +54,14 @@ fn lu_of<T: GemmFloat>(count: usize, n: usize, a: &[T]) -> (Vec<T>, Vec<i32>, Ve
         Out::of::<T>(count, 1),
         scratch::<T>(p.count, p.scratch(size_of::<T>())),
     ];
-    let apart = run_harness(lu_kernel::<T>, &p.to_words(), &[In::of(a)], &writes, count);
-    assert_eq!(apart, run_harness(lu_kernel::<T>, &p.to_words(), &[In::of(a).over(0)], &writes, count));
-    (harness_result(&apart, 0), harness_result(&apart, 1), harness_result(&apart, 2))
+    let apart = run_in_ranges(lu_kernel::<T>, &p.to_words(), &[In::of(a)], &writes, count);
+    assert_eq!(apart, run_in_ranges(lu_kernel::<T>, &p.to_words(), &[In::of(a).over(0)], &writes, count));
+    (written_elements(&apart, 0), written_elements(&apart, 1), written_elements(&apart, 2))
 }
 
 fn lu_gives_the_matrix_back<T: GemmFloat>(tolerance: f64) {
     for n in [0, 1, 2, 3, 5, 8, 31, 32, 33, 64, 65, 70, 129, 150, 257] {
-        let a = harness_hashes::<T>(3 * n * n, 4);
+        let a = hash_numbers::<T>(3 * n * n, 4);
         let (lu, rows, sign) = lu_of(3, n, &a);
         for m in 0..3 {
             let lu = wide(&lu[m * n * n..][..n * n]);
@@ -120,8 +118,8 @@ fn solves_give_the_right_hand_side_back() {
         let p = LuSolve { count: 6, n, k, transpose, nan: false };
         let writes = [Out::of::<f64>(6 * n * k, n * k), scratch::<f64>(p.count, p.scratch())];
         let reads = [In::of(&lu), In::of(&rows), In::of(&b)];
-        let x: Vec<f64> = harness_result(
-            &run_harness(lu_solve_kernel::<f64>, &[p.to_words(), map.clone()].concat(), &reads, &writes, 6),
+        let x: Vec<f64> = written_elements(
+            &run_in_ranges(lu_solve_kernel::<f64>, &[p.to_words(), map.clone()].concat(), &reads, &writes, 6),
             0,
         );
         for m in 0..6 {
@@ -134,8 +132,9 @@ fn solves_give_the_right_hand_side_back() {
             let small: Vec<f64> = a.iter().map(|x| x * 0.2).collect();
             let words = [p.to_words(), map.clone()].concat();
             let reads = [In::of(&small), In::of(&b)];
-            let x = run_harness(triangular_solve_kernel::<f64>, &words, &reads, &[Out::of::<f64>(6 * n * k, n * k)], 6);
-            let x: Vec<f64> = harness_result(&x, 0);
+            let x =
+                run_in_ranges(triangular_solve_kernel::<f64>, &words, &reads, &[Out::of::<f64>(6 * n * k, n * k)], 6);
+            let x: Vec<f64> = written_elements(&x, 0);
             for m in 0..6 {
                 let mut t = small[m % 2 * n * n..][..n * n].to_vec();
                 for (e, t) in t.iter_mut().enumerate() {
@@ -163,19 +162,19 @@ fn small_systems<T: GemmFloat>(a: &[T], b: &[T], [count, n, k]: [usize; 3]) -> V
         Out::of::<T>(count, 1),
         scratch::<T>(p.count, p.scratch(size_of::<T>())),
     ];
-    let factors = run_harness(lu_kernel::<T>, &p.to_words(), &[In::of(a)], &writes, count);
-    let (lu, rows) = (harness_result::<T>(&factors, 0), harness_result::<i32>(&factors, 1));
+    let factors = run_in_ranges(lu_kernel::<T>, &p.to_words(), &[In::of(a)], &writes, count);
+    let (lu, rows) = (written_elements::<T>(&factors, 0), written_elements::<i32>(&factors, 1));
     let map = BatchMap::to_words(&[count], &[count], &[count]);
     let mut all = vec![factors];
     for transpose in [false, true] {
         let p = LuSolve { count, n, k, transpose, nan: true };
         let writes = [Out::of::<T>(count * n * k, n * k), scratch::<T>(p.count, p.scratch())];
         let reads = [In::of(&lu), In::of(&rows), In::of(b)];
-        all.push(run_harness(lu_solve_kernel::<T>, &[p.to_words(), map.clone()].concat(), &reads, &writes, count));
+        all.push(run_in_ranges(lu_solve_kernel::<T>, &[p.to_words(), map.clone()].concat(), &reads, &writes, count));
     }
     let p = LuSolve { count, n, k, transpose: false, nan: true };
     let writes = [Out::of::<T>(count * n * k, n * k), scratch::<T>(p.count, p.factor_scratch())];
-    all.push(run_harness(
+    all.push(run_in_ranges(
         lu_solve_small_kernel::<T>,
         &[p.to_words(), map].concat(),
         &[In::of(a), In::of(b)],
@@ -195,7 +194,7 @@ fn same_numbers<T: Float>(a: &[u8], b: &[u8]) -> bool {
 fn groups_keep_each_bit<T: GemmFloat>() {
     for (n, k) in [(1, 1), (2, 3), (3, 1), (4, 1), (7, 2), (SMALL, 1), (SMALL, 3)] {
         let count = 27;
-        let (mut a, b) = (harness_hashes::<T>(count * n * n, 11), harness_hashes::<T>(count * n * k, 12));
+        let (mut a, b) = (hash_numbers::<T>(count * n * n, 11), hash_numbers::<T>(count * n * k, 12));
         // Of the second group, one matrix is zero, and one of the third has a NaN. A zero with a sign meets no pivot.
         a[11 * n * n..12 * n * n].fill(T::ZERO);
         a[17 * n * n] = T::NAN;
@@ -233,12 +232,12 @@ fn a_matrix_of_a_group_has_the_bits_it_has_alone() {
 #[test]
 fn a_singular_matrix_of_a_group_is_named() {
     let (n, count) = (3, 24);
-    let (mut a, b) = (harness_hashes::<f64>(count * n * n, 3), vec![1.0; count * n]);
+    let (mut a, b) = (hash_numbers::<f64>(count * n * n, 3), vec![1.0; count * n]);
     a[13 * n * n..14 * n * n].fill(1.0);
     let p = LuSolve { count, n, k: 1, transpose: false, nan: false };
     let words = [p.to_words(), BatchMap::to_words(&[count], &[count], &[count])].concat();
     let writes = [Out::of::<f64>(count * n, n), scratch::<f64>(p.count, p.factor_scratch())];
-    assert_eq!(run_harness(lu_solve_small_kernel::<f64>, &words, &[In::of(&a), In::of(&b)], &writes, count), Err(13));
+    assert_eq!(run_in_ranges(lu_solve_small_kernel::<f64>, &words, &[In::of(&a), In::of(&b)], &writes, count), Err(13));
 }
 
 #[test]
@@ -250,9 +249,9 @@ fn a_singular_matrix_gives_nan_where_a_solution_would_be() {
         let words = [p.to_words(), BatchMap::to_words(&[1], &[1], &[1])].concat();
         let writes = [Out::of::<f64>(2, 2), scratch::<f64>(p.count, p.scratch())];
         let solve = |rows: &[i32]| {
-            run_harness(lu_solve_kernel::<f64>, &words, &[In::of(&lu), In::of(rows), In::of(&b)], &writes, 1)
+            run_in_ranges(lu_solve_kernel::<f64>, &words, &[In::of(&lu), In::of(rows), In::of(&b)], &writes, 1)
         };
-        close(&harness_result::<f64>(&solve(&rows), 0), &want, 0.0);
+        close(&written_elements::<f64>(&solve(&rows), 0), &want, 0.0);
         // A row that there is not is a fault of a singular matrix too.
         assert!(solve(&[0, 2]).is_err());
     }
@@ -267,16 +266,16 @@ fn singular_matrices_are_faults_or_nan() {
         let p = LuSolve { count: 3, n: 2, k: 1, transpose: false, nan };
         let words = [p.to_words(), BatchMap::to_words(&[3], &[3], &[3])].concat();
         let writes = [Out::of::<f64>(6, 2), scratch::<f64>(p.count, 0)];
-        let done = run_harness(lu_solve_kernel::<f64>, &words, &[In::of(&lu), In::of(&rows), In::of(&b)], &writes, 3);
+        let done = run_in_ranges(lu_solve_kernel::<f64>, &words, &[In::of(&lu), In::of(&rows), In::of(&b)], &writes, 3);
         match nan {
             false => assert_eq!(done, Err(2)),
-            true => close(&harness_result::<f64>(&done, 0), &[1.0, 1.0, 1.0, 1.0, f64::NAN, f64::NAN], 0.0),
+            true => close(&written_elements::<f64>(&done, 0), &[1.0, 1.0, 1.0, 1.0, f64::NAN, f64::NAN], 0.0),
         }
     }
     let p = Cholesky { count: 2, n: 2 };
     let bad = [identity(2), vec![1.0, 2.0, 2.0, 1.0]].concat();
     assert_eq!(
-        run_harness(
+        run_in_ranges(
             cholesky_kernel::<f64>,
             &p.to_words(),
             &[In::of(&bad)],
@@ -290,7 +289,7 @@ fn singular_matrices_are_faults_or_nan() {
 #[test]
 fn large_matrices_without_factors_are_noticed() {
     let n = 150;
-    let mut a = harness_hashes::<f64>(n * n, 3);
+    let mut a = hash_numbers::<f64>(n * n, 3);
     // Column 97 is that of 20, doubled.
     (0..n).for_each(|i| a[i * n + 97] = 2.0 * a[i * n + 20]);
     let (lu, _, _) = lu_of(1, n, &a);
@@ -306,7 +305,7 @@ fn large_matrices_without_factors_are_noticed() {
             a[n * n + at * (n + 1)] = bad;
             let writes = [Out::of::<f64>(2 * n * n, n * n), scratch::<f64>(p.count, p.scratch(size_of::<f64>()))];
             assert_eq!(
-                run_harness(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&a)], &writes, 2),
+                run_in_ranges(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&a)], &writes, 2),
                 Err(1),
                 "{at} {bad}"
             );
@@ -321,8 +320,8 @@ fn cholesky_gives_the_symmetric_part_back() {
         (0..2 * n).for_each(|i| a[i / n * n * n + i % n * (n + 1)] += n as f64);
         let p = Cholesky { count: 2, n };
         let writes = [Out::of::<f64>(2 * n * n, n * n), scratch::<f64>(p.count, p.scratch(size_of::<f64>()))];
-        let l = run_harness(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&a)], &writes, 2);
-        for (a, l) in a.chunks(n * n).zip(harness_result::<f64>(&l, 0).chunks(n * n)) {
+        let l = run_in_ranges(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&a)], &writes, 2);
+        for (a, l) in a.chunks(n * n).zip(written_elements::<f64>(&l, 0).chunks(n * n)) {
             let sym: Vec<f64> = (0..n * n).map(|e| (a[e] + a[e % n * n + e / n]) / 2.0).collect();
             close(&product(l, l, [n, n, n], false, true), &sym, 1e-12);
             assert!((0..n * n).all(|e| e % n <= e / n || l[e] == 0.0));
@@ -333,17 +332,17 @@ fn cholesky_gives_the_symmetric_part_back() {
 #[test]
 fn a_matrix_alone_has_the_factor_of_one_of_several() {
     // From 1,024 rows on, rows are 4 KiB, and U of a matrix that is alone is computed in scratch.
-    let n = harness_unless_miri(1024, 65);
-    let mut a = harness_hashes::<f32>(n * n, 4);
+    let n = fewer_under_miri(1024, 65);
+    let mut a = hash_numbers::<f32>(n * n, 4);
     (0..n).for_each(|i| a[i * (n + 1)] += n as f32);
     let [one, two] = [1, 2].map(|count| {
         let p = Cholesky { count, n };
         let writes = [Out::of::<f32>(count * n * n, n * n), scratch::<f32>(p.count, p.scratch(size_of::<f32>()))];
-        run_harness(cholesky_kernel::<f32>, &p.to_words(), &[In::of(&a.repeat(count))], &writes, count)
+        run_in_ranges(cholesky_kernel::<f32>, &p.to_words(), &[In::of(&a.repeat(count))], &writes, count)
     });
     let scratches = [1, 2].map(|count| Cholesky { count, n }.scratch(size_of::<f32>()));
-    assert_eq!(scratches[0] > scratches[1], harness_unless_miri(true, false));
-    assert!(harness_result::<f32>(&two, 0) == harness_result::<f32>(&one, 0).repeat(2));
+    assert_eq!(scratches[0] > scratches[1], fewer_under_miri(true, false));
+    assert!(written_elements::<f32>(&two, 0) == written_elements::<f32>(&one, 0).repeat(2));
 }
 
 /// Shapes, and matrices with a scale: of no rank, of low rank, large and small.
@@ -359,7 +358,7 @@ fn qr_gives_the_matrix_back() {
         for scale in [1.0, 1e200, 1e-200] {
             let (a, p, k) = (matrices(m, n, scale), Qr { count: 3, m, n }, m.min(n));
             let done = decompose(qr_kernel::<f64>, &p.to_words(), &a, &[(m * k, 3), (k * n, 3)], p.scratch());
-            let (q, r) = (harness_result::<f64>(&done, 0), harness_result::<f64>(&done, 1));
+            let (q, r) = (written_elements::<f64>(&done, 0), written_elements::<f64>(&done, 1));
             for i in 0..3 {
                 let (q, r, a) = (&q[i * m * k..][..m * k], &r[i * k * n..][..k * n], &a[i * m * n..][..m * n]);
                 orthonormal(q, m, k, 1e-13);
@@ -377,7 +376,7 @@ fn eigenvectors_give_the_symmetric_part_back() {
         for scale in [1.0, 1e200, 1e-200] {
             let (a, p) = (matrices(n, n, scale), Eigh { count: 3, n });
             let done = decompose(eigh_kernel::<f64>, &p.to_words(), &a, &[(n, 3), (n * n, 3)], p.scratch());
-            let (w, u) = (harness_result::<f64>(&done, 0), harness_result::<f64>(&done, 1));
+            let (w, u) = (written_elements::<f64>(&done, 0), written_elements::<f64>(&done, 1));
             for i in 0..3 {
                 let (w, u, a) = (&w[i * n..][..n], &u[i * n * n..][..n * n], &a[i * n * n..][..n * n]);
                 orthonormal(u, n, n, 1e-13);
@@ -397,8 +396,11 @@ fn singular_vectors_give_the_matrix_back() {
             let (a, p, k) = (matrices(m, n, scale), Svd { count: 3, m, n }, m.min(n));
             let outs = [(m * k, 3), (k, 3), (k * n, 3)];
             let done = decompose(svd_kernel::<f64>, &p.to_words(), &a, &outs, p.scratch());
-            let (u, s, vt) =
-                (harness_result::<f64>(&done, 0), harness_result::<f64>(&done, 1), harness_result::<f64>(&done, 2));
+            let (u, s, vt) = (
+                written_elements::<f64>(&done, 0),
+                written_elements::<f64>(&done, 1),
+                written_elements::<f64>(&done, 2),
+            );
             for i in 0..3 {
                 let (u, s, vt) = (&u[i * m * k..][..m * k], &s[i * k..][..k], &vt[i * k * n..][..k * n]);
                 orthonormal(u, m, k, 1e-12);
@@ -417,15 +419,15 @@ fn decompositions_of_nan_are_nan() {
     let a = [1.0, f64::NAN, 0.0, 1.0];
     let (e, s) = (Eigh { count: 1, n: 2 }, Svd { count: 1, m: 2, n: 2 });
     let w: Vec<f64> =
-        harness_result(&decompose(eigh_kernel::<f64>, &e.to_words(), &a, &[(2, 1), (4, 1)], e.scratch()), 0);
+        written_elements(&decompose(eigh_kernel::<f64>, &e.to_words(), &a, &[(2, 1), (4, 1)], e.scratch()), 0);
     let values: Vec<f64> =
-        harness_result(&decompose(svd_kernel::<f64>, &s.to_words(), &a, &[(4, 1), (2, 1), (4, 1)], s.scratch()), 1);
+        written_elements(&decompose(svd_kernel::<f64>, &s.to_words(), &a, &[(4, 1), (2, 1), (4, 1)], s.scratch()), 1);
     assert!(w.iter().chain(&values).all(|x| x.is_nan()));
 }
 
 /// All factors of a matrix of `n` rows and columns, one after the other.
 fn all_factors<T: GemmFloat>(n: usize) -> Vec<Outcome> {
-    let mut a = harness_hashes::<T>(n * n, 6);
+    let mut a = hash_numbers::<T>(n * n, 6);
     (0..n).for_each(|i| a[i * (n + 1)] += T::from_f64(12.0));
     let (p, c) = (LuFactor { count: 1, n }, Cholesky { count: 1, n });
     let (e, q, s) = (Eigh { count: 1, n }, Qr { count: 1, m: n, n }, Svd { count: 1, m: n, n });
@@ -438,8 +440,8 @@ fn all_factors<T: GemmFloat>(n: usize) -> Vec<Outcome> {
     ];
     let factor = [Out::of::<T>(n * n, n * n), scratch::<T>(c.count, c.scratch(size_of::<T>()))];
     vec![
-        run_harness(lu_kernel::<T>, &p.to_words(), &[In::of(&a)], &lu, 1),
-        run_harness(cholesky_kernel::<T>, &c.to_words(), &[In::of(&a)], &factor, 1),
+        run_in_ranges(lu_kernel::<T>, &p.to_words(), &[In::of(&a)], &lu, 1),
+        run_in_ranges(cholesky_kernel::<T>, &c.to_words(), &[In::of(&a)], &factor, 1),
         decompose(qr_kernel::<T>, &q.to_words(), &a, &[square, square], q.scratch()),
         decompose(eigh_kernel::<T>, &e.to_words(), &a, &[(n, 1), square], e.scratch()),
         decompose(svd_kernel::<T>, &s.to_words(), &a, &[square, (n, 1), square], s.scratch()),

@@ -4,13 +4,13 @@
 //! |---|---|---|---|
 //! | [`triangular_solve_kernel`] | A: `T[.., n, n]`, B: `T[.., n, k]` | X: `T[count, n, k]` | [`TriangularSolve`], `BatchMap` |
 
-use super::batch_map::{BatchMap, batch_map_range};
+use super::batch_map::{self, BatchMap};
 use super::lu_lanes::SMALL;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;
 use crate::float::Float;
-use crate::matrix_rows::{add_scaled_matrix_row, dot_matrix_rows, subtract_matrix_rows};
+use crate::matrix_rows::{add_scaled_matrix_row, dot_rows, subtract_scaled_rows};
 use crate::params::params;
 use crate::simd;
 
@@ -84,9 +84,9 @@ fn gather_triangle_row<T: Float>(t: &Triangle, i: usize, a: &[T], x: &mut [T]) {
     let (m, solved) = if t.upper { (&line[i + 1..], &*tail) } else { (&line[..i], &*head) };
     // Few rows are one chain, as in a group of small matrices.
     if k == 1 && n > SMALL {
-        row[0] -= dot_matrix_rows(m, solved);
+        row[0] -= dot_rows(m, solved);
     } else {
-        subtract_matrix_rows(m, solved, k, 0, row);
+        subtract_scaled_rows(m, solved, k, 0, row);
     }
     divide_triangle_row(t, i, a, row);
 }
@@ -135,7 +135,7 @@ pub fn triangular_solve_kernel<T: Float>(args: &mut Args<'_>) {
     let (first, x) = (args.units().start, args.write::<T>(0));
     for (u, x) in x.chunks_exact_mut((p.n * p.k).max(1)).enumerate() {
         let (at, from) = map.matrices(first + u);
-        let a = &a[batch_map_range(at, p.n * p.n)];
+        let a = &a[batch_map::matrix_range(at, p.n * p.n)];
         if !p.unit && is_singular_triangle(p.n, a) {
             x.fill(T::NAN);
             if !p.nan {
@@ -143,7 +143,7 @@ pub fn triangular_solve_kernel<T: Float>(args: &mut Args<'_>) {
             }
             continue;
         }
-        x.copy_from_slice(&b[batch_map_range(from, p.n * p.k)]);
+        x.copy_from_slice(&b[batch_map::matrix_range(from, p.n * p.k)]);
         solve_triangle(&t, a, x);
     }
 }

@@ -12,7 +12,7 @@
 //! small, each column is summed over the samples first, with one column in each lane; then the columns of a channel are
 //! added. Nothing is kept between units.
 
-use super::channel_grad::{ChannelGrad, ChannelSums, channel_grad_sums, write_channel_grad};
+use super::channel_grad::{ChannelGrad, ChannelSums, sum_channel_terms, write_channel_dx};
 use super::moments::Moments;
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
@@ -103,26 +103,26 @@ impl<T: Float> BatchNormColumns<'_, T> {
 }
 
 /// Where a range of samples is halved: at a power of two of blocks.
-fn batch_norm_sums_split(samples: &Range<usize>, block: usize) -> usize {
+fn split_samples(samples: &Range<usize>, block: usize) -> usize {
     samples.start + samples.len().div_ceil(block).next_power_of_two() / 2 * block
 }
 
 /// Σ (x − mean) of one channel over some samples.
-fn batch_norm_rest<T: Float>(c: &BatchNormColumns<'_, T>, mean: T, samples: Range<usize>) -> T {
+fn sum_deviations<T: Float>(c: &BatchNormColumns<'_, T>, mean: T, samples: Range<usize>) -> T {
     if samples.len() == 1 {
-        return pairwise::pairwise_row(pairwise::DeviationsFrom(mean), c.x(samples.start));
+        return pairwise::reduce_row(pairwise::DeviationsFrom(mean), c.x(samples.start));
     }
-    let at = batch_norm_sums_split(&samples, 1);
-    batch_norm_rest(c, mean, samples.start..at) + batch_norm_rest(c, mean, at..samples.end)
+    let at = split_samples(&samples, 1);
+    sum_deviations(c, mean, samples.start..at) + sum_deviations(c, mean, at..samples.end)
 }
 
 /// The sums of one channel over some samples.
-fn batch_norm_sums<T: Float>(c: &BatchNormColumns<'_, T>, m: Moments<T>, samples: Range<usize>) -> ChannelSums<T> {
+fn sum_channel<T: Float>(c: &BatchNormColumns<'_, T>, m: Moments<T>, samples: Range<usize>) -> ChannelSums<T> {
     if samples.len() == 1 {
-        return channel_grad_sums(c.dy(samples.start), c.x(samples.start), m);
+        return sum_channel_terms(c.dy(samples.start), c.x(samples.start), m);
     }
-    let at = batch_norm_sums_split(&samples, 1);
-    batch_norm_sums(c, m, samples.start..at).join(batch_norm_sums(c, m, at..samples.end))
+    let at = split_samples(&samples, 1);
+    sum_channel(c, m, samples.start..at).join(sum_channel(c, m, at..samples.end))
 }
 
 /// A number for each column of a unit.
@@ -150,20 +150,15 @@ simd! {
 }
 
 /// The sums of the columns over some samples.
-fn batch_norm_column_sums<T: Float>(
-    c: &BatchNormColumns<'_, T>,
-    mean: &[T],
-    samples: Range<usize>,
-    sums: &mut ColumnSums<T>,
-) {
+fn sum_columns<T: Float>(c: &BatchNormColumns<'_, T>, mean: &[T], samples: Range<usize>, sums: &mut ColumnSums<T>) {
     if samples.len() <= ROWS {
         (sums.dy, sums.dot, sums.rest) = ([T::ZERO; TILE], [T::ZERO; TILE], [T::ZERO; TILE]);
         samples.for_each(|n| add_batch_norm_columns(c.dy(n), c.x(n), mean, sums));
         return;
     }
-    let (at, mut rest) = (batch_norm_sums_split(&samples, ROWS), *sums);
-    batch_norm_column_sums(c, mean, samples.start..at, sums);
-    batch_norm_column_sums(c, mean, at..samples.end, &mut rest);
+    let (at, mut rest) = (split_samples(&samples, ROWS), *sums);
+    sum_columns(c, mean, samples.start..at, sums);
+    sum_columns(c, mean, at..samples.end, &mut rest);
     sums.dy.iter_mut().zip(rest.dy).for_each(|(a, b)| *a += b);
     sums.dot.iter_mut().zip(rest.dot).for_each(|(a, b)| *a += b);
     sums.rest.iter_mut().zip(rest.rest).for_each(|(a, b)| *a += b);
@@ -218,7 +213,7 @@ impl<T: Float> BatchNormChannels<'_, T> {
 }
 
 /// Channels of a small area, all at once.
-fn batch_norm_narrow_grad<T: Float>(
+fn fill_narrow_grad<T: Float>(
     p: &BatchNormGrad,
     mut c: BatchNormColumns<'_, T>,
     mut channels: BatchNormChannels<'_, T>,
@@ -229,7 +224,7 @@ fn batch_norm_narrow_grad<T: Float>(
         to.fill(*m);
     }
     let mut sums = ColumnSums { dy: [T::ZERO; TILE], dot: [T::ZERO; TILE], rest: [T::ZERO; TILE] };
-    batch_norm_column_sums(&c, &mean[..width], 0..p.samples, &mut sums);
+    sum_columns(&c, &mean[..width], 0..p.samples, &mut sums);
     for i in 0..channels.mean.len() {
         let run = i * p.area..(i + 1) * p.area;
         let add = |x: &[T]| x.iter().fold(T::ZERO, |a, b| a + *b);
@@ -252,19 +247,19 @@ fn batch_norm_narrow_grad<T: Float>(
 }
 
 /// One channel of a large area.
-fn batch_norm_wide_grad<T: Float>(
+fn fill_wide_grad<T: Float>(
     p: &BatchNormGrad,
     mut c: BatchNormColumns<'_, T>,
     channels: &mut BatchNormChannels<'_, T>,
     i: usize,
 ) {
     let n = T::from_f64((p.samples * p.area) as f64);
-    let moments = channels.moments(i, batch_norm_rest(&c, channels.mean[i], 0..p.samples) / n);
-    let sums = batch_norm_sums(&c, moments, 0..p.samples);
+    let moments = channels.moments(i, sum_deviations(&c, channels.mean[i], 0..p.samples) / n);
+    let sums = sum_channel(&c, moments, 0..p.samples);
     let grad = channels.finish(i, sums, moments, n);
     for sample in (0..p.samples).rev() {
         let (dy, x, dx) = c.sample(sample);
-        write_channel_grad(dy, x, grad, dx);
+        write_channel_dx(dy, x, grad, dx);
     }
 }
 
@@ -294,14 +289,14 @@ pub fn batch_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
                 of: p.columns_of(from..from + count),
                 dx: dx.part(all.clone(), own),
             };
-            batch_norm_narrow_grad(&p, columns, channels);
+            fill_narrow_grad(&p, columns, channels);
             continue;
         }
         for i in 0..count {
             let own = p.columns_of(from - first + i..from - first + i + 1);
             let of = p.columns_of(from + i..from + i + 1);
             let columns = BatchNormColumns { dy, x, row: p.row(), of, dx: dx.part(all.clone(), own) };
-            batch_norm_wide_grad(&p, columns, &mut channels, i);
+            fill_wide_grad(&p, columns, &mut channels, i);
         }
     }
 }

@@ -54,19 +54,19 @@ simd! {
             *sum += *dy;
             *dot += *dy * m.centred(*x);
         }
-        let (sums, dots) = (pairwise::pairwise_lanes_apart(sums), pairwise::pairwise_lanes_apart(dots));
-        let join = |lanes| pairwise::pairwise_join_lanes(pairwise::Sum, lanes);
+        let (sums, dots) = (pairwise::keep_lanes_apart(sums), pairwise::keep_lanes_apart(dots));
+        let join = |lanes| pairwise::join_lanes(pairwise::Sum, lanes);
         ChannelSums { dy: join(sums), dot: join(dots) }
     }
 }
 
 /// The sums of two slices of equal length.
-pub fn channel_grad_sums<T: Float>(dy: &[T], x: &[T], m: Moments<T>) -> ChannelSums<T> {
+pub fn sum_channel_terms<T: Float>(dy: &[T], x: &[T], m: Moments<T>) -> ChannelSums<T> {
     if x.len() <= BLOCK {
         return channel_grad_sums_block(dy, x, m);
     }
-    let at = pairwise::pairwise_split(x.len(), BLOCK);
-    channel_grad_sums(&dy[..at], &x[..at], m).join(channel_grad_sums(&dy[at..], &x[at..], m))
+    let at = pairwise::split_point(x.len(), BLOCK);
+    sum_channel_terms(&dy[..at], &x[..at], m).join(sum_channel_terms(&dy[at..], &x[at..], m))
 }
 
 /// The numbers of the formula in the head of this file.
@@ -94,7 +94,7 @@ simd! {
 }
 
 /// Writes the gradient of a run of a channel. Without `dy`, `dx` holds it.
-pub fn write_channel_grad<T: Float>(dy: Option<&[T]>, x: &[T], p: ChannelGrad<T>, dx: &mut [T]) {
+pub fn write_channel_dx<T: Float>(dy: Option<&[T]>, x: &[T], p: ChannelGrad<T>, dx: &mut [T]) {
     // A block stays in the first cache between the copy and the sweep.
     for (i, (dx, x)) in dx.chunks_mut(BLOCK).zip(x.chunks(BLOCK)).enumerate() {
         if let Some(dy) = dy {

@@ -15,13 +15,13 @@
 //! samples, a unit is whole samples and adds up their dγ and dβ; so the partials are smaller than x. The shape decides
 //! between the two, and fixes the order of all sums.
 
-use super::channel_grad::{ChannelGrad, LANES, channel_grad_sums, write_channel_grad};
-use super::layer_norm::layer_norm_row_grad;
+use super::channel_grad::{ChannelGrad, LANES, sum_channel_terms, write_channel_dx};
+use super::layer_norm;
 use super::moments::Moments;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise::{self, pairwise_join_lanes};
+use crate::pairwise;
 use crate::params::params;
 use crate::reduce::Reduce;
 
@@ -112,32 +112,32 @@ struct GroupRow<'a, T> {
 }
 
 /// The gradient of one row.
-fn group_norm_row_grad<T: Float>(row: GroupRow<'_, T>, area: usize, dx: &mut [T]) {
+fn fill_row_grad<T: Float>(row: GroupRow<'_, T>, area: usize, dx: &mut [T]) {
     let GroupRow { dy, x, rstd, .. } = row;
     let moments = Moments::known(row.mean, rstd, x);
     let (mut sums, mut dots) = ([T::ZERO; LANES], [T::ZERO; LANES]);
     let channels = row.gamma.iter().zip(row.dgamma).zip(row.dbeta).enumerate();
     for (c, ((gamma, dgamma), dbeta)) in channels {
         let run = c * area..(c + 1) * area;
-        let sum = channel_grad_sums(&dy.unwrap_or(&*dx)[run.clone()], &x[run], moments);
+        let sum = sum_channel_terms(&dy.unwrap_or(&*dx)[run.clone()], &x[run], moments);
         *dgamma += sum.dot * rstd;
         *dbeta += sum.dy;
         sums[c % LANES] += *gamma * sum.dy;
         dots[c % LANES] += *gamma * sum.dot;
     }
     let n = T::from_f64(x.len() as f64);
-    let shift = pairwise_join_lanes(pairwise::Sum, sums) / n;
-    let slope = pairwise_join_lanes(pairwise::Sum, dots) * rstd / n * rstd;
+    let shift = pairwise::join_lanes(pairwise::Sum, sums) / n;
+    let slope = pairwise::join_lanes(pairwise::Sum, dots) * rstd / n * rstd;
     for ((c, gamma), dx) in row.gamma.iter().enumerate().zip(dx.chunks_exact_mut(area)) {
         let run = c * area..(c + 1) * area;
         let p = ChannelGrad { moments, gamma: *gamma, shift, slope, scale: rstd };
-        write_channel_grad(dy.map(|dy| &dy[run.clone()]), &x[run.clone()], p, dx);
+        write_channel_dx(dy.map(|dy| &dy[run.clone()]), &x[run.clone()], p, dx);
     }
 }
 
 /// The gradient of one row whose channels have one element each, out of place: that of a layer norm.
-fn group_norm_flat_row_grad<T: Float>(dy: &[T], row: GroupRow<'_, T>, dx: &mut [T]) {
-    layer_norm_row_grad(dy, row.x, (row.mean, row.rstd), row.gamma, dx, (row.dgamma, row.dbeta));
+fn fill_flat_row_grad<T: Float>(dy: &[T], row: GroupRow<'_, T>, dx: &mut [T]) {
+    layer_norm::add_row_grad(dy, row.x, (row.mean, row.rstd), row.gamma, dx, (row.dgamma, row.dbeta));
 }
 
 /// dx of group normalisation, and for each unit the partial dγ and dβ.
@@ -171,8 +171,8 @@ pub fn group_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
                 dbeta: &mut dbeta[at..][..p.channels],
             };
             match (p.area, row.dy) {
-                (1, Some(dy)) => group_norm_flat_row_grad(dy, row, dx),
-                (area, _) => group_norm_row_grad(row, area, dx),
+                (1, Some(dy)) => fill_flat_row_grad(dy, row, dx),
+                (area, _) => fill_row_grad(row, area, dx),
             }
         }
     }

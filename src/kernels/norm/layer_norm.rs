@@ -11,12 +11,12 @@
 //! Operands in brackets exist if [`LayerNorm::affine`]. The partial dγ and dβ are scratch with one row for each block
 //! of rows. Two [`reduce::sum`](crate::reduce::sum) with params [`LayerNorm::combine`] turn them into dγ and dβ.
 
-use super::channel_grad::{LANES, channel_grad_sums};
+use super::channel_grad::{LANES, sum_channel_terms};
 use super::moments::Moments;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise::{BLOCK, Sum, pairwise_join_lanes, pairwise_lanes_apart, pairwise_split};
+use crate::pairwise::{self, BLOCK, Sum};
 use crate::params::params;
 use crate::reduce::Reduce;
 use crate::simd;
@@ -141,7 +141,7 @@ simd! {
 }
 
 simd! {
-    /// Σ γ·dy, Σ γ·dy·(x − mean) and Σ (x − mean), each with the lanes of [`channel_grad_sums`].
+    /// Σ γ·dy, Σ γ·dy·(x − mean) and Σ (x − mean), each with the lanes of [`sum_channel_terms`].
     fn layer_norm_grad_sums_block[T: Float](dy: &[T], x: &[T], gamma: &[T], mean: T) -> [T; 3] {
         let [mut sums, mut dots, mut rests] = [[T::ZERO; LANES]; 3];
         let ((dys, dy_rest), (xs, x_rest)) = (dy.as_chunks::<LANES>(), x.as_chunks::<LANES>());
@@ -162,18 +162,18 @@ simd! {
             *dot += g * d;
             *rest += d;
         }
-        [sums, dots, rests].map(|lanes| pairwise_join_lanes(Sum, pairwise_lanes_apart(lanes)))
+        [sums, dots, rests].map(|lanes| pairwise::join_lanes(Sum, pairwise::keep_lanes_apart(lanes)))
     }
 }
 
 /// The sums of [`layer_norm_grad_sums_block`] over a row of any length.
-fn layer_norm_grad_sums<T: Float>(dy: &[T], x: &[T], gamma: &[T], mean: T) -> [T; 3] {
+fn sum_row_terms<T: Float>(dy: &[T], x: &[T], gamma: &[T], mean: T) -> [T; 3] {
     if x.len() <= BLOCK {
         return layer_norm_grad_sums_block(dy, x, gamma, mean);
     }
-    let at = pairwise_split(x.len(), BLOCK);
-    let left = layer_norm_grad_sums(&dy[..at], &x[..at], &gamma[..at], mean);
-    let right = layer_norm_grad_sums(&dy[at..], &x[at..], &gamma[at..], mean);
+    let at = pairwise::split_point(x.len(), BLOCK);
+    let left = sum_row_terms(&dy[..at], &x[..at], &gamma[..at], mean);
+    let right = sum_row_terms(&dy[at..], &x[at..], &gamma[at..], mean);
     std::array::from_fn(|i| left[i] + right[i])
 }
 
@@ -194,7 +194,7 @@ simd! {
 }
 
 /// The gradient of one row by x; adds its terms to dγ and dβ.
-pub(super) fn layer_norm_row_grad<T: Float>(
+pub(super) fn add_row_grad<T: Float>(
     dy: &[T],
     x: &[T],
     (mean, rstd): (T, T),
@@ -203,16 +203,16 @@ pub(super) fn layer_norm_row_grad<T: Float>(
     sums: (&mut [T], &mut [T]),
 ) {
     let n = T::from_f64(x.len() as f64);
-    let [sum, dot, rest] = layer_norm_grad_sums(dy, x, gamma, mean);
+    let [sum, dot, rest] = sum_row_terms(dy, x, gamma, mean);
     let m = Moments { mean, rest: rest / n, rstd };
     write_layer_norm_grad(dy, x, m, gamma, (sum / n, (dot - m.rest * sum) * rstd / n), dx, sums);
 }
 
 /// Replaces dy in `dx` by the gradient of one row without γ.
-fn finish_layer_norm_grad<T: Float>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
+fn finish_row_grad<T: Float>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
     let m = Moments::known(mean, rstd, x);
     let n = T::from_f64(x.len() as f64);
-    let sums = channel_grad_sums(dx, x, m);
+    let sums = sum_channel_terms(dx, x, m);
     project_layer_norm_grad(x, m, (sums.dy / n, sums.dot * m.rstd / n), dx);
 }
 
@@ -235,7 +235,7 @@ pub fn layer_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         for (r, dx) in (first..).zip(dx.chunks_exact_mut(p.n)) {
             let (dy, x, moments) = row(r);
             dx.copy_from_slice(dy);
-            finish_layer_norm_grad(x, moments, dx);
+            finish_row_grad(x, moments, dx);
         }
         return;
     }
@@ -248,7 +248,7 @@ pub fn layer_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         dbeta.fill(T::ZERO);
         for (r, dx) in (first..).zip(dx.chunks_exact_mut(p.n)) {
             let (dy, x, moments) = row(r);
-            layer_norm_row_grad(dy, x, moments, gamma, dx, (dgamma, dbeta));
+            add_row_grad(dy, x, moments, gamma, dx, (dgamma, dbeta));
         }
     }
 }

@@ -4,7 +4,7 @@
 //! them, too. Results and gradients then have the digits of the deviations, not those of the elements.
 
 use crate::float::Float;
-use crate::pairwise::{self, pairwise_moments_from};
+use crate::pairwise;
 
 /// Mean and rstd = 1/√(variance + ε) of some elements.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +21,8 @@ impl<T: Float> Moments<T> {
     /// Those of a row, with the biased variance.
     pub fn of_row(x: &[T], eps: T) -> Moments<T> {
         let n = T::from_f64(x.len() as f64);
-        let mean = pairwise::pairwise_row(pairwise::Sum, x) / n;
-        let [sum, squares] = pairwise_moments_from(x, mean);
+        let mean = pairwise::reduce_row(pairwise::Sum, x) / n;
+        let [sum, squares] = pairwise::shifted_moments(x, mean);
         let rest = sum / n;
         // Equal elements may leave a difference below 0.
         let variance = (squares / n - rest * rest).greater(T::ZERO);
@@ -31,7 +31,7 @@ impl<T: Float> Moments<T> {
 
     /// Those of a row whose mean and rstd are known.
     pub fn known(mean: T, rstd: T, x: &[T]) -> Moments<T> {
-        let sum = pairwise::pairwise_row(pairwise::DeviationsFrom(mean), x);
+        let sum = pairwise::reduce_row(pairwise::DeviationsFrom(mean), x);
         Moments { mean, rest: sum / T::from_f64(x.len() as f64), rstd }
     }
 

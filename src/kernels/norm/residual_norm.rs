@@ -129,11 +129,7 @@ impl<'a, T: Float> ResidualOperands<'a, T> {
 }
 
 /// For each row: the sum, its moments by `moments(row, index of the row in this call)`, and the norm.
-fn sweep_residual_norm<T: Float>(
-    p: &ResidualNorm,
-    args: &mut Args<'_>,
-    mut moments: impl FnMut(&[T], usize) -> Moments<T>,
-) {
+fn sweep_rows<T: Float>(p: &ResidualNorm, args: &mut Args<'_>, mut moments: impl FnMut(&[T], usize) -> Moments<T>) {
     let ops = ResidualOperands::<T>::of(p, args);
     let lo = args.units().start * p.norm().rows_per_unit();
     let mut kept = p.keep.then(|| args.write::<T>(0));
@@ -161,7 +157,7 @@ pub fn residual_layer_norm_kernel<T: Float>(args: &mut Args<'_>) {
     let p = ResidualNorm::from_words(args.params());
     let first = 1 + usize::from(p.keep);
     let (means, rstds) = (args.write::<T>(first), args.write::<T>(first + 1));
-    sweep_residual_norm::<T>(&p, args, |row, i| {
+    sweep_rows::<T>(&p, args, |row, i| {
         let m = Moments::of_row(row, T::from_f64(p.eps));
         (means[i], rstds[i]) = (m.mean, m.rstd);
         m
@@ -177,7 +173,7 @@ by_dtype!(residual_layer_norm_kernel_for = residual_layer_norm_kernel::<floats>)
 pub fn residual_rms_norm_kernel<T: Float>(args: &mut Args<'_>) {
     let p = ResidualNorm::from_words(args.params());
     let rstds = args.write::<T>(1 + usize::from(p.keep));
-    sweep_residual_norm::<T>(&p, args, |row, i| {
+    sweep_rows::<T>(&p, args, |row, i| {
         rstds[i] = rms_of_row(row, T::from_f64(p.eps));
         Moments::around_zero(rstds[i])
     });

@@ -17,7 +17,7 @@ use crate::pairwise;
 
 /// r = 1/√(mean(x²) + ε) of a row.
 pub fn rms_of_row<T: Float>(x: &[T], eps: T) -> T {
-    let square = pairwise::pairwise_row(pairwise::SquaresFrom(T::ZERO), x) / T::from_f64(x.len() as f64);
+    let square = pairwise::reduce_row(pairwise::SquaresFrom(T::ZERO), x) / T::from_f64(x.len() as f64);
     T::ONE / (square + eps).sqrt()
 }
 
@@ -63,7 +63,7 @@ pub fn rms_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         for (r, dx) in (first..).zip(dx.chunks_exact_mut(p.n)) {
             let (dy, x, moments) = (&dy[r * p.n..][..p.n], &x[r * p.n..][..p.n], Moments::around_zero(rstd[r]));
             layer_norm_affine_grad(dy, x, moments, gamma, dx, (dgamma, dbeta));
-            let dot = pairwise::pairwise_dot_from(dx, x, T::ZERO) * rstd[r];
+            let dot = pairwise::dot_shifted(dx, x, T::ZERO) * rstd[r];
             project_layer_norm_grad(x, moments, (T::ZERO, dot / n), dx);
         }
     }

@@ -42,7 +42,7 @@ impl<T: Float> TileSink<T> for FusedUpdateParam<'_, T> {
 }
 
 /// Applies `step` with the gradient `g`, the product of operands 0 and 1, to the `tensors` operands after them.
-fn run_fused_update_kernel<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: OptimKernelStep<T>, tensors: usize) {
+fn apply_step_to_product<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: OptimKernelStep<T>, tensors: usize) {
     let (a, b, units) = (args.read::<T>(0), args.read::<T>(1), args.units());
     let x = OptimKernelTensors::new(args, &[2, 3, 4][..tensors], 0, units.start * g.per_unit());
     let far = x.len() * tensors * size_of::<T>() > FAR;
@@ -60,7 +60,7 @@ pub fn fused_sgd_update_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
     let a = Sgd::from_words(words);
     let step = OptimKernelStep::sgd(&a, args, 2 + a.optim_kernel_tensors());
-    run_fused_update_kernel::<T>(args, &g, step, a.optim_kernel_tensors());
+    apply_step_to_product::<T>(args, &g, step, a.optim_kernel_tensors());
 }
 
 by_dtype!(fused_sgd_update_kernel_for = fused_sgd_update_kernel::<floats>);
@@ -75,7 +75,7 @@ pub fn fused_adam_update_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
     let a = Adam::from_words(words);
     let step = OptimKernelStep::adam(&a, args, 2 + ADAM_TENSORS);
-    run_fused_update_kernel::<T>(args, &g, step, ADAM_TENSORS);
+    apply_step_to_product::<T>(args, &g, step, ADAM_TENSORS);
 }
 
 by_dtype!(fused_adam_update_kernel_for = fused_adam_update_kernel::<floats>);

@@ -4,7 +4,7 @@
 use super::*;
 use crate::abi::{Kernel, Split};
 use crate::gemm::{Gemm, gemm};
-use crate::harness::{In, Out, close, harness_result, noise, noise32, run_harness};
+use crate::harness::{In, Out, close, noise, noise32, run_in_ranges, written_elements};
 
 const LENGTHS: [usize; 5] = [0, 1, 1000, 1024, 5000];
 
@@ -26,8 +26,8 @@ fn sgd_step(a: &Sgd, state: &[Vec<f64>], g: &[f64], lr: f64, t: i64, scale: f64,
     if a.scaled {
         reads.push(In::of(&[scale]));
     }
-    let got = run_harness(sgd_update_kernel::<f64>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
-    (0..writes.len()).map(|j| harness_result(&got, j)).collect()
+    let got = run_in_ranges(sgd_update_kernel::<f64>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
+    (0..writes.len()).map(|j| written_elements(&got, j)).collect()
 }
 
 fn naive_sgd(a: &Sgd, state: &mut [Vec<f64>], g: &[f64], lr: f64, t: i64, scale: f64) {
@@ -82,8 +82,8 @@ fn adam_step(a: &Adam, s: &[Vec<f64>], g: &[f64], lr: f64, t: i64, scale: f64, i
         reads.push(In::of(&[scale]));
     }
     let writes = [0; 3].map(|_| Out::of::<f64>(a.len, UNIT));
-    let got = run_harness(adam_update_kernel::<f64>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
-    (0..3).map(|j| harness_result(&got, j)).collect()
+    let got = run_in_ranges(adam_update_kernel::<f64>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
+    (0..3).map(|j| written_elements(&got, j)).collect()
 }
 
 fn naive_adam(a: &Adam, s: &mut [Vec<f64>], g: &[f64], lr: f64, t: i32, scale: f64) {
@@ -139,10 +139,10 @@ fn the_first_adam_step_in_f32_has_the_length_of_the_rate() {
     let reads = [&[1f32, 1.0, 1.0], &[3f32, -0.5, 0.0], &zeros, &zeros].map(|x| In::of(x)).into_iter();
     let reads: Vec<In> = reads.chain([In::of(&[0.1f32]), In::of(&[1i64])]).collect();
     let writes = [0; 3].map(|_| Out::of::<f32>(3, UNIT));
-    let got = run_harness(adam_update_kernel::<f32>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
-    close(&harness_result::<f32>(&got, 0), &[0.9, 1.1, 1.0], 1e-6);
-    close(&harness_result::<f32>(&got, 1), &[0.3, -0.05, 0.0], 1e-7);
-    close(&harness_result::<f32>(&got, 2), &[0.009, 0.00025, 0.0], 1e-7);
+    let got = run_in_ranges(adam_update_kernel::<f32>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
+    close(&written_elements::<f32>(&got, 0), &[0.9, 1.1, 1.0], 1e-6);
+    close(&written_elements::<f32>(&got, 1), &[0.3, -0.05, 0.0], 1e-7);
+    close(&written_elements::<f32>(&got, 2), &[0.009, 0.00025, 0.0], 1e-7);
 }
 
 #[test]
@@ -154,13 +154,13 @@ fn denormal_moments_become_zero() {
     let reads = [&p, &g, &tiny, &tiny].map(|x| In::of(x)).into_iter();
     let reads: Vec<In> = reads.chain([In::of(&[0.1f32]), In::of(&[9i64])]).collect();
     let writes = [0; 3].map(|_| Out::of::<f32>(2000, UNIT));
-    let got = run_harness(adam_update_kernel::<f32>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
-    assert_eq!(harness_result::<f32>(&got, 0), p);
-    assert_eq!([harness_result::<f32>(&got, 1), harness_result::<f32>(&got, 2)], [g.clone(), g.clone()]);
+    let got = run_in_ranges(adam_update_kernel::<f32>, &a.to_words(), &reads, &writes, a.len.div_ceil(UNIT));
+    assert_eq!(written_elements::<f32>(&got, 0), p);
+    assert_eq!([written_elements::<f32>(&got, 1), written_elements::<f32>(&got, 2)], [g.clone(), g.clone()]);
     let a = Sgd { len: 2000, momentum: 0.9, dampening: 0.0, nesterov: false, weight_decay: 0.0, scaled: false };
     let reads = [In::of(&p), In::of(&g), In::of(&tiny), In::of(&[0.1f32]), In::of(&[2i64])];
-    let got = run_harness(sgd_update_kernel::<f32>, &a.to_words(), &reads, &writes[..2], a.len.div_ceil(UNIT));
-    assert_eq!([harness_result::<f32>(&got, 0), harness_result::<f32>(&got, 1)], [p, g]);
+    let got = run_in_ranges(sgd_update_kernel::<f32>, &a.to_words(), &reads, &writes[..2], a.len.div_ceil(UNIT));
+    assert_eq!([written_elements::<f32>(&got, 0), written_elements::<f32>(&got, 1)], [p, g]);
 }
 
 /// Several parameters of different lengths in one call: the bits of a call for each.
@@ -199,11 +199,11 @@ fn several_params_are_one_call() {
             ins.extend(scalars(kind));
             let units = len.div_ceil(UNIT);
             let got = match kind {
-                0 => run_harness(sgd_update_kernel::<f32>, &Sgd { len, ..plain }.to_words(), &ins, &outs, units),
-                1 => run_harness(sgd_update_kernel::<f32>, &Sgd { len, ..moving }.to_words(), &ins, &outs, units),
-                _ => run_harness(adam_update_kernel::<f32>, &Adam { len, ..adam }.to_words(), &ins, &outs, units),
+                0 => run_in_ranges(sgd_update_kernel::<f32>, &Sgd { len, ..plain }.to_words(), &ins, &outs, units),
+                1 => run_in_ranges(sgd_update_kernel::<f32>, &Sgd { len, ..moving }.to_words(), &ins, &outs, units),
+                _ => run_in_ranges(adam_update_kernel::<f32>, &Adam { len, ..adam }.to_words(), &ins, &outs, units),
             };
-            (0..outs.len()).map(|j| harness_result(&got, j)).collect()
+            (0..outs.len()).map(|j| written_elements(&got, j)).collect()
         };
         let apart: Vec<Vec<f32>> = (0..lens.len()).flat_map(|i| call(&[i])).collect();
         assert!(call(&[0, 1, 2, 3]) == apart, "{kind}");
@@ -235,15 +235,15 @@ fn steps_take_products_tile_by_tile() {
                 2 => (Sgd { len, ..sgd }.to_words(), [sgd_update_kernel::<f32>, fused_sgd_update_kernel::<f32>]),
                 _ => (Adam { len, ..adam }.to_words(), [adam_update_kernel::<f32>, fused_adam_update_kernel::<f32>]),
             };
-            let want = run_harness(after, &words, &reads, &outs(UNIT).collect::<Vec<_>>(), len.div_ceil(UNIT));
+            let want = run_in_ranges(after, &words, &reads, &outs(UNIT).collect::<Vec<_>>(), len.div_ceil(UNIT));
             let reads = [In::of(&a), In::of(&b)].into_iter().chain((0..tensors).map(place)).chain(scalars);
             let scratch = g.sink_scratch::<f32>();
             let outs = outs(g.per_unit()).chain([Out(scratch, size_of::<f32>(), Split::PerThread(scratch))]);
             let words: Vec<u64> = g.to_words().into_iter().chain(words).collect();
-            let got = run_harness(behind, &words, &reads.collect::<Vec<_>>(), &outs.collect::<Vec<_>>(), g.units());
+            let got = run_in_ranges(behind, &words, &reads.collect::<Vec<_>>(), &outs.collect::<Vec<_>>(), g.units());
             for j in 0..tensors {
                 assert!(
-                    harness_result::<f32>(&got, j) == harness_result::<f32>(&want, j),
+                    written_elements::<f32>(&got, j) == written_elements::<f32>(&want, j),
                     "{m} x {n} x {k}: {tensors} tensors, {inplace}"
                 );
             }

@@ -1,6 +1,6 @@
 //! Average pools and their adjoint, on planes.
 
-use super::geom::{PoolDivisor, PoolGeom, pool_geom_of_call};
+use super::geom::{PoolDivisor, PoolGeom, read_call_shape};
 use super::inner_loops::pool_inner_loop_each;
 use super::wide_windows;
 use crate::abi::Args;
@@ -85,7 +85,7 @@ simd! {
 }
 
 /// Average pool of the planes in `x`: y gets each window's sum over its divisor.
-pub fn avg_pool_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
+pub fn average_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
     let (halves, is_wide) = (g.has_2x2_windows(), g.has_wide_windows());
     for (x, y) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(g.out_h() * g.out_w())) {
         match (halves, is_wide) {
@@ -96,8 +96,8 @@ pub fn avg_pool_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut
     }
 }
 
-/// The adjoint of [`avg_pool_planes`].
-pub fn avg_pool_backward_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
+/// The adjoint of [`average_planes`].
+pub fn spread_gradients<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
     dx.fill(T::ZERO);
     let (halves, is_wide) = (g.has_2x2_windows(), g.has_wide_windows());
     for (dx, dy) in dx.chunks_exact_mut(g.h * g.w).zip(dy.chunks_exact(g.out_h() * g.out_w())) {
@@ -109,28 +109,28 @@ pub fn avg_pool_backward_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T
     }
 }
 
-/// Entry point of [`avg_pool_planes`].
+/// Entry point of [`average_planes`].
 ///
 /// Reads x: `T[n, c, h, w]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params [`PoolGeom`], then the
 /// flags ([`COUNT_PAD`](super::COUNT_PAD), [`SUM`](super::SUM)); [`PoolGeom::y_units`].
 pub fn avg_pool_kernel<T: Float>(args: &mut Args<'_>) {
-    let (g, x, _) = pool_geom_of_call(args);
+    let (g, x, _) = read_call_shape(args);
     let by = PoolDivisor::of_geom_flags(args.params()[PoolGeom::WORDS]);
     let y = args.write::<T>(0);
-    avg_pool_planes(&g, by, &args.read(0)[x], y);
+    average_planes(&g, by, &args.read(0)[x], y);
 }
 
 by_dtype!(avg_pool2d_kernel_for = avg_pool_kernel::<floats>);
 
-/// Entry point of [`avg_pool_backward_planes`].
+/// Entry point of [`spread_gradients`].
 ///
 /// Reads dy: `T[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`; params [`PoolGeom`], then the
 /// flags ([`COUNT_PAD`](super::COUNT_PAD), [`SUM`](super::SUM)); [`PoolGeom::x_units`].
 pub fn avg_pool_backward_kernel<T: Float>(args: &mut Args<'_>) {
-    let (g, _, y) = pool_geom_of_call(args);
+    let (g, _, y) = read_call_shape(args);
     let by = PoolDivisor::of_geom_flags(args.params()[PoolGeom::WORDS]);
     let dx = args.write::<T>(0);
-    avg_pool_backward_planes(&g, by, &args.read(0)[y], dx);
+    spread_gradients(&g, by, &args.read(0)[y], dx);
 }
 
 by_dtype!(avg_pool2d_backward_kernel_for = avg_pool_backward_kernel::<floats>);

@@ -1,7 +1,7 @@
 //! The geometry of a pool: sizes, attributes, units, and the elements that a window covers.
 
 use crate::abi::Args;
-use crate::window_sizes::{Units, window_sizes_count};
+use crate::window_sizes::{Units, count_windows};
 use std::ops::Range;
 
 /// Flag of average pools: padding counts in the divisor.
@@ -60,7 +60,7 @@ impl PoolGeom {
 
     fn outputs(&self, a: usize) -> Option<usize> {
         let pad = [self.pad[2 * a], self.pad[2 * a + 1]];
-        window_sizes_count([self.h, self.w][a], [self.kh, self.kw][a], self.stride[a], pad, self.dilation[a])
+        count_windows([self.h, self.w][a], [self.kh, self.kw][a], self.stride[a], pad, self.dilation[a])
     }
 
     /// Output height; 0 when no window fits.
@@ -162,7 +162,7 @@ impl PoolGeom {
 }
 
 /// The geometry of a call, and its ranges of elements of x and of y.
-pub fn pool_geom_of_call(args: &Args<'_>) -> (PoolGeom, Range<usize>, Range<usize>) {
+pub fn read_call_shape(args: &Args<'_>) -> (PoolGeom, Range<usize>, Range<usize>) {
     let g = PoolGeom::from_words(args.params());
     let (all, units) = (g.n * g.c, args.units());
     let (lo, hi) = ((units.start * g.planes()).min(all), (units.end * g.planes()).min(all));

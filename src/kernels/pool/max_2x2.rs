@@ -12,15 +12,15 @@ struct By<const L: usize>;
 
 /// The largest element of a window.
 #[inline(always)]
-fn max_2x2_top<T: Float>([a, b]: [T; 2], [c, d]: [T; 2]) -> T {
+fn largest_of_window<T: Float>([a, b]: [T; 2], [c, d]: [T; 2]) -> T {
     let ab = if pool_inner_loop_beats(b, a) { b } else { a };
     let abc = if pool_inner_loop_beats(c, ab) { c } else { ab };
     if pool_inner_loop_beats(d, abc) { d } else { abc }
 }
 
-/// [`max_2x2_top`] and its position in a plane of width `w`, for a window at position `at`.
+/// [`largest_of_window`] and its position in a plane of width `w`, for a window at position `at`.
 #[inline(always)]
-fn max_2x2_top_at<T: Float>([a, b]: [T; 2], [c, d]: [T; 2], at: i32, w: i32) -> (T, i32) {
+fn largest_with_position<T: Float>([a, b]: [T; 2], [c, d]: [T; 2], at: i32, w: i32) -> (T, i32) {
     let (ab, i) = if pool_inner_loop_beats(b, a) { (b, at + 1) } else { (a, at) };
     let (abc, i) = if pool_inner_loop_beats(c, ab) { (c, at + w) } else { (ab, i) };
     if pool_inner_loop_beats(d, abc) { (d, at + w + 1) } else { (abc, i) }
@@ -28,15 +28,15 @@ fn max_2x2_top_at<T: Float>([a, b]: [T; 2], [c, d]: [T; 2], at: i32, w: i32) -> 
 
 /// Some windows of a row, their results and positions. `at` is the position of the first window.
 #[inline(always)]
-fn max_2x2_piece<T: Float>(up: &[[T; 2]], down: &[[T; 2]], at: usize, w: usize, y: &mut [T], idx: Option<&mut [i32]>) {
+fn fill_windows<T: Float>(up: &[[T; 2]], down: &[[T; 2]], at: usize, w: usize, y: &mut [T], idx: Option<&mut [i32]>) {
     let windows = up.iter().zip(down);
     match idx {
         Some(idx) => {
             for (n, ((y, i), (up, down))) in y.iter_mut().zip(idx).zip(windows).enumerate() {
-                (*y, *i) = max_2x2_top_at(*up, *down, at as i32 + 2 * n as i32, w as i32);
+                (*y, *i) = largest_with_position(*up, *down, at as i32 + 2 * n as i32, w as i32);
             }
         }
-        None => y.iter_mut().zip(windows).for_each(|(y, (up, down))| *y = max_2x2_top(*up, *down)),
+        None => y.iter_mut().zip(windows).for_each(|(y, (up, down))| *y = largest_of_window(*up, *down)),
     }
 }
 
@@ -51,7 +51,7 @@ simd! {
             for at in [0, wo - L] {
                 let (up, down) = (&up[at..at + L], &down[at..at + L]);
                 let idx = idx.as_deref_mut().map(|i| &mut i[at..at + L]);
-                max_2x2_piece(up, down, 2 * (row * w + at), w, &mut y[at..at + L], idx);
+                fill_windows(up, down, 2 * (row * w + at), w, &mut y[at..at + L], idx);
             }
         }
     }
@@ -65,12 +65,12 @@ simd! {
             let (up, down) = x.split_at(w);
             let pairs = up.as_chunks::<2>().0.iter().zip(down.as_chunks::<2>().0);
             if idx.is_empty() {
-                y.iter_mut().zip(pairs).for_each(|(y, (up, down))| *y = max_2x2_top(*up, *down));
+                y.iter_mut().zip(pairs).for_each(|(y, (up, down))| *y = largest_of_window(*up, *down));
                 continue;
             }
             let mut at = (oh * 2 * w) as i32;
             for ((y, i), (up, down)) in y.iter_mut().zip(&mut idx[oh * wo..][..wo]).zip(pairs) {
-                (*y, *i) = max_2x2_top_at(*up, *down, at, w as i32);
+                (*y, *i) = largest_with_position(*up, *down, at, w as i32);
                 at += 2;
             }
         }
@@ -78,7 +78,7 @@ simd! {
 }
 
 /// Max pool of one plane of width `w`. An empty `idx` is not written.
-pub(super) fn max_2x2_plane<T: Float>(w: usize, x: &[T], y: &mut [T], idx: &mut [i32]) {
+pub(super) fn pool_plane<T: Float>(w: usize, x: &[T], y: &mut [T], idx: &mut [i32]) {
     match w / 2 {
         4..8 => max_2x2_short_rows(By::<4>, w, x, y, idx),
         8..16 => max_2x2_short_rows(By::<8>, w, x, y, idx),

@@ -1,6 +1,6 @@
 //! Max pools, their adjoint, and their tangent (a gather by the saved indices), on planes.
 
-use super::geom::{PoolGeom, pool_geom_of_call};
+use super::geom::{PoolGeom, read_call_shape};
 use super::inner_loops::{pool_inner_loop_beats, pool_inner_loop_each, pool_inner_loop_each_indexed};
 use super::{max_2x2, wide_windows};
 use crate::abi::Args;
@@ -52,13 +52,13 @@ simd! {
 
 /// Max pool of the planes in `x`: y gets the largest element of each window, `idx` its position. An empty `idx` is not
 /// written.
-pub fn max_pool_planes<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
+pub fn largest_of_planes<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
     let area = g.out_h() * g.out_w();
     let (ask, is_wide) = (!idx.is_empty(), g.has_wide_windows());
     for (p, (x, y)) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(area)).enumerate() {
         let idx = if ask { &mut idx[p * area..][..area] } else { &mut [] };
         match (g.has_2x2_windows(), ask) {
-            (true, _) => max_2x2::max_2x2_plane(g.w, x, y, idx),
+            (true, _) => max_2x2::pool_plane(g.w, x, y, idx),
             _ if is_wide => wide_windows::wide_max_plane(g, x, y, idx),
             (_, true) => max_pool_index_plane(g, x, y, idx),
             _ => max_pool_plane(g, x, y),
@@ -67,7 +67,7 @@ pub fn max_pool_planes<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [
 }
 
 /// The adjoint: adds each dy to dx at its index. Returns the position of the first bad index.
-pub fn max_pool_backward_planes<T: Float>(g: &PoolGeom, dy: &[T], idx: &[i32], dx: &mut [T]) -> Option<usize> {
+pub fn scatter_gradients<T: Float>(g: &PoolGeom, dy: &[T], idx: &[i32], dx: &mut [T]) -> Option<usize> {
     let area = g.out_h() * g.out_w();
     let mut bad = None;
     dx.fill(T::ZERO);
@@ -87,7 +87,7 @@ pub fn max_pool_backward_planes<T: Float>(g: &PoolGeom, dy: &[T], idx: &[i32], d
 }
 
 /// y = x at the indices, 0 for an index −1. Returns the position of the first bad index.
-pub fn max_pool_gather_planes<T: Float>(g: &PoolGeom, x: &[T], idx: &[i32], y: &mut [T]) -> Option<usize> {
+pub fn gather_at_indices<T: Float>(g: &PoolGeom, x: &[T], idx: &[i32], y: &mut [T]) -> Option<usize> {
     let area = g.out_h() * g.out_w();
     let mut bad = None;
     for (p, (x, (y, idx))) in
@@ -106,41 +106,41 @@ pub fn max_pool_gather_planes<T: Float>(g: &PoolGeom, x: &[T], idx: &[i32], y: &
     bad
 }
 
-/// Entry point of [`max_pool_planes`].
+/// Entry point of [`largest_of_planes`].
 ///
 /// Reads x: `T[n, c, h, w]`; writes y: `T[n, c, ho, wo]` and, optionally, idx: `i32[n, c, ho, wo]`, both
 /// `PerUnit(y_units.per_unit)`; params [`PoolGeom`]; [`PoolGeom::y_units`].
 pub fn max_pool_kernel<T: Float>(args: &mut Args<'_>) {
-    let (g, x, _) = pool_geom_of_call(args);
+    let (g, x, _) = read_call_shape(args);
     let y = args.write::<T>(0);
     let idx = if args.writes() > 1 { args.write::<i32>(1) } else { &mut [] };
-    max_pool_planes(&g, &args.read::<T>(0)[x], y, idx);
+    largest_of_planes(&g, &args.read::<T>(0)[x], y, idx);
 }
 
 by_dtype!(max_pool2d_kernel_for = max_pool_kernel::<floats>);
 
-/// Entry point of [`max_pool_backward_planes`].
+/// Entry point of [`scatter_gradients`].
 ///
 /// Reads dy: `T[n, c, ho, wo]`, idx: `i32[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`;
 /// params [`PoolGeom`]; [`PoolGeom::x_units`]. Fault: the element of an idx that is out of range.
 pub fn max_pool_backward_kernel<T: Float>(args: &mut Args<'_>) {
-    let (g, _, y) = pool_geom_of_call(args);
+    let (g, _, y) = read_call_shape(args);
     let dx = args.write::<T>(0);
-    if let Some(bad) = max_pool_backward_planes(&g, &args.read(0)[y.clone()], &args.read(1)[y.clone()], dx) {
+    if let Some(bad) = scatter_gradients(&g, &args.read(0)[y.clone()], &args.read(1)[y.clone()], dx) {
         args.fault(y.start + bad);
     }
 }
 
 by_dtype!(max_pool2d_backward_kernel_for = max_pool_backward_kernel::<floats>);
 
-/// Entry point of [`max_pool_gather_planes`].
+/// Entry point of [`gather_at_indices`].
 ///
 /// Reads x: `T[n, c, h, w]`, idx: `i32[n, c, ho, wo]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params
 /// [`PoolGeom`]; [`PoolGeom::y_units`]. Fault: the element of an idx that is out of range.
 pub fn max_pool_gather_kernel<T: Float>(args: &mut Args<'_>) {
-    let (g, x, y) = pool_geom_of_call(args);
+    let (g, x, y) = read_call_shape(args);
     let out = args.write::<T>(0);
-    if let Some(bad) = max_pool_gather_planes(&g, &args.read(0)[x], &args.read(1)[y.clone()], out) {
+    if let Some(bad) = gather_at_indices(&g, &args.read(0)[x], &args.read(1)[y.clone()], out) {
         args.fault(y.start + bad);
     }
 }

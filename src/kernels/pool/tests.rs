@@ -1,13 +1,13 @@
 //! Pools against naive loops, adjoint identities, NaN, and entry points with several ranges of units.
 
-use super::avg_pool::{avg_pool_backward_planes, avg_pool_planes};
+use super::avg_pool;
 use super::geom::PoolDivisor;
-use super::max_pool::{max_pool_backward_planes, max_pool_gather_planes, max_pool_planes};
+use super::max_pool;
 use super::*;
 use crate::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
 use crate::fault::Fault;
 use crate::float::Float;
-use crate::harness::{HarnessOperands, harness_hash, harness_hashes};
+use crate::harness::{HarnessOperands, hash_number, hash_numbers};
 use crate::window_sizes::Units;
 use arenagrad_arena::tensor::TensorArena;
 
@@ -92,12 +92,12 @@ fn close<T: Float>(got: &[T], want: &[f64], g: &PoolGeom) {
 fn check_max<T: Float>(g: &PoolGeom) {
     assert_eq!(PoolGeom::from_words(&g.to_words()), *g);
     // Few distinct values: the first of equal elements must win.
-    let x: Vec<T> = (0..g.x_len()).map(|i| T::from_f64((harness_hash(i, 1) * 3.0).round())).collect();
+    let x: Vec<T> = (0..g.x_len()).map(|i| T::from_f64((hash_number(i, 1) * 3.0).round())).collect();
     let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
     let (mut y, mut idx) = (vec![T::NAN; g.y_len()], vec![7; g.y_len()]);
-    max_pool_planes(g, &x, &mut y, &mut idx);
+    max_pool::largest_of_planes(g, &x, &mut y, &mut idx);
     let mut alone = vec![T::NAN; g.y_len()];
-    max_pool_planes(g, &x, &mut alone, &mut []);
+    max_pool::largest_of_planes(g, &x, &mut alone, &mut []);
     assert_eq!(bytemuck::cast_slice::<T, u8>(&y), bytemuck::cast_slice::<T, u8>(&alone));
     for (o, (y, i)) in y.iter().zip(&idx).enumerate() {
         let x = &x[o / area * image..][..image];
@@ -109,10 +109,10 @@ fn check_max<T: Float>(g: &PoolGeom) {
         }
         assert_eq!((y.to_f64(), *i), (best, at), "{o} in {g:?}");
     }
-    let (v, dy) = (harness_hashes::<f64>(g.x_len(), 3), harness_hashes::<f64>(g.y_len(), 2));
+    let (v, dy) = (hash_numbers::<f64>(g.x_len(), 3), hash_numbers::<f64>(g.y_len(), 2));
     let (mut dx, mut jv) = (vec![f64::NAN; g.x_len()], vec![f64::NAN; g.y_len()]);
-    assert_eq!(max_pool_backward_planes(g, &dy, &idx, &mut dx), None);
-    assert_eq!(max_pool_gather_planes(g, &v, &idx, &mut jv), None);
+    assert_eq!(max_pool::scatter_gradients(g, &dy, &idx, &mut dx), None);
+    assert_eq!(max_pool::gather_at_indices(g, &v, &idx, &mut jv), None);
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     assert!((dot(&v, &dx) - dot(&jv, &dy)).abs() < 1e-10, "{g:?}");
     let total: f64 = dy.iter().zip(&idx).filter(|(_, i)| **i >= 0).map(|(d, _)| d).sum();
@@ -120,7 +120,7 @@ fn check_max<T: Float>(g: &PoolGeom) {
 }
 
 fn check_avg<T: Float>(g: &PoolGeom, by: PoolDivisor) {
-    let (x, dy) = (harness_hashes::<T>(g.x_len(), 1), harness_hashes::<T>(g.y_len(), 2));
+    let (x, dy) = (hash_numbers::<T>(g.x_len(), 1), hash_numbers::<T>(g.y_len(), 2));
     let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
     let (mut want, mut want_dx) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()]);
     for o in 0..g.y_len() {
@@ -136,9 +136,9 @@ fn check_avg<T: Float>(g: &PoolGeom, by: PoolDivisor) {
         }
     }
     let (mut y, mut dx) = (vec![T::NAN; g.y_len()], vec![T::NAN; g.x_len()]);
-    avg_pool_planes(g, by, &x, &mut y);
+    avg_pool::average_planes(g, by, &x, &mut y);
     close(&y, &want, g);
-    avg_pool_backward_planes(g, by, &dy, &mut dx);
+    avg_pool::spread_gradients(g, by, &dy, &mut dx);
     close(&dx, &want_dx, g);
     let dot = |a: &[T], b: &[T]| a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum::<f64>();
     let tol = if size_of::<T>() == 4 { 1e-3 } else { 1e-10 };
@@ -165,13 +165,13 @@ fn average_pools_match_naive_loops() {
 #[test]
 fn nan_wins_and_the_first_one() {
     for g in dilated().into_iter().filter(|g| g.x_len() > 0) {
-        let mut x = harness_hashes::<f32>(g.x_len(), 1);
-        let bad: Vec<usize> = (0..g.x_len()).filter(|i| harness_hash(*i, 9) > 0.5).collect();
+        let mut x = hash_numbers::<f32>(g.x_len(), 1);
+        let bad: Vec<usize> = (0..g.x_len()).filter(|i| hash_number(*i, 9) > 0.5).collect();
         bad.iter().for_each(|i| x[*i] = f32::NAN);
         let (mut y, mut idx) = (vec![0f32; g.y_len()], vec![0; g.y_len()]);
-        max_pool_planes(&g, &x, &mut y, &mut idx);
+        max_pool::largest_of_planes(&g, &x, &mut y, &mut idx);
         let mut alone = vec![0f32; g.y_len()];
-        max_pool_planes(&g, &x, &mut alone, &mut []);
+        max_pool::largest_of_planes(&g, &x, &mut alone, &mut []);
         let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
         for o in 0..g.y_len() {
             let first = taps(&g, o % area).into_iter().find(|t| x[o / area * image + t].is_nan());
@@ -186,11 +186,11 @@ fn nan_wins_and_the_first_one() {
 fn minus_infinity_has_an_index() {
     let g = PoolGeom { n: 1, c: 1, h: 2, w: 2, kh: 2, kw: 2, stride: [1, 1], pad: [1, 0, 1, 0], dilation: [1, 1] };
     let (mut y, mut idx) = ([0f32; 4], [9; 4]);
-    max_pool_planes(&g, &[f32::NEG_INFINITY; 4], &mut y, &mut idx);
+    max_pool::largest_of_planes(&g, &[f32::NEG_INFINITY; 4], &mut y, &mut idx);
     assert_eq!(idx, [0, 0, 0, 0]);
     let bad = [0, 4, -2, -1];
-    assert_eq!(max_pool_backward_planes(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
-    assert_eq!(max_pool_gather_planes(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
+    assert_eq!(max_pool::scatter_gradients(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
+    assert_eq!(max_pool::gather_at_indices(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
 }
 
 /// Runs an entry point over `cuts` ranges of units on an arena of two f32 or i32 reads and writes; returns the writes.
@@ -230,9 +230,9 @@ fn run(
 #[test]
 fn entry_points_give_the_same_bits_for_all_ranges() {
     for g in shapes() {
-        let (x, dy) = (harness_hashes::<f32>(g.x_len(), 1), harness_hashes::<f32>(g.y_len(), 2));
+        let (x, dy) = (hash_numbers::<f32>(g.x_len(), 1), hash_numbers::<f32>(g.y_len(), 2));
         let (mut y, mut idx) = (vec![0f32; g.y_len()], vec![0; g.y_len()]);
-        max_pool_planes(&g, &x, &mut y, &mut idx);
+        max_pool::largest_of_planes(&g, &x, &mut y, &mut idx);
         let (x, dy, i): (&[u8], &[u8], &[u8]) =
             (bytemuck::cast_slice(&x), bytemuck::cast_slice(&dy), bytemuck::cast_slice(&idx));
         let mut words = g.to_words().to_vec();

@@ -15,7 +15,7 @@ use super::sequence_units::SequencePart;
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::matrix_rows::{add_scaled_matrix_row, dot_matrix_rows, scale_matrix_row};
+use crate::matrix_rows::{add_scaled_matrix_row, dot_rows, scale_matrix_row};
 use crate::simd;
 use std::ops::Range;
 
@@ -129,7 +129,7 @@ simd! {
             dd.fill(T::ZERO);
             let rows = s.carry.chunks_exact_mut(m).zip(after.chunks_exact(m)).zip(to.dq.row(t));
             for (((r, after), dq), (q, k)) in rows.zip(step.q.iter().zip(step.k)) {
-                *dq = scale * dot_matrix_rows(after, grad);
+                *dq = scale * dot_rows(after, grad);
                 add_scaled_matrix_row(*q * scale, grad, r);
                 add_scaled_matrix_row(*k, r, dd);
             }
@@ -139,13 +139,13 @@ simd! {
             }
             let rows = s.carry.chunks_exact_mut(m).zip(before.chunks_exact(m)).zip(s.terms.iter_mut());
             for (((r, before), term), (k, dk)) in rows.zip(step.k.iter().zip(to.dk.row(t))) {
-                *dk = dot_matrix_rows(before, du).mul_add(step.decay, dot_matrix_rows(r, d));
+                *dk = dot_rows(before, du).mul_add(step.decay, dot_rows(r, d));
                 add_scaled_matrix_row(*k, du, r);
                 scale_matrix_row(step.decay, r);
-                *term = dot_matrix_rows(r, before);
+                *term = dot_rows(r, before);
             }
             to.dg.row(t)[0] = s.terms.iter().fold(T::ZERO, |sum, term| sum + *term);
-            to.dbeta.row(t)[0] = dot_matrix_rows(dd, miss);
+            to.dbeta.row(t)[0] = dot_rows(dd, miss);
         }
     }
 }

@@ -15,7 +15,7 @@
 //!
 //! Invariant: each number of a state is one chain of `mul_add` over the steps, and each y one over the states.
 
-use super::lanes::{LANES, Lanes, largest_of_lanes, load_lanes, store_lanes, transpose_from_recurrent_lanes};
+use super::lanes::{self, LANES, Lanes, largest_magnitudes};
 use super::selective_scan_rows::{
     GROUP, ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row, prefetch_scan_slice,
     scan_channel_groups, share_of_scan_steps, write_scan_row_decays,
@@ -27,7 +27,6 @@ use crate::float::Float;
 use crate::gemm::GemmFloat;
 use crate::params::params;
 use crate::simd;
-use crate::simd::simd_prefetch_l2;
 use std::array::from_fn;
 use std::ops::Range;
 
@@ -99,7 +98,7 @@ impl SelectiveScan {
     /// Steps between two states that are kept. If only the backward kernel keeps them, there are at least those of a
     /// block.
     pub fn stretch(&self) -> usize {
-        if self.keep > 0 { self.keep } else { selective_scan_stretch(self.steps).max(BLOCK) }
+        if self.keep > 0 { self.keep } else { steps_between_states(self.steps).max(BLOCK) }
     }
 
     /// States that are kept: those before each stretch.
@@ -123,7 +122,7 @@ impl SelectiveScan {
 /// The number of steps between two states that are kept for a gradient: half of the root of the steps, at least 1;
 /// whole blocks if it is more than one. With the whole root fewer states would be kept, but the rows of a stretch would
 /// not fit into a cache.
-pub fn selective_scan_stretch(steps: usize) -> usize {
+pub fn steps_between_states(steps: usize) -> usize {
     match sequence_stretch(steps).div_ceil(2) {
         few @ ..=BLOCK => few,
         many => many.next_multiple_of(BLOCK),
@@ -131,7 +130,7 @@ pub fn selective_scan_stretch(steps: usize) -> usize {
 }
 
 /// Parts of `steps`, each of at most [`BLOCK`].
-fn selective_scan_blocks(steps: Range<usize>) -> impl DoubleEndedIterator<Item = Range<usize>> {
+fn blocks_of_steps(steps: Range<usize>) -> impl DoubleEndedIterator<Item = Range<usize>> {
     let (start, len) = (steps.start, steps.len());
     (0..len.div_ceil(BLOCK)).map(move |k| start + k * BLOCK..start + ((k + 1) * BLOCK).min(len))
 }
@@ -141,7 +140,7 @@ struct SelectiveScanVector<'a, T> {
     v: ScanRowVector,
     /// A·log₂ e.
     rates: &'a mut [Lanes<T>],
-    /// [`largest_of_lanes`] of them.
+    /// [`largest_magnitudes`] of them.
     most: Lanes<T>,
     /// The state.
     h: &'a mut [Lanes<T>],
@@ -163,7 +162,7 @@ impl<'a, T: GemmFloat> SelectiveScanVector<'a, T> {
         let (h, rows) = rest.split_at_mut(p.states);
         v.load_rates(p, x, rates);
         v.load_h0(p, x, h);
-        let (most, d) = (largest_of_lanes(rates), x.d.map(|d| load_lanes(d, v.channel, v.width)));
+        let (most, d) = (largest_magnitudes(rates), x.d.map(|d| lanes::load_vector(d, v.channel, v.width)));
         SelectiveScanVector { v, rates, most, h, d, rows: rows.as_chunks_mut().0 }
     }
 }
@@ -192,7 +191,7 @@ simd! {
             for (n, (h, rates)) in s.h.iter_mut().zip(s.rates.iter()).enumerate() {
                 if of.end < p.steps {
                     share_of_scan_steps(&of, n, p.states, |t| {
-                        simd_prefetch_l2(y.row(t)[columns.clone()].as_ptr().addr());
+                        simd::prefetch_l2(y.row(t)[columns.clone()].as_ptr().addr());
                         [x.x, x.delta].iter().for_each(|x| s.v.prefetch_row(p, x, t + of.len()));
                         numbers.prefetch(p, x, s.v.b, t + of.len());
                     });
@@ -206,7 +205,7 @@ simd! {
                 *h = now;
             }
             for (row, t) in rows.iter().zip(of.clone()) {
-                store_lanes(&row[Y], &mut y.row(t)[columns.clone()]);
+                lanes::store_vector(&row[Y], &mut y.row(t)[columns.clone()]);
             }
         }
     }
@@ -241,7 +240,7 @@ impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
             from_fn(|_| own.next().map(|(own, v)| SelectiveScanVector::new(p, x, v, own)));
         let (mut numbers, mut y) = (ScanStepNumbers::new(p, BLOCK, rest), self.y.at(b, &channels));
         let mut scan = |of: Range<usize>, vectors: &mut SelectiveScanGroup<'_, T>| {
-            for steps in selective_scan_blocks(of) {
+            for steps in blocks_of_steps(of) {
                 numbers.load(p, x, b, steps.clone());
                 selective_scan_block(p, x, steps, vectors, &numbers, &mut y);
             }
@@ -252,7 +251,7 @@ impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
                 for (k, of) in p.stretches_of_steps().enumerate() {
                     for s in vectors.iter().flatten() {
                         let mut kept = kept.at(b, &s.v.channels());
-                        transpose_from_recurrent_lanes(s.h, kept.row(k));
+                        lanes::transpose_to_rows(s.h, kept.row(k));
                         prefetch_scan_slice(kept.row((k + 1).min(p.stretches() - 1)));
                     }
                     scan(of, &mut vectors);
@@ -260,7 +259,7 @@ impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
             }
         }
         for s in vectors.iter().flatten() {
-            transpose_from_recurrent_lanes(s.h, self.last.at(b, &s.v.channels()).row(0));
+            lanes::transpose_to_rows(s.h, self.last.at(b, &s.v.channels()).row(0));
         }
     }
 }

@@ -16,10 +16,7 @@
 //! lanes: the lower half of a vector, then its upper half, in the order of the vectors. Their sum is a tree: lanes l
 //! and l + 4, then l and l + 2, then l and l + 1. A unit adds groups in ascending order; the lowering adds the units.
 
-use super::lanes::{
-    HALF, LANES, Lanes, add_lane_products, largest_of_lanes, load_lanes, store_lanes, sum_four_lanes,
-    transpose_from_recurrent_lanes, transpose_to_recurrent_lanes,
-};
+use super::lanes::{self, HALF, LANES, Lanes, add_lane_products, largest_magnitudes};
 use super::selective_scan::SelectiveScan;
 use super::selective_scan_rows::{
     DECAY, DELTA, GROUP, INFLOW, ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row,
@@ -31,7 +28,6 @@ use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};
 use crate::simd;
-use crate::simd::simd_prefetch_l2;
 use std::array::from_fn;
 use std::ops::Range;
 
@@ -74,7 +70,7 @@ struct ScanBackwardVector<'a, T> {
     v: ScanRowVector,
     /// A·log₂ e.
     rates: &'a mut [Lanes<T>],
-    /// [`largest_of_lanes`] of them.
+    /// [`largest_magnitudes`] of them.
     most: Lanes<T>,
     /// The state before each stretch; empty if an operand keeps them.
     kept: &'a mut [Lanes<T>],
@@ -114,12 +110,12 @@ impl<'a, T: GemmFloat> ScanBackwardVector<'a, T> {
             v.load_h0(p, x, first);
         }
         match dlast {
-            Some(dlast) => transpose_to_recurrent_lanes(&dlast[v.state(p)..], v.width, carry),
+            Some(dlast) => lanes::transpose_rows(&dlast[v.state(p)..], v.width, carry),
             None => carry.fill([T::ZERO; LANES]),
         }
         da.fill([T::ZERO; LANES]);
-        let most = largest_of_lanes(rates);
-        let (d, rows) = (x.d.map(|d| load_lanes(d, v.channel, v.width)), rows.as_chunks_mut().0);
+        let most = largest_magnitudes(rates);
+        let (d, rows) = (x.d.map(|d| lanes::load_vector(d, v.channel, v.width)), rows.as_chunks_mut().0);
         ScanBackwardVector { v, rates, most, kept, before, carry, da, d, dd: [T::ZERO; LANES], rows, normal: true }
     }
 
@@ -130,7 +126,7 @@ impl<'a, T: GemmFloat> ScanBackwardVector<'a, T> {
         match kept {
             Some(kept) => {
                 prefetch_scan_slice(&kept[self.v.kept_state(p, k.saturating_sub(1))..][..width * n]);
-                transpose_to_recurrent_lanes(&kept[self.v.kept_state(p, k)..], width, self.before);
+                lanes::transpose_rows(&kept[self.v.kept_state(p, k)..], width, self.before);
             }
             None => self.before.copy_from_slice(&self.kept[state(k)]),
         }
@@ -242,7 +238,8 @@ fn sum_scan_backward_terms<T: Float>(terms: &mut [Terms<T>], [b, c]: [&mut [T]; 
     let sums = b.as_chunks_mut::<4>().0.iter_mut().zip(c.as_chunks_mut::<4>().0);
     for (terms, (b, c)) in terms.as_chunks_mut::<4>().0.iter_mut().zip(sums) {
         let halves = |i: usize, of: usize| -> [T; 4] { from_fn(|l| terms[i][of][l] + terms[i][of][l + 4]) };
-        (*b, *c) = (sum_four_lanes(from_fn(|i| halves(i, 0))), sum_four_lanes(from_fn(|i| halves(i, 1))));
+        (*b, *c) =
+            (lanes::sum_four_vectors(from_fn(|i| halves(i, 0))), lanes::sum_four_vectors(from_fn(|i| halves(i, 1))));
         *terms = [[[T::ZERO; HALF]; 2]; 4];
     }
 }
@@ -263,8 +260,8 @@ fn write_scan_backward_rows<T: Float>(
             dx = from_fn(|l| d[l].mul_add(row[DY][l], dx[l]));
             s.dd = from_fn(|l| row[X][l].mul_add(row[DY][l], s.dd[l]));
         }
-        store_lanes(&dx, &mut to.dx.row(t)[columns.clone()]);
-        store_lanes(&ddelta, &mut to.ddelta.row(t)[columns.clone()]);
+        lanes::store_vector(&dx, &mut to.dx.row(t)[columns.clone()]);
+        lanes::store_vector(&ddelta, &mut to.ddelta.row(t)[columns.clone()]);
     }
 }
 
@@ -279,8 +276,8 @@ fn prefetch_scan_backward_step<T: Float>(
     to: &mut ScanBackwardRows<'_, T>,
 ) {
     let columns = to.columns(v);
-    simd_prefetch_l2(to.dx.row(t)[columns.clone()].as_ptr().addr());
-    simd_prefetch_l2(to.ddelta.row(t)[columns].as_ptr().addr());
+    simd::prefetch_l2(to.dx.row(t)[columns.clone()].as_ptr().addr());
+    simd::prefetch_l2(to.ddelta.row(t)[columns].as_ptr().addr());
     if let Some(before) = t.checked_sub(ahead) {
         [x.x, x.delta, dy].iter().for_each(|x| v.prefetch_row(p, x, before));
         numbers.prefetch(p, x, v.b, before);
@@ -365,7 +362,7 @@ struct ScanBackwardReads<'a, T> {
 
 /// All steps of a group of member `b`. The state before the first step is the first of those kept in scratch, if they
 /// are no operand.
-fn selective_scan_backward_group<T: GemmFloat>(
+fn run_group<T: GemmFloat>(
     p: &SelectiveScan,
     x: &ScanRowOperands<'_, T>,
     reads: ScanBackwardReads<'_, T>,
@@ -454,15 +451,15 @@ impl<'a, T: GemmFloat> ScanBackwardParts<'a, T> {
             db: &mut self.db[rows.clone()],
             dc: &mut self.dc[rows],
         };
-        selective_scan_backward_group(p, x, reads, b, &mut vectors, &mut s, &mut to);
+        run_group(p, x, reads, b, &mut vectors, &mut s, &mut to);
         for vector in vectors.iter().flatten() {
             let channels = vector.v.channels();
-            transpose_from_recurrent_lanes(vector.da, self.da.at(b, &channels).row(0));
+            lanes::transpose_to_rows(vector.da, self.da.at(b, &channels).row(0));
             if let Some(to) = &mut self.dd {
-                store_lanes(&vector.dd, to.at(b, &channels).row(0));
+                lanes::store_vector(&vector.dd, to.at(b, &channels).row(0));
             }
             if let Some(dh0) = &mut self.dh0 {
-                transpose_from_recurrent_lanes(vector.carry, dh0.at(b, &channels).row(0));
+                lanes::transpose_to_rows(vector.carry, dh0.at(b, &channels).row(0));
             }
         }
     }

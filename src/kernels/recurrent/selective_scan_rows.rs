@@ -7,12 +7,12 @@
 //!
 //! Invariant: the vectors of a step lie side by side, so that a loop over the steps has one pointer.
 
-use super::lanes::{LANES, Lanes, copy_to_recurrent_lanes, larger_of_lanes, transpose_to_recurrent_lanes};
+use super::lanes::{self, LANES, Lanes};
 use super::selective_scan::SelectiveScan;
 use crate::abi::Args;
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};
-use crate::simd::simd_prefetch_l2;
+use crate::simd;
 use crate::vmath;
 use std::array::from_fn;
 use std::ops::Range;
@@ -78,7 +78,7 @@ impl ScanRowVector {
 
     /// Writes A·log₂ e, with the lowest finite number for −∞, and the largest for a finite A.
     pub fn load_rates<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, to: &mut [Lanes<T>]) {
-        transpose_to_recurrent_lanes(&x.a[self.channel * p.states..], self.width, to);
+        lanes::transpose_rows(&x.a[self.channel * p.states..], self.width, to);
         for a in to.as_flattened_mut() {
             let rate = *a * T::LOG2E;
             let overflows = rate == T::INFINITY && *a < T::INFINITY;
@@ -90,7 +90,7 @@ impl ScanRowVector {
     /// Writes h_0.
     pub fn load_h0<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, to: &mut [Lanes<T>]) {
         match x.h0 {
-            Some(h0) => transpose_to_recurrent_lanes(&h0[self.state(p)..], self.width, to),
+            Some(h0) => lanes::transpose_rows(&h0[self.state(p)..], self.width, to),
             None => to.fill([T::ZERO; LANES]),
         }
     }
@@ -117,7 +117,7 @@ impl ScanRowVector {
     ) {
         let first = (self.b * p.steps + first) * p.channels + self.channel;
         for (i, row) in rows.iter_mut().enumerate() {
-            copy_to_recurrent_lanes(&from[first + i * p.channels..][..self.width], &mut row[to]);
+            lanes::copy_padded(&from[first + i * p.channels..][..self.width], &mut row[to]);
         }
     }
 
@@ -125,11 +125,11 @@ impl ScanRowVector {
     #[inline(always)]
     pub fn prefetch_row<T>(&self, p: &SelectiveScan, from: &[T], t: usize) {
         let row = (self.b * p.steps).wrapping_add(t).wrapping_mul(p.channels).wrapping_add(self.channel);
-        simd_prefetch_l2(from.as_ptr().addr().wrapping_add(row.wrapping_mul(size_of::<T>())));
+        simd::prefetch_l2(from.as_ptr().addr().wrapping_add(row.wrapping_mul(size_of::<T>())));
     }
 
     /// Copies x and Δ of the steps from `first` on, and writes Δ·x. Returns whether all decays are normal numbers.
-    /// `most` is [`largest_of_lanes`](super::lanes::largest_of_lanes) of the rates.
+    /// `most` is [`largest_magnitudes`](super::lanes::largest_magnitudes) of the rates.
     #[inline(always)]
     pub fn load_steps<T: Float, const K: usize>(
         &self,
@@ -144,7 +144,7 @@ impl ScanRowVector {
         let mut longest = [T::ZERO; LANES];
         for row in rows {
             row[INFLOW] = from_fn(|l| row[X][l] * row[DELTA][l]);
-            longest = larger_of_lanes(&longest, &row[DELTA]);
+            longest = lanes::larger_magnitudes(&longest, &row[DELTA]);
         }
         most.iter().zip(&longest).fold(true, |normal, (most, delta)| normal & (*most * *delta <= T::EXP_MIDDLE))
     }
@@ -153,7 +153,7 @@ impl ScanRowVector {
 /// Prefetches a slice.
 #[inline(always)]
 pub(super) fn prefetch_scan_slice<T>(x: &[T]) {
-    (0..size_of_val(x)).step_by(LINE).for_each(|line| simd_prefetch_l2(x.as_ptr().addr() + line));
+    (0..size_of_val(x)).step_by(LINE).for_each(|line| simd::prefetch_l2(x.as_ptr().addr() + line));
 }
 
 /// Calls `f` for every `parts`-th of `steps`, from number `i` on.
@@ -201,7 +201,7 @@ impl<T> ScanStepNumbers<'_, T> {
         let row = (member * p.steps).wrapping_add(t).wrapping_mul(p.states);
         for x in [x.b, x.c] {
             let row = x.as_ptr().addr().wrapping_add(row.wrapping_mul(size_of::<T>()));
-            (0..p.states * size_of::<T>()).step_by(LINE).for_each(|line| simd_prefetch_l2(row.wrapping_add(line)));
+            (0..p.states * size_of::<T>()).step_by(LINE).for_each(|line| simd::prefetch_l2(row.wrapping_add(line)));
         }
     }
 

@@ -3,18 +3,19 @@
 
 use super::*;
 use crate::abi::Kernel;
-use crate::harness::{In, Out, close, harness_result, noise, noise32, run_harness};
+use crate::harness::{In, Out, close, noise, noise32, run_in_ranges, written_elements};
 
 /// Runs a reduction as its plan says.
 fn planned<T: Num>(one: Kernel, partial: Kernel, last: Kernel, x: &[T], shape: [usize; 3]) -> Vec<T> {
-    let p = plan_reduce(shape[0], shape[1], shape[2]);
+    let p = plan_steps(shape[0], shape[1], shape[2]);
     let reduce = |k: Kernel, x: &[T]| {
         let out = [Out::of::<T>(p.last.out_len(), p.last.per_unit())];
-        harness_result(&run_harness(k, &p.last.to_words(), &[In::of(x)], &out, p.last.units()), 0)
+        written_elements(&run_in_ranges(k, &p.last.to_words(), &[In::of(x)], &out, p.last.units()), 0)
     };
     let Some(part) = p.partial else { return reduce(one, x) };
     let out = [Out::of::<T>(part.out_len(), part.per_unit())];
-    let scratch: Vec<T> = harness_result(&run_harness(partial, &part.to_words(), &[In::of(x)], &out, part.units()), 0);
+    let scratch: Vec<T> =
+        written_elements(&run_in_ranges(partial, &part.to_words(), &[In::of(x)], &out, part.units()), 0);
     reduce(last, &scratch)
 }
 
@@ -117,8 +118,8 @@ fn long_sums_keep_their_digits() {
 
 fn arg_of<T: Num, I: Index>(k: Kernel, x: &[T], [outer, n, inner]: [usize; 3]) -> Vec<I> {
     let p = Reduce::new(outer, n, inner);
-    harness_result(
-        &run_harness(k, &p.to_words(), &[In::of(x)], &[Out::of::<I>(p.out_len(), p.per_unit())], p.units()),
+    written_elements(
+        &run_in_ranges(k, &p.to_words(), &[In::of(x)], &[Out::of::<I>(p.out_len(), p.per_unit())], p.units()),
         0,
     )
 }
@@ -155,7 +156,10 @@ fn logsumexp_at_the_edges() {
     let lse = |x: &[f64], [outer, n, inner]: [usize; 3]| -> Vec<f64> {
         let p = Reduce::new(outer, n, inner);
         let out = [Out::of::<f64>(p.out_len(), p.per_unit())];
-        harness_result(&run_harness(reduce_logsumexp_kernel::<f64>, &p.to_words(), &[In::of(x)], &out, p.units()), 0)
+        written_elements(
+            &run_in_ranges(reduce_logsumexp_kernel::<f64>, &p.to_words(), &[In::of(x)], &out, p.units()),
+            0,
+        )
     };
     for shape in SHAPES {
         let x = noise(shape.iter().product(), 11);
@@ -175,7 +179,7 @@ fn logsumexp_at_the_edges() {
 
 #[test]
 fn params_survive_words() {
-    let p = Plan { ..plan_reduce(1, 70000, 1) };
+    let p = Plan { ..plan_steps(1, 70000, 1) };
     let part = p.partial.unwrap();
     assert_eq!(PartialReduce::from_words(&part.to_words()), part);
     assert_eq!(Reduce::from_words(&p.last.to_words()), p.last);
@@ -188,15 +192,15 @@ fn every_instruction_set_gives_the_same_bits() {
     let (x, y) = (noise32(30_000, 1), noise32(30_000, 2));
     let all = || {
         let (mut columns, mut narrow) = ([0f32; 100], [0f32; 3]);
-        pairwise::pairwise_columns(pairwise::Sum, &x, 300, 100, &mut columns);
-        pairwise::pairwise_narrow_rows(pairwise::Squares, &x, &mut narrow);
+        pairwise::fold_columns(pairwise::Sum, &x, 300, 100, &mut columns);
+        pairwise::reduce_narrow_rows(pairwise::Squares, &x, &mut narrow);
         let (mut lse, mut lse_columns) = ([0f32; 21], [0f32; 100]);
-        reduce_rows_logsumexp(&x, 1000, &mut lse);
+        logsumexp_rows(&x, 1000, &mut lse);
         reduce_exp_columns(&x, 100, &[0.5; 100], &mut lse_columns);
         reduce_shifted_logs(&[0.5; 100], &mut lse_columns);
         columns.iter_mut().zip(lse_columns).for_each(|(c, l)| *c += l);
         narrow[0] += lse[20];
-        let single = [pairwise::pairwise_row(pairwise::Sum, &x), pairwise::pairwise_dot_from(&x, &y, 0.3), lse[0]];
+        let single = [pairwise::reduce_row(pairwise::Sum, &x), pairwise::dot_shifted(&x, &y, 0.3), lse[0]];
         columns.iter().chain(&narrow).chain(&single).map(|x| x.to_bits()).collect::<Vec<_>>()
     };
     let best = all();
@@ -212,7 +216,7 @@ fn columns_of_blocks_are_rows() {
     for (n, inner) in [(33, 70), (128, 65), (1024, 66), (1025, 130), (2111, 300), (32769, 65)] {
         let x = noise32(n * inner, 5);
         let run = |k: Kernel, p: &[u64], units, x: &[f32], out: Out| {
-            harness_result::<f32>(&run_harness(k, p, &[In::of(x)], &[out], units), 0)
+            written_elements::<f32>(&run_in_ranges(k, p, &[In::of(x)], &[out], units), 0)
         };
         let one = |k: Kernel, n: usize, x: &[f32]| {
             let p = Reduce::new(1, n, inner);

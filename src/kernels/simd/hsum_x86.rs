@@ -2,14 +2,14 @@
 //!
 //! Invariant: a sum adds the upper half of the lanes to the lower half until one is left.
 
-use super::transpose_x86::{transpose_x86_f32, transpose_x86_f64};
+use super::transpose_x86::{block_4x4_f64, block_8x8_f32};
 use std::arch::x86_64::*;
 
 /// The sum over lanes of each of eight vectors: lanes l and l + 4, then l and l + 2, then l and l + 1.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-pub fn hsum_x86_8_f32(r: [__m256; 8]) -> [f32; 8] {
-    let t = transpose_x86_f32(r);
+pub fn sum_8_f32(r: [__m256; 8]) -> [f32; 8] {
+    let t = block_8x8_f32(r);
     let add = |a: __m256, b: __m256| _mm256_add_ps(a, b);
     bytemuck::cast(add(add(add(t[0], t[4]), add(t[2], t[6])), add(add(t[1], t[5]), add(t[3], t[7]))))
 }
@@ -17,15 +17,15 @@ pub fn hsum_x86_8_f32(r: [__m256; 8]) -> [f32; 8] {
 /// The sum over lanes of each of four vectors: lanes l and l + 2, then l and l + 1.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-pub fn hsum_x86_4_f64(r: [__m256d; 4]) -> [f64; 4] {
-    let t = transpose_x86_f64(r);
+pub fn sum_4_f64(r: [__m256d; 4]) -> [f64; 4] {
+    let t = block_4x4_f64(r);
     bytemuck::cast(_mm256_add_pd(_mm256_add_pd(t[0], t[2]), _mm256_add_pd(t[1], t[3])))
 }
 
 /// The sum of the halves of a vector, lane by lane.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-fn hsum_x86_halves_f32(x: __m512) -> __m256 {
+fn sum_halves_f32(x: __m512) -> __m256 {
     let [low, high]: [__m256; 2] = bytemuck::cast(x);
     _mm256_add_ps(low, high)
 }
@@ -33,16 +33,16 @@ fn hsum_x86_halves_f32(x: __m512) -> __m256 {
 /// The sum of the halves of a vector, lane by lane.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-fn hsum_x86_halves_f64(x: __m512d) -> __m256d {
+fn sum_halves_f64(x: __m512d) -> __m256d {
     let [low, high]: [__m256d; 2] = bytemuck::cast(x);
     _mm256_add_pd(low, high)
 }
 
-/// The sum over lanes of each of eight vectors: lanes l and l + 8, then as [`hsum_x86_8_f32`]. Each step makes one
+/// The sum over lanes of each of eight vectors: lanes l and l + 8, then as [`sum_8_f32`]. Each step makes one
 /// vector of two, by a blend and one shuffle. That is half of the shuffles of a transpose.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-pub fn hsum_x86_16_f32(r: [__m512; 8]) -> [f32; 8] {
+pub fn sum_16_f32(r: [__m512; 8]) -> [f32; 8] {
     let add = |a: __m512, b: __m512| _mm512_add_ps(a, b);
     // The compiler would turn blends with known masks into shuffles, for which there is only one port.
     let [halves, quarters, eighths] = std::hint::black_box([0xff00, 0xf0f0, 0xcccc]);
@@ -60,10 +60,10 @@ pub fn hsum_x86_16_f32(r: [__m512; 8]) -> [f32; 8] {
     bytemuck::cast(_mm512_castps512_ps256(_mm512_permutexvar_ps(order, all)))
 }
 
-/// The sum over lanes of each of four vectors: lanes l and l + 4, then as [`hsum_x86_4_f64`].
+/// The sum over lanes of each of four vectors: lanes l and l + 4, then as [`sum_4_f64`].
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-pub fn hsum_x86_8_f64(r: [__m512d; 4]) -> [f64; 4] {
+pub fn sum_8_f64(r: [__m512d; 4]) -> [f64; 4] {
     let add = |a: __m512d, b: __m512d| _mm512_add_pd(a, b);
     let two = |a: __m512d, b: __m512d| add(_mm512_mask_blend_pd(0xf0, a, b), _mm512_shuffle_f64x2::<0x4e>(a, b));
     let (a, b) = (two(r[0], r[2]), two(r[1], r[3]));
@@ -73,16 +73,16 @@ pub fn hsum_x86_8_f64(r: [__m512d; 4]) -> [f64; 4] {
     bytemuck::cast(_mm512_castpd512_pd256(_mm512_permutexvar_pd(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), all)))
 }
 
-/// As [`hsum_x86_16_f32`], in more instructions but less latency.
+/// As [`sum_16_f32`], in more instructions but less latency.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-pub fn hsum_x86_16_f32_alone(r: [__m512; 8]) -> [f32; 8] {
-    hsum_x86_8_f32(r.map(|r| hsum_x86_halves_f32(r)))
+pub fn sum_16_f32_alone(r: [__m512; 8]) -> [f32; 8] {
+    sum_8_f32(r.map(|r| sum_halves_f32(r)))
 }
 
-/// As [`hsum_x86_8_f64`], in more instructions but less latency.
+/// As [`sum_8_f64`], in more instructions but less latency.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-pub fn hsum_x86_8_f64_alone(r: [__m512d; 4]) -> [f64; 4] {
-    hsum_x86_4_f64(r.map(|r| hsum_x86_halves_f64(r)))
+pub fn sum_8_f64_alone(r: [__m512d; 4]) -> [f64; 4] {
+    sum_4_f64(r.map(|r| sum_halves_f64(r)))
 }

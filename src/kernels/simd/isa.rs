@@ -39,10 +39,10 @@ pub fn isa() -> Isa {
         3 => Isa::Avx2,
         2 => Isa::Neon,
         1 => Isa::Portable,
-        _ => choose_isa(),
+        _ => read_choice(),
     };
     #[cfg(test)]
-    let chosen = isa_at_most(chosen.min(LIMIT.get()));
+    let chosen = best_at_most(chosen.min(LIMIT.get()));
     chosen
 }
 
@@ -53,8 +53,8 @@ thread_local! {
 }
 
 #[cold]
-fn choose_isa() -> Isa {
-    let chosen = isa_choice().unwrap_or_else(|_| detect_isa());
+fn read_choice() -> Isa {
+    let chosen = instruction_choice().unwrap_or_else(|_| detect_isa());
     CHOSEN.store(chosen as u8, Ordering::Relaxed);
     chosen
 }
@@ -63,10 +63,10 @@ fn choose_isa() -> Isa {
 ///
 /// # Errors
 /// Why the one that the environment variable `ARENAGRAD_ISA` names cannot be used.
-pub fn isa_choice() -> Result<Isa, String> {
+pub fn instruction_choice() -> Result<Isa, String> {
     let Some(name) = std::env::var_os("ARENAGRAD_ISA") else { return Ok(detect_isa()) };
     let why = match NAMES.iter().find(|n| name == n.0) {
-        Some(n) if isa_at_most(n.1) == n.1 => return Ok(n.1),
+        Some(n) if best_at_most(n.1) == n.1 => return Ok(n.1),
         Some(_) => format!("this CPU lacks it; its best is {:?}", detect_isa().name()),
         None => format!("it may be {}", NAMES.map(|n| n.0).join(", ")),
     };
@@ -74,7 +74,7 @@ pub fn isa_choice() -> Result<Isa, String> {
 }
 
 /// The best instruction set of this CPU that is at most `isa`.
-pub fn isa_at_most(isa: Isa) -> Isa {
+pub fn best_at_most(isa: Isa) -> Isa {
     match (detect_isa(), isa) {
         // No CPU has both NEON and AVX.
         (Isa::Avx2 | Isa::Avx512, Isa::Neon) => Isa::Portable,

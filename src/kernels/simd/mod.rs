@@ -19,7 +19,7 @@
 //! x86-64 without FMA, WebAssembly) it is a correctly rounded library call or arithmetic in `f64`, which are slow.
 //!
 //! The environment variable `ARENAGRAD_ISA` asks for a lesser instruction set: `portable`, `neon`, `avx2` or `avx512`.
-//! Sessions refuse one that the CPU lacks ([`isa_choice`]).
+//! Sessions refuse one that the CPU lacks ([`instruction_choice`]).
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod hsum_x86;
@@ -44,7 +44,7 @@ use bytemuck::Pod;
 
 #[cfg(test)]
 pub use isa::limit;
-pub use isa::{Isa, detect_isa, isa, isa_at_most, isa_choice};
+pub use isa::{Isa, best_at_most, detect_isa, instruction_choice, isa};
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub use neon::Neon;
 pub use pair_products::PairProducts;
@@ -67,7 +67,7 @@ pub fn vnni() -> Option<std::convert::Infallible> {
 
 /// Prefetches the cache line at an address into L2. Any address is valid.
 #[inline(always)]
-pub fn simd_prefetch_l2(address: usize) {
+pub fn prefetch_l2(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};

@@ -1,6 +1,6 @@
 //! AArch64 Advanced SIMD (NEON): 32 registers of 16 bytes. Every AArch64 CPU has it.
 
-use super::pair_products::{PairProducts, add_pair_products_of_four};
+use super::pair_products::{PairProducts, add_four_pairs};
 use super::vector::{Simd, SimdOp, Vectors};
 use std::arch::aarch64::*;
 
@@ -49,7 +49,7 @@ impl PairProducts for Neon {
     }
     #[inline(always)]
     fn add_pair_products(self, sums: [i32; 4], a: [i32; 4], b: [i32; 4]) -> [i32; 4] {
-        add_pair_products_of_four(sums, a, b)
+        add_four_pairs(sums, a, b)
     }
 }
 
@@ -142,7 +142,7 @@ macro_rules! vectors {
 /// Transposes a 4 × 4 square.
 #[target_feature(enable = "neon")]
 #[inline]
-fn neon_transpose_f32(r: [float32x4_t; 4]) -> [float32x4_t; 4] {
+fn transpose_square_f32(r: [float32x4_t; 4]) -> [float32x4_t; 4] {
     let pairs = |a, b| (vreinterpretq_f64_f32(vtrn1q_f32(a, b)), vreinterpretq_f64_f32(vtrn2q_f32(a, b)));
     let ((a, b), (c, d)) = (pairs(r[0], r[1]), pairs(r[2], r[3]));
     [vtrn1q_f64(a, c), vtrn1q_f64(b, d), vtrn2q_f64(a, c), vtrn2q_f64(b, d)].map(|x| vreinterpretq_f32_f64(x))
@@ -151,27 +151,27 @@ fn neon_transpose_f32(r: [float32x4_t; 4]) -> [float32x4_t; 4] {
 /// Transposes a 2 × 2 square.
 #[target_feature(enable = "neon")]
 #[inline]
-fn neon_transpose_f64(r: [float64x2_t; 2]) -> [float64x2_t; 2] {
+fn transpose_square_f64(r: [float64x2_t; 2]) -> [float64x2_t; 2] {
     [vtrn1q_f64(r[0], r[1]), vtrn2q_f64(r[0], r[1])]
 }
 
 /// The sum over lanes: lanes l and l + 2, then l and l + 1.
 #[target_feature(enable = "neon")]
 #[inline]
-fn neon_hsum_f32(x: float32x4_t) -> f32 {
+fn sum_lanes_f32(x: float32x4_t) -> f32 {
     vpadds_f32(vadd_f32(vget_low_f32(x), vget_high_f32(x)))
 }
 
 /// The sum of both lanes.
 #[target_feature(enable = "neon")]
 #[inline]
-fn neon_hsum_f64(x: float64x2_t) -> f64 {
+fn sum_lanes_f64(x: float64x2_t) -> f64 {
     vpaddd_f64(x)
 }
 
 vectors! {
-    f32, float32x4_t, 4, vdupq_n_f32, vaddq_f32, vfmaq_f32, vld1q_f32, vst1q_f32, neon_transpose_f32, neon_hsum_f32
+    f32, float32x4_t, 4, vdupq_n_f32, vaddq_f32, vfmaq_f32, vld1q_f32, vst1q_f32, transpose_square_f32, sum_lanes_f32
 }
 vectors! {
-    f64, float64x2_t, 2, vdupq_n_f64, vaddq_f64, vfmaq_f64, vld1q_f64, vst1q_f64, neon_transpose_f64, neon_hsum_f64
+    f64, float64x2_t, 2, vdupq_n_f64, vaddq_f64, vfmaq_f64, vld1q_f64, vst1q_f64, transpose_square_f64, sum_lanes_f64
 }

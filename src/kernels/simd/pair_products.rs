@@ -20,7 +20,7 @@ pub trait PairProducts: Simd {
 
 /// Four lanes in plain Rust.
 #[inline(always)]
-pub fn add_pair_products_of_four(sums: [i32; 4], a: [i32; 4], b: [i32; 4]) -> [i32; 4] {
+pub fn add_four_pairs(sums: [i32; 4], a: [i32; 4], b: [i32; 4]) -> [i32; 4] {
     let mut r = sums;
     for i in 0..4 {
         let low = i32::from(a[i] as i16) * i32::from(b[i] as i16);
@@ -62,7 +62,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 32) as i32
         };
-        for round in 0..crate::harness::harness_unless_miri(2000, 20) {
+        for round in 0..crate::harness::fewer_under_miri(2000, 20) {
             let mut draw = || std::array::from_fn::<i32, 16, _>(|_| next());
             let (sums, a, b) = (draw(), draw(), draw());
             // Factors of −2¹⁵ are outside the contract; the largest ones are not.

@@ -4,7 +4,7 @@
 //! `f32` is computed by `f64` arithmetic in vectors, and that of `f64` by a library call. Both are correctly rounded,
 //! and 14 to 40 times slower than a product and a sum.
 
-use super::pair_products::{PairProducts, add_pair_products_of_four};
+use super::pair_products::{PairProducts, add_four_pairs};
 use super::vector::{Simd, SimdOp, Vectors};
 
 /// The token of plain Rust.
@@ -40,7 +40,7 @@ impl PairProducts for Portable {
     }
     #[inline(always)]
     fn add_pair_products(self, sums: [i32; 4], a: [i32; 4], b: [i32; 4]) -> [i32; 4] {
-        add_pair_products_of_four(sums, a, b)
+        add_four_pairs(sums, a, b)
     }
 }
 
@@ -50,7 +50,7 @@ impl PairProducts for Portable {
 /// the side of the exact value. It has more than two bits more than an `f32`, so rounding it to `f32` gives the rounded
 /// exact value.
 #[inline(always)]
-fn portable_fused(x: f32, y: f32, z: f32) -> f32 {
+fn multiply_add_number(x: f32, y: f32, z: f32) -> f32 {
     let (p, z) = (f64::from(x) * f64::from(y), f64::from(z));
     let sum = p + z;
     // The exact error of the sum; NaN where it is infinite.
@@ -62,11 +62,11 @@ fn portable_fused(x: f32, y: f32, z: f32) -> f32 {
     f64::from_bits(if exact || bits & 1 == 1 { bits } else { bits.wrapping_add(step) }) as f32
 }
 
-/// As [`portable_fused`], lane by lane. Rounding twice is wrong only if the `f64` is halfway between two `f32`, or
+/// As [`multiply_add_number`], lane by lane. Rounding twice is wrong only if the `f64` is halfway between two `f32`, or
 /// possibly below the normal range of `f32`, where halfway points are others. In these cases all lanes call
-/// [`portable_fused`].
+/// [`multiply_add_number`].
 #[inline(always)]
-fn portable_fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
+fn multiply_add_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
     let (mut sums, mut care) = ([0f64; 4], 0u32);
     for i in 0..4 {
         sums[i] = f64::from(x[i]) * f64::from(y[i]) + f64::from(z[i]);
@@ -79,16 +79,16 @@ fn portable_fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
         care |= u32::from(middle | small);
     }
     if care != 0 {
-        return portable_each_fused(x, y, z);
+        return multiply_add_each(x, y, z);
     }
     sums.map(|sum| sum as f32)
 }
 
-/// [`portable_fused`] of each lane: a rare case, kept out of the loops that would grow by it.
+/// [`multiply_add_number`] of each lane: a rare case, kept out of the loops that would grow by it.
 #[cold]
 #[inline(never)]
-fn portable_each_fused(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
-    std::array::from_fn(|i| portable_fused(x[i], y[i], z[i]))
+fn multiply_add_each(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
+    std::array::from_fn(|i| multiply_add_number(x[i], y[i], z[i]))
 }
 
 /// An unsafe operation that the contract of the function around it allows.
@@ -199,7 +199,7 @@ macro_rules! vectors {
     };
 }
 
-vectors!(f32, 4, |x, y, z| portable_fused_lanes(x, y, z));
+vectors!(f32, 4, |x, y, z| multiply_add_lanes(x, y, z));
 vectors!(f64, 2, |x, y, z| [x[0].mul_add(y[0], z[0]), x[1].mul_add(y[1], z[1])]);
 
 #[cfg(test)]
@@ -239,12 +239,12 @@ mod tests {
             state ^= state << 17;
             state
         };
-        for kind in 0..crate::harness::harness_unless_miri(400_000, 400) {
+        for kind in 0..crate::harness::fewer_under_miri(400_000, 400) {
             let all: [(f32, f32, f32); 4] = std::array::from_fn(|_| operands(kind, next(), next()));
-            let lanes = portable_fused_lanes(all.map(|t| t.0), all.map(|t| t.1), all.map(|t| t.2));
+            let lanes = multiply_add_lanes(all.map(|t| t.0), all.map(|t| t.1), all.map(|t| t.2));
             for ((x, y, z), lane) in all.into_iter().zip(lanes) {
                 let want = x.mul_add(y, z);
-                for got in [lane, portable_fused(x, y, z)] {
+                for got in [lane, multiply_add_number(x, y, z)] {
                     assert!(got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()), "{x:e} {y:e} {z:e}");
                 }
             }

@@ -68,7 +68,7 @@ impl Token {
     /// The token of the best instruction set that is at most `isa`.
     #[cfg(test)]
     pub fn at_most(isa: Isa) -> Token {
-        Token::of(super::isa_at_most(isa))
+        Token::of(super::best_at_most(isa))
     }
 }
 

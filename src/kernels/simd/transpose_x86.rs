@@ -20,7 +20,7 @@ pub(super) use here;
 /// Transposes an 8 × 8 square of `f32`.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-pub fn transpose_x86_f32(r: [__m256; 8]) -> [__m256; 8] {
+pub fn block_8x8_f32(r: [__m256; 8]) -> [__m256; 8] {
     let pairs = |a: __m256, b: __m256| (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
     let ((a0, a1), (a2, a3)) = (pairs(r[0], r[1]), pairs(r[2], r[3]));
     let ((a4, a5), (a6, a7)) = (pairs(r[4], r[5]), pairs(r[6], r[7]));
@@ -35,7 +35,7 @@ pub fn transpose_x86_f32(r: [__m256; 8]) -> [__m256; 8] {
 /// Transposes a 4 × 4 square of `f64`.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-pub fn transpose_x86_f64(r: [__m256d; 4]) -> [__m256d; 4] {
+pub fn block_4x4_f64(r: [__m256d; 4]) -> [__m256d; 4] {
     let (a0, a1) = (_mm256_unpacklo_pd(r[0], r[1]), _mm256_unpackhi_pd(r[0], r[1]));
     let (a2, a3) = (_mm256_unpacklo_pd(r[2], r[3]), _mm256_unpackhi_pd(r[2], r[3]));
     let low = |a: __m256d, b: __m256d| _mm256_permute2f128_pd::<0x20>(a, b);
@@ -46,7 +46,7 @@ pub fn transpose_x86_f64(r: [__m256d; 4]) -> [__m256d; 4] {
 /// The transposes of the four 4 × 4 squares of `r`: lane `l` of row `i` is row `4l + i` of 16.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-fn transpose_x86_quarters_f32(r: [__m512; 4]) -> [__m512; 4] {
+fn four_4x4_f32(r: [__m512; 4]) -> [__m512; 4] {
     let (a, b) = (_mm512_unpacklo_ps(r[0], r[1]), _mm512_unpackhi_ps(r[0], r[1]));
     let (c, d) = (_mm512_unpacklo_ps(r[2], r[3]), _mm512_unpackhi_ps(r[2], r[3]));
     let low = |x: __m512, y: __m512| _mm512_unpacklo_pd(_mm512_castps_pd(x), _mm512_castps_pd(y));
@@ -58,7 +58,7 @@ fn transpose_x86_quarters_f32(r: [__m512; 4]) -> [__m512; 4] {
 /// The transposes of the four 2 × 2 squares of `r`: lane `l` of row `i` is row `2l + i` of 8.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-fn transpose_x86_quarters_f64(r: [__m512d; 2]) -> [__m512d; 2] {
+fn four_2x2_f64(r: [__m512d; 2]) -> [__m512d; 2] {
     [_mm512_unpacklo_pd(r[0], r[1]), _mm512_unpackhi_pd(r[0], r[1])]
 }
 
@@ -95,7 +95,7 @@ interleave!(
     _mm512_storeu_ps,
     _mm512_castps128_ps512,
     _mm512_insertf32x4,
-    transpose_x86_quarters_f32
+    four_4x4_f32
 );
 interleave!(
     interleave_f64,
@@ -104,13 +104,13 @@ interleave!(
     _mm512_storeu_pd,
     _mm512_castpd128_pd512,
     _mm512_insertf64x2,
-    transpose_x86_quarters_f64
+    four_2x2_f64
 );
 
 /// The first elements of an array, as an array of another length.
 #[inline(always)]
 #[allow(clippy::manual_memcpy)]
-pub fn transpose_x86_resized<T: Copy, const A: usize, const B: usize>(from: [T; A]) -> [T; B] {
+pub fn resize_array<T: Copy, const A: usize, const B: usize>(from: [T; A]) -> [T; B] {
     let mut to = [from[0]; B];
     for i in 0..B {
         to[i] = from[i];

@@ -122,7 +122,7 @@ macro_rules! vectors {
             }
             #[inline(always)]
             fn hsum<const J: usize>(self, r: [$v; J]) -> [$t; J] {
-                transpose::transpose_x86_resized(here!(hsum::$hsum(transpose::transpose_x86_resized(r))))
+                transpose::resize_array(here!(hsum::$hsum(transpose::resize_array(r))))
             }
         }
     };
@@ -130,9 +130,9 @@ macro_rules! vectors {
 
 vectors! {
     f32, i32, __m256, 8, _mm256_set1_ps, _mm256_add_ps, _mm256_fmadd_ps,
-    _mm256_loadu_ps, _mm256_maskload_ps, _mm256_storeu_ps, _mm256_maskstore_ps, transpose_x86_f32, hsum_x86_8_f32
+    _mm256_loadu_ps, _mm256_maskload_ps, _mm256_storeu_ps, _mm256_maskstore_ps, block_8x8_f32, sum_8_f32
 }
 vectors! {
     f64, i64, __m256d, 4, _mm256_set1_pd, _mm256_add_pd, _mm256_fmadd_pd,
-    _mm256_loadu_pd, _mm256_maskload_pd, _mm256_storeu_pd, _mm256_maskstore_pd, transpose_x86_f64, hsum_x86_4_f64
+    _mm256_loadu_pd, _mm256_maskload_pd, _mm256_storeu_pd, _mm256_maskstore_pd, block_4x4_f64, sum_4_f64
 }

@@ -106,11 +106,11 @@ macro_rules! vectors {
             }
             #[inline(always)]
             fn hsum<const J: usize>(self, r: [$v; J]) -> [$t; J] {
-                transpose::transpose_x86_resized(here!(hsum::$hsum(transpose::transpose_x86_resized(r))))
+                transpose::resize_array(here!(hsum::$hsum(transpose::resize_array(r))))
             }
             #[inline(always)]
             fn hsum_alone<const J: usize>(self, r: [$v; J]) -> [$t; J] {
-                transpose::transpose_x86_resized(here!(hsum::$hsum_alone(transpose::transpose_x86_resized(r))))
+                transpose::resize_array(here!(hsum::$hsum_alone(transpose::resize_array(r))))
             }
         }
     };
@@ -119,10 +119,10 @@ macro_rules! vectors {
 vectors! {
     f32, __m512, __mmask16, 16, 4, _mm512_set1_ps, _mm512_add_ps, _mm512_fmadd_ps,
     _mm512_loadu_ps, _mm512_maskz_loadu_ps, _mm512_storeu_ps, _mm512_mask_storeu_ps,
-    interleave_f32, hsum_x86_16_f32, hsum_x86_16_f32_alone
+    interleave_f32, sum_16_f32, sum_16_f32_alone
 }
 vectors! {
     f64, __m512d, __mmask8, 8, 2, _mm512_set1_pd, _mm512_add_pd, _mm512_fmadd_pd,
     _mm512_loadu_pd, _mm512_maskz_loadu_pd, _mm512_storeu_pd, _mm512_mask_storeu_pd,
-    interleave_f64, hsum_x86_8_f64, hsum_x86_8_f64_alone
+    interleave_f64, sum_8_f64, sum_8_f64_alone
 }

@@ -69,7 +69,7 @@ impl CrossEntropy {
 }
 
 /// Loss and log-sum-exp of a row with maximum `m` and l = log Σ exp(x − m).
-fn cross_entropy_row<T: Float>(x: &[T], m: T, l: T, label: Option<usize>, smoothing: f64) -> (T, T) {
+fn row_loss<T: Float>(x: &[T], m: T, l: T, label: Option<usize>, smoothing: f64) -> (T, T) {
     let lse = if m.abs() < T::INFINITY { m + l } else { m };
     let Some(label) = label else { return (T::ZERO, lse) };
     // Relative to the maximum, not to the rounded log-sum-exp: so the loss of large logits keeps its digits.
@@ -77,7 +77,7 @@ fn cross_entropy_row<T: Float>(x: &[T], m: T, l: T, label: Option<usize>, smooth
     if smoothing == 0.0 {
         return (nll, lse);
     }
-    let mean = pairwise::pairwise_row(pairwise::Sum, x) / T::from_f64(x.len() as f64);
+    let mean = pairwise::reduce_row(pairwise::Sum, x) / T::from_f64(x.len() as f64);
     (T::from_f64(1.0 - smoothing) * nll + T::from_f64(smoothing) * (l - (mean - m)), lse)
 }
 
@@ -110,7 +110,7 @@ simd! {
 }
 
 /// Losses and log-sum-exps of the first `loss.len()` rows of `x`.
-fn cross_entropy_losses<T: Float>(
+fn write_losses<T: Float>(
     p: &CrossEntropy,
     x: &[T],
     targets: impl Iterator<Item = Option<usize>>,
@@ -123,13 +123,13 @@ fn cross_entropy_losses<T: Float>(
         cross_entropy_short_rows(&x[..loss.len() * n], n, lse, loss);
     } else {
         for ((l, m), row) in loss.iter_mut().zip(lse.iter_mut()).zip(x.chunks_exact(n)) {
-            *m = pairwise::pairwise_row(pairwise::Max, row);
-            *l = pairwise::pairwise_row(pairwise::ExpFrom(*m), row);
+            *m = pairwise::reduce_row(pairwise::Max, row);
+            *l = pairwise::reduce_row(pairwise::ExpFrom(*m), row);
         }
     }
     log_in_place_slice(loss);
     for (((loss, lse), row), label) in loss.iter_mut().zip(lse).zip(x.chunks_exact(n)).zip(targets) {
-        (*loss, *lse) = cross_entropy_row(row, *lse, *loss, label, p.smoothing);
+        (*loss, *lse) = row_loss(row, *lse, *loss, label, p.smoothing);
     }
 }
 
@@ -145,7 +145,7 @@ pub fn cross_entropy_kernel<T: Float, I: Index>(args: &mut Args<'_>) {
     let (x, labels) = (args.read::<T>(0), args.read::<I>(1));
     let (loss, lse) = (args.write::<T>(0), args.write::<T>(1));
     match p.labels(labels, lo, loss.len()) {
-        Ok(targets) => cross_entropy_losses(&p, &x[lo * p.classes..], targets, loss, lse),
+        Ok(targets) => write_losses(&p, &x[lo * p.classes..], targets, loss, lse),
         Err(row) => args.fault_index(row, labels[row].index_to_i64(), p.classes),
     }
 }
@@ -204,7 +204,7 @@ impl<T: Float> CrossEntropyKernelWeights<'_, T> {
 }
 
 /// Writes the gradients of rows `lo..` to `out`. `out` holds the logits if `x` is `None`.
-fn cross_entropy_gradients<T: Float>(
+fn write_gradients<T: Float>(
     p: &CrossEntropy,
     x: Option<&[T]>,
     lo: usize,
@@ -257,9 +257,7 @@ pub fn cross_entropy_backward_kernel<T: Float, I: Index>(args: &mut Args<'_>) {
     let out = args.write::<T>(0);
     let labels = args.read::<I>(1);
     match p.labels(labels, lo, out.len() / p.classes.max(1)) {
-        Ok(targets) => {
-            cross_entropy_gradients(&p, x, lo, (&lse[lo..], CrossEntropyKernelWeights::Each(dloss)), targets, out)
-        }
+        Ok(targets) => write_gradients(&p, x, lo, (&lse[lo..], CrossEntropyKernelWeights::Each(dloss)), targets, out),
         Err(row) => args.fault_index(row, labels[row].index_to_i64(), p.classes),
     }
 }
@@ -285,10 +283,10 @@ pub fn cross_entropy_gradient_kernel<T: Float, I: Index>(args: &mut Args<'_>) {
         (Err(row), _) | (_, Err(row)) => return args.fault_index(row, labels[row].index_to_i64(), p.classes),
     };
     match x {
-        Some(x) => cross_entropy_losses(&p, &x[lo * p.classes..], first, loss, lse),
-        None => cross_entropy_losses(&p, out, first, loss, lse),
+        Some(x) => write_losses(&p, &x[lo * p.classes..], first, loss, lse),
+        None => write_losses(&p, out, first, loss, lse),
     }
-    cross_entropy_gradients(&p, x, lo, (lse, CrossEntropyKernelWeights::All(weight)), second, out);
+    write_gradients(&p, x, lo, (lse, CrossEntropyKernelWeights::All(weight)), second, out);
 }
 
 by_dtype!(cross_entropy_gradient_kernel_for = cross_entropy_gradient_kernel::<floats, index>);

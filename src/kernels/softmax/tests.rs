@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::abi::Kernel;
-use crate::harness::{In, Out, Outcome, close, harness_result, noise, noise32, run_harness};
+use crate::harness::{In, Out, Outcome, close, noise, noise32, run_in_ranges, written_elements};
 use crate::index::Index;
 
 const SHAPES: [[usize; 3]; 11] = [
@@ -23,8 +23,8 @@ const SHAPES: [[usize; 3]; 11] = [
 fn map<T: Float>(k: Kernel, reads: &[&[T]], [outer, n, inner]: [usize; 3]) -> Vec<T> {
     let p = Softmax { outer, n, inner };
     let reads: Vec<In> = reads.iter().map(|x| In::of(x)).collect();
-    harness_result(
-        &run_harness(k, &p.to_words(), &reads, &[Out::of::<T>(outer * n * inner, p.per_unit())], p.units()),
+    written_elements(
+        &run_in_ranges(k, &p.to_words(), &reads, &[Out::of::<T>(outer * n * inner, p.per_unit())], p.units()),
         0,
     )
 }
@@ -41,7 +41,7 @@ fn lines(x: &[f64], [outer, n, inner]: [usize; 3], f: impl Fn(&[usize]) -> Vec<f
     out
 }
 
-fn naive_softmax(x: &[f64], shape: [usize; 3]) -> Vec<f64> {
+fn naive_probabilities(x: &[f64], shape: [usize; 3]) -> Vec<f64> {
     lines(x, shape, |at| {
         let s: f64 = at.iter().map(|k| x[*k].exp()).sum();
         at.iter().map(|k| x[*k].exp() / s).collect()
@@ -54,7 +54,7 @@ fn agree_with_the_naive_loops() {
         let x = noise(shape.iter().product(), 7);
         let x32: Vec<f32> = x.iter().map(|x| *x as f32).collect();
         let g = noise(x.len(), 8);
-        let y = naive_softmax(&x, shape);
+        let y = naive_probabilities(&x, shape);
         let log_y: Vec<f64> = y.iter().map(|y| y.ln()).collect();
         close(&map(softmax_kernel::<f64>, &[&x], shape), &y, 1e-14);
         close(&map(softmax_kernel::<f32>, &[&x32], shape), &y, 1e-6);
@@ -94,13 +94,13 @@ fn infinities_and_large_logits() {
 
 fn entropy<T: Float, I: Index>(x: &[T], labels: &[I], p: &CrossEntropy) -> Outcome {
     let out = || Out::of::<T>(p.rows, p.per_unit());
-    run_harness(cross_entropy_kernel::<T, I>, &p.to_words(), &[In::of(x), In::of(labels)], &[out(), out()], p.units())
+    run_in_ranges(cross_entropy_kernel::<T, I>, &p.to_words(), &[In::of(x), In::of(labels)], &[out(), out()], p.units())
 }
 
 fn entropy_backward<T: Float, I: Index>(x: &[T], labels: &[I], lse: &[T], d: &[T], p: &CrossEntropy) -> Outcome {
     let reads = [In::of(x), In::of(labels), In::of(lse), In::of(d)];
     let out = [Out::of::<T>(x.len(), p.per_unit_logits())];
-    run_harness(cross_entropy_backward_kernel::<T, I>, &p.to_words(), &reads, &out, p.units())
+    run_in_ranges(cross_entropy_backward_kernel::<T, I>, &p.to_words(), &reads, &out, p.units())
 }
 
 #[test]
@@ -108,10 +108,10 @@ fn cross_entropy_golden() {
     let (x, labels) = ([1f32, 2.0, 0.5, -1.0, 0.0, 3.0], [2i32, 1]);
     let p = CrossEntropy { rows: 2, classes: 3, ignore_index: -100, smoothing: 0.0 };
     let got = entropy(&x, &labels, &p);
-    close(&harness_result::<f32>(&got, 0), &[1.9643688, 3.0658839], 1e-6);
-    let grad = entropy_backward(&x, &labels, &harness_result::<f32>(&got, 1), &[1.0, -0.5], &p);
+    close(&written_elements::<f32>(&got, 0), &[1.9643688, 3.0658839], 1e-6);
+    let grad = entropy_backward(&x, &labels, &written_elements::<f32>(&got, 1), &[1.0, -0.5], &p);
     close(
-        &harness_result::<f32>(&grad, 0),
+        &written_elements::<f32>(&grad, 0),
         &[0.2312239, 0.6285317, -0.8597556, -0.0085739, 0.4766937, -0.4681198],
         1e-6,
     );
@@ -127,22 +127,22 @@ fn cross_entropy_is_torchs_formula() {
             let p = CrossEntropy { rows, classes, ignore_index: -7, smoothing };
             assert_eq!(CrossEntropy::from_words(&p.to_words()), p);
             let got = entropy(&x, &labels, &p);
-            let y = naive_softmax(&x, [rows, classes, 1]);
+            let y = naive_probabilities(&x, [rows, classes, 1]);
             let target = |r: usize, c: usize| {
                 let hit = if labels[r] == c as i64 { 1.0 - smoothing } else { 0.0 };
                 if labels[r] == -7 { 0.0 } else { hit + smoothing / classes as f64 }
             };
             let loss: Vec<f64> =
                 (0..rows).map(|r| (0..classes).map(|c| 0.0 - target(r, c) * y[r * classes + c].ln()).sum()).collect();
-            close(&harness_result::<f64>(&got, 0), &loss, 1e-12);
+            close(&written_elements::<f64>(&got, 0), &loss, 1e-12);
             let grad: Vec<f64> = (0..rows * classes)
                 .map(|k| {
                     let r = k / classes;
                     if labels[r] == -7 { 0.0 } else { d[r] * (y[k] - target(r, k % classes)) }
                 })
                 .collect();
-            let lse = harness_result::<f64>(&got, 1);
-            close(&harness_result::<f64>(&entropy_backward(&x, &labels, &lse, &d, &p), 0), &grad, 1e-12);
+            let lse = written_elements::<f64>(&got, 1);
+            close(&written_elements::<f64>(&entropy_backward(&x, &labels, &lse, &d, &p), 0), &grad, 1e-12);
         }
     }
 }
@@ -155,7 +155,7 @@ fn the_gradient_comes_with_the_loss() {
         let x = noise32(rows * classes, 5);
         let labels: Vec<i64> = (0..rows).map(|i| (i * 7 % classes.min(11)) as i64).collect();
         let first = entropy(&x, &labels, &p);
-        let lse = harness_result::<f32>(&first, 1);
+        let lse = written_elements::<f32>(&first, 1);
         let second = entropy_backward(&x, &labels, &lse, &vec![0.3f32; rows], &p);
         let mut words = p.to_words();
         words.push(f64::from(0.3f32).to_bits());
@@ -165,25 +165,25 @@ fn the_gradient_comes_with_the_loss() {
             Out::of::<f32>(rows * classes, p.per_unit_logits()),
         ];
         for read in [In::of(&x), In::of(&x).over(2)] {
-            let got = run_harness(
+            let got = run_in_ranges(
                 cross_entropy_gradient_kernel::<f32, i64>,
                 &words,
                 &[read, In::of(&labels)],
                 &outs,
                 p.units(),
             );
-            let all = |j| harness_result::<f32>(&got, j);
+            let all = |j| written_elements::<f32>(&got, j);
             assert!(
-                all(0) == harness_result::<f32>(&first, 0)
+                all(0) == written_elements::<f32>(&first, 0)
                     && all(1) == lse
-                    && all(2) == harness_result::<f32>(&second, 0),
+                    && all(2) == written_elements::<f32>(&second, 0),
                 "{classes}"
             );
         }
         // A single row, computed by a loop along it, has the same bits as among others.
         let row = &x[..classes];
-        let max = pairwise::pairwise_row(pairwise::Max, row);
-        assert_eq!(lse[0], max + crate::vmath::log(pairwise::pairwise_row(pairwise::ExpFrom(max), row)), "{classes}");
+        let max = pairwise::reduce_row(pairwise::Max, row);
+        assert_eq!(lse[0], max + crate::vmath::log(pairwise::reduce_row(pairwise::ExpFrom(max), row)), "{classes}");
     }
 }
 
@@ -191,10 +191,10 @@ fn the_gradient_comes_with_the_loss() {
 fn cross_entropy_of_large_logits_keeps_its_digits() {
     let p = CrossEntropy { rows: 1, classes: 2, ignore_index: -100, smoothing: 0.0 };
     let got = entropy(&[1e6f32, 1e6], &[0i32], &p);
-    close(&harness_result::<f32>(&got, 0), &[std::f32::consts::LN_2], 1e-7);
+    close(&written_elements::<f32>(&got, 0), &[std::f32::consts::LN_2], 1e-7);
     let (low, got_low) = (f32::NEG_INFINITY, entropy(&[f32::NEG_INFINITY, 1.0], &[1i32], &p));
-    close(&harness_result::<f32>(&got_low, 0), &[0.0], 0.0);
-    close(&harness_result::<f32>(&entropy(&[low, 1.0], &[0i32], &p), 0), &[f32::INFINITY], 0.0);
+    close(&written_elements::<f32>(&got_low, 0), &[0.0], 0.0);
+    close(&written_elements::<f32>(&entropy(&[low, 1.0], &[0i32], &p), 0), &[f32::INFINITY], 0.0);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn in_place_is_out_of_place() {
         let (x, y) = (noise32(n, 3), noise32(n, 4));
         let p = Softmax { outer: shape[0], n: shape[1], inner: 1 };
         let over = |k: Kernel, reads: &[In]| -> Vec<f32> {
-            harness_result(&run_harness(k, &p.to_words(), reads, &[Out::of::<f32>(n, p.per_unit())], p.units()), 0)
+            written_elements(&run_in_ranges(k, &p.to_words(), reads, &[Out::of::<f32>(n, p.per_unit())], p.units()), 0)
         };
         assert_eq!(over(softmax_kernel::<f32>, &[In::of(&x).over(0)]), map(softmax_kernel::<f32>, &[&x], shape));
         let reads = [In::of(&y), In::of(&x).over(0)];
@@ -231,8 +231,8 @@ fn in_place_is_out_of_place() {
     let beside = entropy_backward(&x, &labels, &d, &d, &p);
     let reads = [In::of(&x).over(0), In::of(&labels), In::of(&d), In::of(&d)];
     let out = Out::of::<f32>(20_000, p.per_unit_logits());
-    let over = run_harness(cross_entropy_backward_kernel::<f32, i32>, &p.to_words(), &reads, &[out], p.units());
-    assert!(harness_result::<f32>(&beside, 0) == harness_result::<f32>(&over, 0));
+    let over = run_in_ranges(cross_entropy_backward_kernel::<f32, i32>, &p.to_words(), &reads, &[out], p.units());
+    assert!(written_elements::<f32>(&beside, 0) == written_elements::<f32>(&over, 0));
 }
 
 #[test]
@@ -246,14 +246,14 @@ fn every_instruction_set_gives_the_same_bits() {
         let mut out: Vec<f32> = Vec::new();
         for (n, inner) in [(10, 1), (500, 3)] {
             let (mut y, mut z) = (vec![0f32; n * inner], vec![0f32; n * inner]);
-            softmax_row(&x[..n * inner], n, inner, &mut y);
-            log_softmax_row(&x[..n * inner], n, inner, &mut z);
+            probability_row(&x[..n * inner], n, inner, &mut y);
+            log_probability_row(&x[..n * inner], n, inner, &mut z);
             out.extend(y.iter().chain(&z));
-            log_softmax_backward_row(&z, &x[..n * inner], n, inner, &mut y);
+            log_probability_gradient_row(&z, &x[..n * inner], n, inner, &mut y);
             out.extend(y);
         }
         let got = entropy(&x, &labels, &p);
-        out.extend(harness_result::<f32>(&got, 0).iter().chain(&harness_result::<f32>(&got, 1)));
+        out.extend(written_elements::<f32>(&got, 0).iter().chain(&written_elements::<f32>(&got, 1)));
         out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
     };
     let best = all();

@@ -13,9 +13,9 @@
 //! |---|---|---|---|
 //! | [`splat_backward_kernel`] | cotangent of the image, records, bounds, order, view | sums of each group, scratch | [`Splat`] |
 
-use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, fault_if_too_many_blended};
+use super::blend::{BlendLimits, BlendObserver, compose_span, fault_if_too_many_blended, gamma_encode_slope};
 use super::lists::TileLists;
-use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, record_for_rays, sum_ray_lanes};
+use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, splat_record, sum_ray_lanes};
 use super::splat_params::{LANES, MOMENTS, RECORD, Splat, VIEW_SUMS};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -107,7 +107,7 @@ impl<T: Float> SplatBackward<'_, T> {
     ) {
         let (p, rays) = (&self.p, Rays::of(&self.p, span, self.view));
         blended.len = 0;
-        let blend = blend_span((list, self.bounds), span, self.records, &rays, BlendLimits::of(p), blended);
+        let blend = compose_span((list, self.bounds), span, self.records, &rays, BlendLimits::of(p), blended);
         fault_if_too_many_blended(p, &blend, tile, args);
         let (gamma, background) = (T::from_f64(p.gamma), p.background::<T>());
         let mut to =
@@ -117,7 +117,7 @@ impl<T: Float> SplatBackward<'_, T> {
             to.passes[l] = -g[3];
             for k in 0..3 {
                 let x = blend.passes[l].mul_add(background[k], blend.colour[k][l]);
-                to.colour[k][l] = g[k] * blend_encode_slope(x, gamma);
+                to.colour[k][l] = g[k] * gamma_encode_slope(x, gamma);
                 to.passes[l] = to.colour[k][l].mul_add(background[k], to.passes[l]);
             }
         }
@@ -125,7 +125,7 @@ impl<T: Float> SplatBackward<'_, T> {
             let i = blended.splats[h] as usize;
             let lanes = &blended.lanes[h * 2 * LANES..][..2 * LANES];
             let sums = &mut moments[i * MOMENTS..][..MOMENTS];
-            splat_backward_walk(record_for_rays(self.records, i), lanes, &rays, &mut to, sums);
+            splat_backward_walk(splat_record(self.records, i), lanes, &rays, &mut to, sums);
         }
         rays.project(&mut to.rays);
         let [x, y] = &rays.steps;

@@ -10,7 +10,7 @@
 //! | [`splat_blend_kernel`] | records, bounds, order, view | image: `T[height, width, 4]`, T: `T[height, width]`, scratch | [`Splat`] |
 
 use super::lists::TileLists;
-use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
+use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, splat_record};
 use super::splat_params::{LANES, Splat};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -84,7 +84,7 @@ impl<T> BlendObserver<T> for UnobservedBlend {
 
 /// Whether `a` < `b`; a NaN is not.
 #[inline(always)]
-fn is_below_blend_limit<T: Float>(a: T, b: T) -> bool {
+fn is_below<T: Float>(a: T, b: T) -> bool {
     a < b
 }
 
@@ -93,16 +93,16 @@ simd! {
     fn blend_splat[T: Float](
         i: usize, records: &[T], rays: &Rays<T>, limits: BlendLimits<T>, to: &mut Blend<T>,
     ) -> Lanes<T> {
-        let s = record_for_rays(records, i);
+        let s = splat_record(records, i);
         let mut alpha = [T::ZERO; LANES];
         for (l, alpha) in alpha.iter_mut().enumerate() {
             let c = closest_on_ray(s, [rays.directions[0][l], rays.directions[1][l], rays.directions[2][l]]).point;
             let square = c[2].mul_add(c[2], c[1].mul_add(c[1], c[0] * c[0]));
             let a = s[12] * vmath::exp_below(-T::HALF * square);
             let passes = to.passes[l];
-            let covers = !is_below_blend_limit(a, limits.cutoff) & !is_below_blend_limit(passes, limits.threshold) & !is_below_blend_limit(passes, T::ZERO);
+            let covers = !is_below(a, limits.cutoff) & !is_below(passes, limits.threshold) & !is_below(passes, T::ZERO);
             let steps = to.steps[l] + if covers { T::ONE } else { T::ZERO };
-            let blends = covers & !is_below_blend_limit(limits.steps, steps);
+            let blends = covers & !is_below(limits.steps, steps);
             let a = if blends { a } else { T::ZERO };
             let weight = passes * a;
             for k in 0..3 {
@@ -118,7 +118,7 @@ simd! {
 }
 
 /// Blends the splats of a list, whose bounds are given, into a span.
-pub(super) fn blend_span<T: Float>(
+pub(super) fn compose_span<T: Float>(
     (list, bounds): (&[i32], &[i32]),
     span: &RaySpan,
     records: &[T],
@@ -132,8 +132,7 @@ pub(super) fn blend_span<T: Float>(
         let alpha = blend_splat(i, records, rays, limits, &mut to);
         if alpha.iter().any(|a| *a != T::ZERO) {
             observer.blended(i, &alpha, &before);
-            if to.passes.iter().all(|&t| is_below_blend_limit(t, limits.threshold) || is_below_blend_limit(t, T::ZERO))
-            {
+            if to.passes.iter().all(|&t| is_below(t, limits.threshold) || is_below(t, T::ZERO)) {
                 break;
             }
         }
@@ -151,13 +150,13 @@ pub(super) fn fault_if_too_many_blended<T: Float>(p: &Splat, blend: &Blend<T>, t
 }
 
 /// max(0, x)^γ.
-pub(super) fn blend_encode<T: Float>(x: T, gamma: T) -> T {
+pub(super) fn gamma_encode<T: Float>(x: T, gamma: T) -> T {
     let x = x.positive();
     if gamma == T::ONE { x } else { vmath::pow(x, gamma) }
 }
 
-/// The derivative of [`blend_encode`]: 0 below 0, and at 0 unless γ ≥ 1.
-pub(super) fn blend_encode_slope<T: Float>(x: T, gamma: T) -> T {
+/// The derivative of [`gamma_encode`]: 0 below 0, and at 0 unless γ ≥ 1.
+pub(super) fn gamma_encode_slope<T: Float>(x: T, gamma: T) -> T {
     if x < T::ZERO || (x == T::ZERO && gamma < T::ONE) {
         return T::ZERO;
     }
@@ -182,13 +181,13 @@ pub fn splat_blend_kernel<T: Float>(args: &mut Args<'_>) {
         let list = lists.fill(&p, tile, args);
         for span in RaySpan::of_tile(&p, tile) {
             let rays = Rays::of(&p, &span, view);
-            let blend = blend_span((list, bounds), &span, records, &rays, limits, &mut UnobservedBlend);
+            let blend = compose_span((list, bounds), &span, records, &rays, limits, &mut UnobservedBlend);
             fault_if_too_many_blended(&p, &blend, tile, args);
             let at = span.pixels(&p, units.start * p.tile);
             let pixels = image[4 * at.start..4 * at.end].chunks_exact_mut(4).zip(&mut passes[at]);
             for (l, (pixel, passes)) in pixels.enumerate() {
                 for k in 0..3 {
-                    pixel[k] = blend_encode(blend.passes[l].mul_add(background[k], blend.colour[k][l]), gamma);
+                    pixel[k] = gamma_encode(blend.passes[l].mul_add(background[k], blend.colour[k][l]), gamma);
                 }
                 pixel[3] = T::ONE - blend.passes[l];
                 *passes = blend.passes[l];

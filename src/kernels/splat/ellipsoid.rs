@@ -70,7 +70,7 @@ impl<T: Float> Ellipsoid<T> {
         let inverse_length = if length == T::ZERO { T::ZERO } else { T::ONE / length };
         let real = if length == T::ZERO { T::ONE } else { w * inverse_length };
         let imaginary = [u, v, z].map(|q| q * inverse_length);
-        Ellipsoid { axes, shortest, rotation: ellipsoid_rotation(real, imaginary), real, imaginary, inverse_length }
+        Ellipsoid { axes, shortest, rotation: rotation_rows(real, imaginary), real, imaginary, inverse_length }
     }
 
     /// The rows of the matrix that maps the ellipsoid to the unit ball.
@@ -85,7 +85,7 @@ impl<T: Float> Ellipsoid<T> {
 }
 
 /// The rows of the rotation of a quaternion of length 1.
-fn ellipsoid_rotation<T: Float>(w: T, [x, y, z]: Triple<T>) -> [Triple<T>; 3] {
+fn rotation_rows<T: Float>(w: T, [x, y, z]: Triple<T>) -> [Triple<T>; 3] {
     let two = T::TWO;
     [
         [T::ONE - two * (y * y + z * z), two * (x * y - w * z), two * (x * z + w * y)],
@@ -95,13 +95,13 @@ fn ellipsoid_rotation<T: Float>(w: T, [x, y, z]: Triple<T>) -> [Triple<T>; 3] {
 }
 
 /// `x` clamped to 0..=1; NaN stays.
-pub(super) fn ellipsoid_clamp_to_unit<T: Float>(x: T) -> T {
+pub(super) fn clamp_to_unit<T: Float>(x: T) -> T {
     let x = if x < T::ZERO { T::ZERO } else { x };
     if x > T::ONE { T::ONE } else { x }
 }
 
 /// A direction of length 1, and 1 over the length that it had. What has no direction points along z.
-pub(super) fn ellipsoid_direction<T: Float>(v: Triple<T>) -> (Triple<T>, T) {
+pub(super) fn unit_direction<T: Float>(v: Triple<T>) -> (Triple<T>, T) {
     let length = vector_dot(v, v).sqrt();
     match length == T::ZERO {
         true => ([T::ZERO, T::ZERO, T::ONE], T::ZERO),
@@ -110,9 +110,9 @@ pub(super) fn ellipsoid_direction<T: Float>(v: Triple<T>) -> (Triple<T>, T) {
 }
 
 /// The colour of a splat that is seen along `direction`.
-pub(super) fn ellipsoid_colour<T: Float>(p: &Splat, colour: &[T], direction: Triple<T>) -> Triple<T> {
+pub(super) fn colour_along<T: Float>(p: &Splat, colour: &[T], direction: Triple<T>) -> Triple<T> {
     if p.coefficients == 0 {
-        return vector_at(colour, 0).map(ellipsoid_clamp_to_unit);
+        return vector_at(colour, 0).map(clamp_to_unit);
     }
     let base = vector_at(colour, 0).map(|c| T::from_f64(HARMONIC_0).mul_add(c, T::HALF));
     if p.coefficients < 4 {

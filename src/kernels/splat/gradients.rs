@@ -5,7 +5,7 @@
 //! | [`splat_gradients_kernel`] | sums of each group, the inputs | the gradients of positions, log-scales, rotations, opacities, colours | [`Splat`] |
 //! | [`splat_view_gradient_kernel`] | the gradient of positions, sums of each group | the gradient of the view | [`Splat`] |
 
-use super::ellipsoid::{Ellipsoid, EllipsoidParams, HARMONIC_0, HARMONIC_1, ellipsoid_direction};
+use super::ellipsoid::{Ellipsoid, EllipsoidParams, HARMONIC_0, HARMONIC_1, unit_direction};
 use super::splat_params::{GROUPS, MOMENTS, SPLATS, Splat, VIEW_SUMS};
 use super::vectors::{Triple, vector_at, vector_cross, vector_dot, vector_plus_scaled, vector_transposed_times};
 use crate::abi::Args;
@@ -13,7 +13,7 @@ use crate::by_dtype::by_dtype;
 use crate::float::Float;
 
 /// Sums of `len` numbers over the groups, in a tree; number `i` of group `g` is at `g·step + i`.
-fn sum_splat_gradients<T: Float, const N: usize>(x: &[T], groups: usize, step: usize) -> [T; N] {
+fn sum_groups<T: Float, const N: usize>(x: &[T], groups: usize, step: usize) -> [T; N] {
     let mut rows = [[T::ZERO; N]; GROUPS];
     for (g, row) in rows.iter_mut().enumerate().take(groups) {
         row.copy_from_slice(&x[g * step..][..N]);
@@ -72,7 +72,7 @@ pub fn splat_gradients_kernel<T: Float>(args: &mut Args<'_>) {
     let first = units.start * SPLATS;
     for k in 0..opacity.len() {
         let i = first + k;
-        let m: [T; MOMENTS] = sum_splat_gradients(&sums[i * MOMENTS..], p.groups(), p.count * MOMENTS);
+        let m: [T; MOMENTS] = sum_groups(&sums[i * MOMENTS..], p.groups(), p.count * MOMENTS);
         let to_colour = &mut colour[k * p.colour_len()..][..p.colour_len()];
         let (to_position, to_scale) = (&mut position[3 * k..][..3], &mut log_scale[3 * k..][..3]);
         let to_rotation = &mut rotation[4 * k..][..4];
@@ -83,7 +83,7 @@ pub fn splat_gradients_kernel<T: Float>(args: &mut Args<'_>) {
             continue;
         }
         let (shape, towards) = (Ellipsoid::of(&p, &x, i), x.towards_camera(i));
-        let (seen, inverse_length) = ellipsoid_direction(towards);
+        let (seen, inverse_length) = unit_direction(towards);
         let by_seen = write_colour_gradient(&p, x.colour_of(&p, i), seen, [m[10], m[11], m[12]], to_colour);
         let by_seen = vector_plus_scaled(by_seen, -vector_dot(seen, by_seen), seen);
         let by_shape = vector_transposed_times(&shape.to_ball(), [m[6], m[7], m[8]]);
@@ -113,7 +113,7 @@ pub fn splat_view_gradient_kernel<T: Float>(args: &mut Args<'_>) {
         (0..3).for_each(|k| total[k] -= row[k].to_f64());
     }
     view[..3].copy_from_slice(&total.map(T::from_f64));
-    view[3..].copy_from_slice(&sum_splat_gradients::<T, VIEW_SUMS>(sums, p.groups(), VIEW_SUMS));
+    view[3..].copy_from_slice(&sum_groups::<T, VIEW_SUMS>(sums, p.groups(), VIEW_SUMS));
 }
 
 by_dtype!(splat_view_gradient_kernel_for = splat_view_gradient_kernel::<floats>);

@@ -9,7 +9,7 @@
 //! cutoff) has empty bounds. A splat with a NaN counts as drawn.
 
 use super::bounds::LensBounds;
-use super::ellipsoid::{Ellipsoid, EllipsoidParams, ellipsoid_clamp_to_unit, ellipsoid_colour, ellipsoid_direction};
+use super::ellipsoid::{Ellipsoid, EllipsoidParams, clamp_to_unit, colour_along, unit_direction};
 use super::splat_params::{RECORD, SPLATS, Splat};
 use super::vectors::{vector_at, vector_dot, vector_times};
 use crate::abi::Args;
@@ -41,11 +41,11 @@ pub fn splat_project_kernel<T: Float>(args: &mut Args<'_>) {
     {
         let (shape, towards) = (Ellipsoid::of(&p, &x, i), x.towards_camera(i));
         let to_ball = shape.to_ball();
-        let opacity = ellipsoid_clamp_to_unit(x.opacity[i]);
+        let opacity = clamp_to_unit(x.opacity[i]);
         record[..9].copy_from_slice(to_ball.as_flattened());
         record[9..12].copy_from_slice(&vector_times(&to_ball, towards));
         record[12] = opacity;
-        record[13..].copy_from_slice(&ellipsoid_colour(&p, x.colour_of(&p, i), ellipsoid_direction(towards).0));
+        record[13..].copy_from_slice(&colour_along(&p, x.colour_of(&p, i), unit_direction(towards).0));
         let hidden = projected_splat_is_hidden(&p, -vector_dot(towards, forward), opacity);
         bounds.copy_from_slice(&if hidden { [0; 4] } else { lens.bounds(&p, &x, i, &shape, opacity) });
         *distance = vector_dot(towards, towards);

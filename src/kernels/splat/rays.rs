@@ -57,7 +57,7 @@ impl<T: Float> Rays<T> {
         let y = T::from_f64(half(p.height) - span.row as f64 - 0.5);
         let steps: [Lanes<T>; 2] =
             [std::array::from_fn(|l| T::from_f64((span.columns.start + l) as f64 + 0.5 - half(p.width))), [y; LANES]];
-        let along = combine_rays(&steps, view);
+        let along = combine_axes(&steps, view);
         let mut inverse_lengths = [T::ZERO; LANES];
         let mut directions = [[T::ZERO; LANES]; 3];
         for l in 0..LANES {
@@ -71,7 +71,7 @@ impl<T: Float> Rays<T> {
 
     /// What the directions become when right, up and forward of the view change by those of `tangent`.
     pub(super) fn tangents(&self, tangent: &[T]) -> [Lanes<T>; 3] {
-        let mut along = combine_rays(&self.steps, tangent);
+        let mut along = combine_axes(&self.steps, tangent);
         self.project(&mut along);
         along
     }
@@ -87,7 +87,7 @@ impl<T: Float> Rays<T> {
 }
 
 /// x·right + y·up + forward.
-fn combine_rays<T: Float>(steps: &[Lanes<T>; 2], view: &[T]) -> [Lanes<T>; 3] {
+fn combine_axes<T: Float>(steps: &[Lanes<T>; 2], view: &[T]) -> [Lanes<T>; 3] {
     std::array::from_fn(|k| {
         std::array::from_fn(|l| steps[0][l].mul_add(view[3 + k], steps[1][l].mul_add(view[6 + k], view[9 + k])))
     })
@@ -118,7 +118,7 @@ pub(super) fn closest_on_ray<T: Float>(s: &[T; RECORD], ray: Triple<T>) -> Close
 
 /// The record of splat `i`.
 #[inline(always)]
-pub(super) fn record_for_rays<T: Float>(records: &[T], i: usize) -> &[T; RECORD] {
+pub(super) fn splat_record<T: Float>(records: &[T], i: usize) -> &[T; RECORD] {
     &records.as_chunks::<RECORD>().0[i]
 }
 

@@ -8,10 +8,10 @@
 //! | [`splat_tangents_kernel`] | the inputs, their tangents | tangents of projected splats: `T[count, MOMENTS]` | [`Splat`] |
 //! | [`splat_blend_tangent_kernel`] | records, bounds, order, view, those tangents, the view's tangent | the tangents of image and T, scratch | [`Splat`] |
 
-use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, fault_if_too_many_blended};
-use super::ellipsoid::{Ellipsoid, EllipsoidParams, HARMONIC_0, HARMONIC_1, ellipsoid_direction};
+use super::blend::{BlendLimits, BlendObserver, compose_span, fault_if_too_many_blended, gamma_encode_slope};
+use super::ellipsoid::{Ellipsoid, EllipsoidParams, HARMONIC_0, HARMONIC_1, unit_direction};
 use super::lists::TileLists;
-use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
+use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, splat_record};
 use super::splat_params::{LANES, MOMENTS, RECORD, SPLATS, Splat};
 use super::vectors::{Triple, vector_at, vector_cross, vector_dot, vector_minus, vector_plus_scaled, vector_times};
 use crate::abi::Args;
@@ -50,7 +50,7 @@ pub fn splat_tangents_kernel<T: Float>(args: &mut Args<'_>) {
         let i = first + k;
         let (shape, towards) = (Ellipsoid::of(&p, &x, i), x.towards_camera(i));
         let moved = vector_minus(vector_at(dx.view, 0), vector_at(dx.position, i));
-        let (seen, inverse_length) = ellipsoid_direction(towards);
+        let (seen, inverse_length) = unit_direction(towards);
         let turn = vector_plus_scaled(moved, -vector_dot(seen, moved), seen).map(|d| d * inverse_length);
         let scale = vector_at(dx.log_scale, i);
         (0..3).for_each(|c| to[c] = if shape.shortest[c] { T::ZERO } else { -scale[c] });
@@ -84,7 +84,7 @@ impl<T: Float> BlendObserver<T> for SpanTangents<'_, T> {
     fn blended(&mut self, i: usize, alpha: &Lanes<T>, passes: &Lanes<T>) {
         let moves = &self.moves[i * MOMENTS..][..MOMENTS];
         let to = (&mut self.colour, &mut self.passes);
-        blend_tangent(record_for_rays(self.records, i), moves, (alpha, passes), self.rays, &self.ray_tangents, to);
+        blend_tangent(splat_record(self.records, i), moves, (alpha, passes), self.rays, &self.ray_tangents, to);
     }
 }
 
@@ -137,14 +137,14 @@ pub fn splat_blend_tangent_kernel<T: Float>(args: &mut Args<'_>) {
             let ray_tangents = rays.tangents(turn);
             let (colour, nothing) = ([[T::ZERO; LANES]; 3], [T::ZERO; LANES]);
             let mut to = SpanTangents { records, moves, rays: &rays, ray_tangents, colour, passes: nothing };
-            let blend = blend_span((list, bounds), &span, records, &rays, limits, &mut to);
+            let blend = compose_span((list, bounds), &span, records, &rays, limits, &mut to);
             fault_if_too_many_blended(&p, &blend, tile, args);
             let at = span.pixels(&p, units.start * p.tile);
             let pixels = image[4 * at.start..4 * at.end].chunks_exact_mut(4).zip(&mut passes[at]);
             for (l, (pixel, passes)) in pixels.enumerate() {
                 for k in 0..3 {
                     let x = blend.passes[l].mul_add(background[k], blend.colour[k][l]);
-                    pixel[k] = blend_encode_slope(x, gamma) * to.passes[l].mul_add(background[k], to.colour[k][l]);
+                    pixel[k] = gamma_encode_slope(x, gamma) * to.passes[l].mul_add(background[k], to.colour[k][l]);
                 }
                 pixel[3] = -to.passes[l];
                 *passes = to.passes[l];

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::abi::Split;
 use crate::float::Float;
-use crate::harness::{In, Out, Outcome, harness_hash, harness_result, harness_unless_miri, run_harness};
+use crate::harness::{In, Out, Outcome, fewer_under_miri, hash_number, run_in_ranges, written_elements};
 use bytemuck::Pod;
 
 fn params(count: usize) -> Splat {
@@ -45,7 +45,7 @@ struct Scene<T> {
 impl<T: Float> Scene<T> {
     fn drawn(p: Splat, seed: usize) -> Scene<T> {
         let numbers = |len: usize, part: usize, f: &dyn Fn(f64) -> f64| -> Vec<T> {
-            (0..len).map(|i| T::from_f64(f(harness_hash(i, seed * 10 + part)))).collect()
+            (0..len).map(|i| T::from_f64(f(hash_number(i, seed * 10 + part)))).collect()
         };
         let n = p.count;
         let right = [0.035, 0.004, 0.002];
@@ -72,16 +72,16 @@ impl<T: Float> Scene<T> {
         let reads: Vec<In> = self.operands.iter().map(|x| In::of(x)).collect();
         let out =
             [Out::of::<T>(n * RECORD, SPLATS * RECORD), Out::of::<i32>(4 * n, 4 * SPLATS), Out::of::<T>(n, SPLATS)];
-        let done = run_harness(splat_project_kernel::<T>, &p.to_words(), &reads, &out, p.splat_units());
-        let distances: Vec<T> = harness_result(&done, 2);
-        let order = run_harness(
+        let done = run_in_ranges(splat_project_kernel::<T>, &p.to_words(), &reads, &out, p.splat_units());
+        let distances: Vec<T> = written_elements(&done, 2);
+        let order = run_in_ranges(
             splat_project_order_kernel::<T>,
             &p.to_words(),
             &[In::of(&distances)],
             &[Out::of::<i32>(n, n)],
             1,
         );
-        (harness_result(&done, 0), harness_result(&done, 1), harness_result(&order, 0))
+        (written_elements(&done, 0), written_elements(&done, 1), written_elements(&order, 0))
     }
 
     fn image(&self, p: &Splat, records: &[T], bounds: &[i32], order: &[i32]) -> Outcome {
@@ -92,12 +92,12 @@ impl<T: Float> Scene<T> {
             scratch::<i32>(p.list_scratch()),
         ];
         let reads = [In::of(records), In::of(bounds), In::of(order), In::of(&self.operands[5])];
-        run_harness(splat_blend_kernel::<T>, &p.to_words(), &reads, &out, p.tile_rows())
+        run_in_ranges(splat_blend_kernel::<T>, &p.to_words(), &reads, &out, p.tile_rows())
     }
 }
 
 fn same_image<T: Float + Pod>(seed: usize) {
-    let scene = Scene::<T>::drawn(params(harness_unless_miri(500, 20)), seed);
+    let scene = Scene::<T>::drawn(params(fewer_under_miri(500, 20)), seed);
     let (records, bounds, order) = scene.projected();
     let everywhere: Vec<i32> =
         bounds.chunks(4).flat_map(|b| if b[0] < b[1] { [0, 45, 0, 37] } else { [0; 4] }).collect();
@@ -113,7 +113,7 @@ fn same_image<T: Float + Pod>(seed: usize) {
 
 #[test]
 fn tiles_leave_nothing_out() {
-    for seed in 0..harness_unless_miri(6, 1) {
+    for seed in 0..fewer_under_miri(6, 1) {
         same_image::<f32>(seed);
         same_image::<f64>(seed);
     }
@@ -121,7 +121,7 @@ fn tiles_leave_nothing_out() {
 
 #[test]
 fn limits_are_faults_with_the_tile_or_cut_the_rest() {
-    let scene = Scene::<f32>::drawn(params(harness_unless_miri(200, 30)), 9);
+    let scene = Scene::<f32>::drawn(params(fewer_under_miri(200, 30)), 9);
     let (records, bounds, order) = scene.projected();
     let with = |max_list, max_steps, truncate| {
         scene.image(&Splat { max_list, max_steps, truncate, ..scene.p }, &records, &bounds, &order)
@@ -136,10 +136,10 @@ fn limits_are_faults_with_the_tile_or_cut_the_rest() {
 
 #[test]
 fn gradients_do_not_depend_on_the_division_and_are_finite() {
-    let scene = Scene::<f32>::drawn(params(harness_unless_miri(150, 20)), 3);
+    let scene = Scene::<f32>::drawn(params(fewer_under_miri(150, 20)), 3);
     let (records, bounds, order) = scene.projected();
     let (p, n) = (scene.p, scene.p.count);
-    let cotangent: Vec<f32> = crate::harness::harness_hashes(4 * p.width * p.height, 77);
+    let cotangent: Vec<f32> = crate::harness::hash_numbers(4 * p.width * p.height, 77);
     let reads = [In::of(&cotangent), In::of(&records), In::of(&bounds), In::of(&order), In::of(&scene.operands[5])];
     let out = [
         Out::of::<f32>(p.groups() * n * MOMENTS, n * MOMENTS),
@@ -147,14 +147,14 @@ fn gradients_do_not_depend_on_the_division_and_are_finite() {
         scratch::<f32>(p.backward_scratch()),
         scratch::<i32>(p.backward_positions()),
     ];
-    let sums = run_harness(splat_backward_kernel::<f32>, &p.to_words(), &reads, &out, p.groups());
-    let sums: Vec<f32> = harness_result(&sums, 0);
+    let sums = run_in_ranges(splat_backward_kernel::<f32>, &p.to_words(), &reads, &out, p.groups());
+    let sums: Vec<f32> = written_elements(&sums, 0);
     let mut reads = vec![In::of(&sums)];
     reads.extend(scene.operands.iter().map(|x| In::of(x)));
     let out = [3, 3, 4, 1, p.colour_len()].map(|width| Out::of::<f32>(n * width, SPLATS * width));
-    let done = run_harness(splat_gradients_kernel::<f32>, &p.to_words(), &reads, &out, p.splat_units());
+    let done = run_in_ranges(splat_gradients_kernel::<f32>, &p.to_words(), &reads, &out, p.splat_units());
     for j in 0..5 {
-        let gradient: Vec<f32> = harness_result(&done, j);
+        let gradient: Vec<f32> = written_elements(&done, j);
         assert!(gradient.iter().all(|x| x.is_finite()) && gradient.iter().any(|x| *x != 0.0), "gradient {j}");
     }
 }
@@ -167,8 +167,8 @@ fn a_raw_colour_that_is_clamped_has_no_tangent() {
     tangents[4] = vec![3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
     let reads: Vec<In> = scene.iter().chain(&tangents).map(|x| In::of(x)).collect();
     let out = [Out::of::<f64>(p.count * MOMENTS, SPLATS * MOMENTS)];
-    let done = run_harness(splat_tangents_kernel::<f64>, &p.to_words(), &reads, &out, p.splat_units());
-    let moments: Vec<f64> = harness_result(&done, 0);
+    let done = run_in_ranges(splat_tangents_kernel::<f64>, &p.to_words(), &reads, &out, p.splat_units());
+    let moments: Vec<f64> = written_elements(&done, 0);
     let colours: Vec<&[f64]> = moments.chunks(MOMENTS).map(|m| &m[10..]).collect();
     assert_eq!(colours, [[0.0, 4.0, 0.0], [6.0, 7.0, 8.0]]);
 }

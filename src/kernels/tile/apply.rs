@@ -1,11 +1,11 @@
 //! Dispatches an operation and an element type to a loop.
 //!
-//! Invariant: there is an arm for every pair that [`tile_op_supports`](super::tile_op_supports) allows. A program with
+//! Invariant: there is an arm for every pair that [`supports_operand_type`](super::supports_operand_type) allows. A program with
 //! another pair fails its check, so the default arms are unreachable.
 
-use super::cast::cast_tile;
+use super::cast;
 use super::element_loops::*;
-use super::special::apply_special;
+use super::special;
 use super::tile_code::StepCode;
 use super::tile_op::TileOp as Op;
 use super::tile_table::TileBytes;
@@ -18,29 +18,29 @@ use half::{bf16, f16};
 /// Applies `step` to tiles in bytes. The operands have at least as many elements as `dst`. Returns the first bad
 /// element.
 #[inline]
-pub(super) fn apply_step(step: &StepCode, dst: &mut [u8], table: &[TileBytes<'_>]) -> Option<usize> {
+pub(super) fn run_step(step: &StepCode, dst: &mut [u8], table: &[TileBytes<'_>]) -> Option<usize> {
     let [a, b, c] = step.operands(table);
     match (step.op, step.elem) {
         (Op::Copy, _) => {
             let n = dst.len();
             dst.copy_from_slice(&a[..n]);
         }
-        (Op::Fill, elem) => apply_fill(elem, step.imm, dst),
-        (Op::Cast, from) => cast_tile(from, step.out, dst, a),
+        (Op::Fill, elem) => fill_constant(elem, step.imm, dst),
+        (Op::Cast, from) => cast::convert_tile(from, step.out, dst, a),
         (Op::Select, elem) => match elem.size() {
-            1 => apply_choose::<u8>(dst, a, b, c),
-            2 => apply_choose::<u16>(dst, a, b, c),
-            4 => apply_choose::<u32>(dst, a, b, c),
-            _ => apply_choose::<u64>(dst, a, b, c),
+            1 => choose_elements::<u8>(dst, a, b, c),
+            2 => choose_elements::<u16>(dst, a, b, c),
+            4 => choose_elements::<u32>(dst, a, b, c),
+            _ => choose_elements::<u64>(dst, a, b, c),
         },
-        (_, DType::F32) => apply_float::<f32>(step, dst, a, b),
-        (_, DType::F64) => apply_float::<f64>(step, dst, a, b),
-        (_, DType::I8) => return apply_int::<i8>(step, dst, a, b),
-        (_, DType::U8) => return apply_int::<u8>(step, dst, a, b),
-        (_, DType::I32) => return apply_int::<i32>(step, dst, a, b),
-        (_, DType::I64) => return apply_int::<i64>(step, dst, a, b),
-        (_, DType::U32) => return apply_int::<u32>(step, dst, a, b),
-        (_, DType::Bool) => apply_truth(step.op, dst, a, b),
+        (_, DType::F32) => compute_float::<f32>(step, dst, a, b),
+        (_, DType::F64) => compute_float::<f64>(step, dst, a, b),
+        (_, DType::I8) => return compute_int::<i8>(step, dst, a, b),
+        (_, DType::U8) => return compute_int::<u8>(step, dst, a, b),
+        (_, DType::I32) => return compute_int::<i32>(step, dst, a, b),
+        (_, DType::I64) => return compute_int::<i64>(step, dst, a, b),
+        (_, DType::U32) => return compute_int::<u32>(step, dst, a, b),
+        (_, DType::Bool) => compute_bool(step.op, dst, a, b),
         (op, DType::F16 | DType::BF16 | DType::I16 | DType::U16 | DType::U64 | DType::C64 | DType::C128) => {
             unreachable!("{op:?} on {:?}", step.elem)
         }
@@ -49,7 +49,7 @@ pub(super) fn apply_step(step: &StepCode, dst: &mut [u8], table: &[TileBytes<'_>
 }
 
 /// Fills a tile with a constant.
-pub(super) fn apply_fill(elem: DType, [x, y]: [f64; 2], dst: &mut [u8]) {
+pub(super) fn fill_constant(elem: DType, [x, y]: [f64; 2], dst: &mut [u8]) {
     match elem {
         DType::F32 => cast_slice_mut(dst).fill(f32::imm(x, y)),
         DType::F64 => cast_slice_mut(dst).fill(f64::imm(x, y)),
@@ -72,15 +72,15 @@ pub(super) fn apply_fill(elem: DType, [x, y]: [f64; 2], dst: &mut [u8]) {
 
 /// The elements of a tile. A missing operand is empty and need not be aligned.
 #[inline]
-fn tile_apply_view<T: Pod>(bytes: &[u8]) -> &[T] {
+fn view_elements<T: Pod>(bytes: &[u8]) -> &[T] {
     if bytes.is_empty() { &[] } else { cast_slice(bytes) }
 }
 
-fn apply_choose<T: Pod>(dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) {
+fn choose_elements<T: Pod>(dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) {
     select_elements::<T>(cast_slice_mut(dst), a, cast_slice(b), cast_slice(c));
 }
 
-fn apply_compare<T: ElementNumber>(op: Op, dst: &mut [u8], a: &[T], b: &[T]) {
+fn compare_elements<T: ElementNumber>(op: Op, dst: &mut [u8], a: &[T], b: &[T]) {
     match op {
         Op::Eq => zip_elements(Equal, dst, a, b),
         Op::Ne => zip_elements(Differ, dst, a, b),
@@ -91,11 +91,11 @@ fn apply_compare<T: ElementNumber>(op: Op, dst: &mut [u8], a: &[T], b: &[T]) {
     }
 }
 
-fn apply_float<T: Float + ElementNumber>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) {
+fn compute_float<T: Float + ElementNumber>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) {
     let (op, [p, q]) = (step.op, step.imm);
-    let (a, b) = (tile_apply_view::<T>(a), tile_apply_view::<T>(b));
+    let (a, b) = (view_elements::<T>(a), view_elements::<T>(b));
     if op.compares() {
-        return apply_compare(op, dst, a, b);
+        return compare_elements(op, dst, a, b);
     }
     let dst = cast_slice_mut::<u8, T>(dst);
     match op {
@@ -140,15 +140,15 @@ fn apply_float<T: Float + ElementNumber>(step: &StepCode, dst: &mut [u8], a: &[u
         Op::TanhGrad => zip_elements(TanhGrad, dst, a, b),
         Op::SigmoidGrad => zip_elements(SigmoidGrad, dst, a, b),
         Op::Clamp => map_elements(Clamp(T::from_f64(p), T::from_f64(q)), dst, a),
-        _ => apply_special(step, dst, a, b),
+        _ => special::compute_step(step, dst, a, b),
     }
 }
 
-fn apply_int<T: ElementInt>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<usize> {
+fn compute_int<T: ElementInt>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<usize> {
     let (op, [p, q]) = (step.op, step.imm);
-    let (a, b) = (tile_apply_view::<T>(a), tile_apply_view::<T>(b));
+    let (a, b) = (view_elements::<T>(a), view_elements::<T>(b));
     if op.compares() {
-        apply_compare(op, dst, a, b);
+        compare_elements(op, dst, a, b);
         return None;
     }
     let dst = cast_slice_mut::<u8, T>(dst);
@@ -178,7 +178,7 @@ fn apply_int<T: ElementInt>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8])
     None
 }
 
-fn apply_truth(op: Op, dst: &mut [u8], a: &[u8], b: &[u8]) {
+fn compute_bool(op: Op, dst: &mut [u8], a: &[u8], b: &[u8]) {
     match op {
         Op::Not => map_elements(Not, dst, a),
         Op::And => zip_elements(And, dst, a, b),

@@ -123,7 +123,7 @@ pair!(Truth => bf16: x if x.0 != 0 { bf16::ONE } else { bf16::ZERO });
 pair!(Truth => Truth: x Truth((x.0 != 0) as u8));
 
 /// The conversion of types that few graphs have: one loop, whatever the instruction set.
-fn cast_rare_elements<S: To<D>, D: Pod>(dst: &mut [D], src: &[S]) {
+fn convert_rare<S: To<D>, D: Pod>(dst: &mut [D], src: &[S]) {
     for (d, s) in dst.iter_mut().zip(src) {
         *d = s.to();
     }
@@ -152,20 +152,20 @@ casts_from! {
     F32 f32, cast_elements; F64 f64, cast_elements; F16 f16, cast_elements; BF16 bf16, cast_elements;
     I8 i8, cast_elements; U8 u8, cast_elements; I32 i32, cast_elements; I64 i64, cast_elements;
     Bool Truth, cast_elements;
-    U32 u32, cast_rare_elements; I16 i16, cast_rare_elements; U16 u16, cast_rare_elements; U64 u64, cast_rare_elements;
+    U32 u32, convert_rare; I16 i16, convert_rare; U16 u16, convert_rare; U64 u64, convert_rare;
 }
 
 casts_from! {
     /// From a rare type.
     cast_from_rare:
-    F32 f32, cast_rare_elements; F64 f64, cast_rare_elements; F16 f16, cast_rare_elements;
-    BF16 bf16, cast_rare_elements; I8 i8, cast_rare_elements; U8 u8, cast_rare_elements;
-    I32 i32, cast_rare_elements; I64 i64, cast_rare_elements; Bool Truth, cast_rare_elements;
-    U32 u32, cast_rare_elements; I16 i16, cast_rare_elements; U16 u16, cast_rare_elements; U64 u64, cast_rare_elements;
+    F32 f32, convert_rare; F64 f64, convert_rare; F16 f16, convert_rare;
+    BF16 bf16, convert_rare; I8 i8, convert_rare; U8 u8, convert_rare;
+    I32 i32, convert_rare; I64 i64, convert_rare; Bool Truth, convert_rare;
+    U32 u32, convert_rare; I16 i16, convert_rare; U16 u16, convert_rare; U64 u64, convert_rare;
 }
 
 /// Converts `dst.len()` elements.
-pub(super) fn cast_tile(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
+pub(super) fn convert_tile(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
     let n = dst.len() / to.size();
     let src = &src[..n * elem.size()];
     match (elem, to) {

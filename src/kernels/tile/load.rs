@@ -8,7 +8,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 /// First element of the input that holds program elements `at..at + n`, if they are contiguous there.
 #[inline]
-pub(super) fn load_contiguous_tile(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize> {
+pub(super) fn contiguous_start(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize> {
     match access {
         AccessCode::Suffix(period) if at % period + n <= period => Some(at % period),
         AccessCode::Strided { base, walk } => match walk {
@@ -22,19 +22,19 @@ pub(super) fn load_contiguous_tile(access: AccessCode<'_>, at: usize, n: usize) 
 }
 
 /// Copies program elements from `at` on to all of `dst`.
-pub(super) fn load_tile<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'_>, at: usize) {
+pub(super) fn fetch_elements<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'_>, at: usize) {
     let (dst, src) = (cast_slice_mut::<u8, T>(dst), cast_slice::<u8, T>(src));
     match access {
         AccessCode::Scalar => dst.fill(src[0]),
-        AccessCode::Suffix(n) => tile_load_suffix(dst, &src[..n], at % n),
-        AccessCode::Prefix(n) => load_tile_prefix(dst, src, at, n),
-        AccessCode::Strided { base, walk } => load_strided_tile(dst, src, TileLoadOdometer::new(base, walk, at)),
+        AccessCode::Suffix(n) => repeat_source(dst, &src[..n], at % n),
+        AccessCode::Prefix(n) => repeat_elements(dst, src, at, n),
+        AccessCode::Strided { base, walk } => copy_strided(dst, src, TileLoadOdometer::new(base, walk, at)),
         AccessCode::Full | AccessCode::Unused => {}
     }
 }
 
 /// Repeats `src` from its element `phase` on.
-fn tile_load_suffix<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
+fn repeat_source<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
     // One period, rotated by `phase`, then doubled: a short period does not cause many short copies.
     let n = src.len().min(dst.len());
     let head = n.min(src.len() - phase);
@@ -49,7 +49,7 @@ fn tile_load_suffix<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
 }
 
 /// Repeats each element of `src` `n` times.
-fn load_tile_prefix<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
+fn repeat_elements<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
     let (row, within) = (at / n, at % n);
     let (head, body) = dst.split_at_mut(dst.len().min(n - within));
     head.fill(src[row]);
@@ -95,7 +95,7 @@ impl<'a> TileLoadOdometer<'a> {
     }
 }
 
-fn load_strided_tile<T: Pod>(dst: &mut [T], src: &[T], mut o: TileLoadOdometer<'_>) {
+fn copy_strided<T: Pod>(dst: &mut [T], src: &[T], mut o: TileLoadOdometer<'_>) {
     let rank = o.walk.len() / 2;
     let Some(inner) = rank.checked_sub(1) else {
         dst.fill(src[o.offset]);

@@ -5,11 +5,11 @@
 //! program of one step. Each step rounds separately, so a fused program has the bits of the separate ops.
 //!
 //! Operands of the kernel: reads are the program's inputs in order. Writes are its outputs in order, each
-//! `PerUnit(UNIT)`, then, if [`tile_plan_scratch_len`] is not 0, scratch of [`Line`](arenagrad_arena::tensor::Line)s,
-//! `PerThread(tile_plan_scratch_len / LINE)`. An output may be in place of an input with access `Full` and the same
-//! element size. A [`TileCode`] is prepared for the call; the number of units is [`tile_units`].
+//! `PerUnit(UNIT)`, then, if [`program_scratch_len`] is not 0, scratch of [`Line`](arenagrad_arena::tensor::Line)s,
+//! `PerThread(program_scratch_len / LINE)`. An output may be in place of an input with access `Full` and the same
+//! element size. A [`TileCode`] is prepared for the call; the number of units is [`count_units`].
 //!
-//! `tile_op` and `program` are for the compiler, [`tile_kernel`] for the executor, [`tile_kernel_eval`] for constant
+//! `tile_op` and `program` are for the compiler, [`tile_kernel`] for the executor, [`evaluate_program`] for constant
 //! folding and tests.
 
 mod apply;
@@ -32,9 +32,9 @@ mod tile_table;
 
 pub use program::{Access, Input, MAX_INPUTS, MAX_OUTPUTS, TileProgram, TileStep};
 pub use tile_code::TileCode;
-pub use tile_kernel::{tile_kernel, tile_kernel_eval};
-pub use tile_op::{TileOp, tile_op_supports};
-pub use tile_plan::tile_plan_scratch_len;
+pub use tile_kernel::{evaluate_program, tile_kernel};
+pub use tile_op::{TileOp, supports_operand_type};
+pub use tile_plan::program_scratch_len;
 
 /// Elements of a tile. A typical `f32` program has a handful of tile buffers, which fill a third of a 48 KiB cache.
 pub const TILE: usize = 512;
@@ -44,6 +44,6 @@ pub const UNIT: usize = 8 * TILE;
 
 /// Units of a program of `len` elements.
 #[inline]
-pub const fn tile_units(len: usize) -> usize {
+pub const fn count_units(len: usize) -> usize {
     len.div_ceil(UNIT)
 }

@@ -1,9 +1,9 @@
 //! A tile program as the compiler builds it.
 //!
 //! Invariant, checked by [`TileProgram::check`]: operands precede their uses (inputs first, then steps), element types
-//! agree, and [`tile_op_supports`] allows every step. `tile_plan` plans a checked program.
+//! agree, and [`supports_operand_type`] allows every step. `tile_plan` plans a checked program.
 
-use super::tile_op::{TileOp, tile_op_supports};
+use super::tile_op::{TileOp, supports_operand_type};
 use arenagrad_arena::DType;
 
 /// Maximal number of inputs.
@@ -16,7 +16,7 @@ pub const MAX_STEPS: usize = 256;
 pub const MAX_DIMS: usize = 8;
 
 /// Merges adjacent dimensions with contiguous strides and drops those of size 1: `(dim, stride)`, outermost first.
-pub(super) fn merged_tile_program_dims(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
+pub(super) fn merge_dims(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
     let mut out: Vec<(usize, isize)> = Vec::new();
     for (&dim, &stride) in dims.iter().zip(strides).filter(|(d, _)| **d != 1) {
         match out.last_mut() {
@@ -146,7 +146,7 @@ impl TileProgram {
                 if dims.len() != strides.len() || dims.iter().product::<usize>() != self.len {
                     return Err("a strided view that does not fit the program's length");
                 }
-                if merged_tile_program_dims(dims, strides).len() > MAX_DIMS {
+                if merge_dims(dims, strides).len() > MAX_DIMS {
                     return Err("a strided view of too many dimensions");
                 }
                 Ok(())
@@ -155,7 +155,7 @@ impl TileProgram {
     }
 
     fn check_step(&self, v: usize, step: &TileStep) -> Result<(), &'static str> {
-        if !tile_op_supports(step.op, step.elem) {
+        if !supports_operand_type(step.op, step.elem) {
             return Err("an operation that its element type does not have");
         }
         let natural = if step.op.compares() { DType::Bool } else { step.elem };

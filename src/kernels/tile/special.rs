@@ -41,8 +41,8 @@ impl<T: Float> ElementZip<T> for SpecialNextafter {
     }
 }
 
-/// Applies a step that `apply::apply_float` does not name.
-pub(super) fn apply_special<T: Float>(step: &StepCode, dst: &mut [T], a: &[T], b: &[T]) {
+/// Applies a step that `apply::compute_float` does not name.
+pub(super) fn compute_step<T: Float>(step: &StepCode, dst: &mut [T], a: &[T], b: &[T]) {
     match step.op {
         Op::Trunc => map_elements(SpecialTrunc, dst, a),
         Op::Asin => vmath::asin_slice(dst, a),

@@ -1,11 +1,11 @@
 //! The loop of each step, as a function over bytes: it is looked up once, when a program is compiled, for the best
 //! instruction set.
 //!
-//! Frequent operations have loops of their own; [`apply_step`] dispatches the others when it runs. A uniform operand is
+//! Frequent operations have loops of their own; [`run_step`] dispatches the others when it runs. A uniform operand is
 //! one number for all elements: a loop for it reads that number before it starts. Invariant: a loop computes what
-//! `apply_step` does, bit for bit.
+//! `run_step` does, bit for bit.
 
-use super::apply::apply_step;
+use super::apply::run_step;
 use super::element_loops::*;
 use super::program::TileStep;
 use super::tile_code::StepCode;
@@ -300,7 +300,7 @@ fn step_loop(op: Op, elem: DType) -> StepLoop {
         (Op::Or, DType::Bool) => Some(compiled::<Zipped<u8, Or, false>>()),
         _ => None,
     };
-    own.unwrap_or(apply_step)
+    own.unwrap_or(run_step)
 }
 
 /// The loop of `op` on operands of `elem` of which operand `k` is uniform, if there is one. It reads the operands in

@@ -2,7 +2,7 @@
 //! ranges, tiles, in-place operands and instruction sets change no bit.
 
 use super::loose_operands::LooseOperands;
-use super::tile_kernel::{execute_loose_tile_kernel, tile_kernel as tile_run};
+use super::tile_kernel::{compute_loose_elements, tile_kernel as tile_run};
 use super::*;
 use crate::abi::Split;
 use crate::harness::{self, In, Out};
@@ -60,10 +60,10 @@ fn run_in(
     for (i, j) in inplace {
         outs[*j] = inputs[*i].clone();
     }
-    let mut scratch = Buffer::zeroed(tile_plan_scratch_len(p));
+    let mut scratch = Buffer::zeroed(program_scratch_len(p));
     let mut first: Option<usize> = None;
     let mut unit = 0;
-    while unit < tile_units(p.len) {
+    while unit < count_units(p.len) {
         let (lo, hi) = (unit * UNIT, ((unit + grain) * UNIT).min(p.len));
         scratch.bytes_mut().fill(0xa5);
         let over = |i: usize| inplace.iter().find(|(k, _)| *k == i).map(|(_, j)| *j);
@@ -74,7 +74,7 @@ fn run_in(
             slots: scratch.bytes_mut(),
         };
         let fault = &mut |e: usize, _| first = Some(first.map_or(e, |f| f.min(e)));
-        execute_loose_tile_kernel(&code, &mut operands, (lo, hi), fault);
+        compute_loose_elements(&code, &mut operands, (lo, hi), fault);
         unit += grain;
     }
     (outs, first)
@@ -190,10 +190,10 @@ fn in_place_is_out_of_place() {
 fn run_as_executed<T: bytemuck::Pod>(p: &TileProgram, inputs: &[&[T]], over: Option<usize>) -> harness::Outcome {
     let of = |(i, x): (usize, &&[T])| if over == Some(i) { In::of(x).over(0) } else { In::of(x) };
     let reads: Vec<In> = inputs.iter().enumerate().map(of).collect();
-    let lines = tile_plan_scratch_len(p) / LINE;
+    let lines = program_scratch_len(p) / LINE;
     let writes = [Out::of::<T>(p.len, UNIT), Out(lines, LINE, Split::PerThread(lines))];
     let code: crate::abi::Prepared = std::sync::Arc::new(TileCode::new(p));
-    harness::run_harness_prepared(tile_run, (&[], Some(&code)), &reads, &writes, tile_units(p.len))
+    harness::run_prepared(tile_run, (&[], Some(&code)), &reads, &writes, count_units(p.len))
 }
 
 /// A program of one step may run in place of either operand, in any ranges of units, with equal results and faults.
@@ -216,7 +216,7 @@ fn one_step_in_place() {
         assert_eq!(fails.clone().err(), (p.steps[0].op == TileOp::Div).then_some(UNIT + TILE + 5));
         for over in [0, 1] {
             let got = run_as_executed(&p, &[&a, &b], Some(over));
-            assert_eq!(harness::harness_result::<i32>(&got, 0), harness::harness_result::<i32>(&want, 0));
+            assert_eq!(harness::written_elements::<i32>(&got, 0), harness::written_elements::<i32>(&want, 0));
             assert_eq!(run_as_executed(&p, &[&a, &zero], Some(over)).err(), fails.clone().err());
         }
     }
@@ -238,7 +238,7 @@ fn one_step_in_place() {
         let want = run_as_executed(&p, inputs, None);
         for over in 0..inputs.len() {
             let got = run_as_executed(&p, inputs, Some(over));
-            assert_eq!(harness::harness_result::<f32>(&got, 0), harness::harness_result::<f32>(&want, 0));
+            assert_eq!(harness::written_elements::<f32>(&got, 0), harness::written_elements::<f32>(&want, 0));
         }
     }
 }
@@ -335,7 +335,7 @@ fn constants_in_loops_change_no_bit() {
     let x: Vec<f32> = (0..TILE + 9).map(|i| values[i % 9] as f32 * if i % 2 == 0 { 1.0 } else { 0.5 }).collect();
     let truths: Vec<u8> = (0..x.len()).map(|i| (i % 3 == 0) as u8).collect();
     for (&op, constant) in TileOp::ALL.iter().flat_map(|op| values.map(|c| (op, c))) {
-        if !tile_op_supports(op, DType::F32) || op.arity() < 2 || op == TileOp::Cast {
+        if !supports_operand_type(op, DType::F32) || op.arity() < 2 || op == TileOp::Cast {
             continue;
         }
         for k in 0..op.arity() {
@@ -422,7 +422,7 @@ fn division_by_zero_names_the_first_element() {
         assert_eq!(got[0].values::<i32>()[0], -2);
     }
     let mut out = vec![0u8; 4 * len];
-    assert_eq!(tile_kernel_eval(&p, &[ins[0].bytes(), ins[1].bytes()], &mut [&mut out]), Err(UNIT + 700));
+    assert_eq!(evaluate_program(&p, &[ins[0].bytes(), ins[1].bytes()], &mut [&mut out]), Err(UNIT + 700));
 }
 
 #[test]
@@ -437,10 +437,10 @@ fn dead_steps_and_shared_slots() {
     p.steps.pop();
     p.steps.push(TileStep::new(TileOp::Exp, DType::F32, &[0], [0.0; 2]));
     p.outputs = vec![100];
-    assert!(tile_plan_scratch_len(&p) <= 5 * TILE * 4, "{}", tile_plan_scratch_len(&p));
+    assert!(program_scratch_len(&p) <= 5 * TILE * 4, "{}", program_scratch_len(&p));
     let mut out = vec![0f32; p.len];
     let x = vec![1e-15f32; p.len];
-    tile_kernel_eval(&p, &[cast_slice(&x)], &mut [cast_slice_mut(&mut out)]).unwrap();
+    evaluate_program(&p, &[cast_slice(&x)], &mut [cast_slice_mut(&mut out)]).unwrap();
     let (mut a, mut b) = (1e-15f32, 1e-15f32);
     for _ in 0..100 {
         (a, b) = (a + b, a);

@@ -1,9 +1,9 @@
 //! The code of a tile program, as the kernel reads it: the steps of its plan, each with the loop that computes it.
 //!
 //! [`TileCode`] is made once, when a program is compiled, and is the prepared data of a call. Invariant: a loop
-//! computes what [`apply_step`](super::apply::apply_step) does, bit for bit.
+//! computes what [`run_step`](super::apply::run_step) does, bit for bit.
 
-use super::apply::apply_fill;
+use super::apply;
 use super::program::TileProgram;
 use super::step_loops::StepLoop;
 use super::tile_op::TileOp;
@@ -169,7 +169,7 @@ impl TileCode {
         let steps: Vec<StepCode> = plan.steps.iter().map(|step| StepCode::new(step, entry)).collect();
         let mut constants = vec![0; plan.constants.len()];
         for (word, fill) in constants.iter_mut().zip(&plan.constants) {
-            apply_fill(fill.elem, fill.imm, &mut bytes_of_mut(word)[..fill.elem.size()]);
+            apply::fill_constant(fill.elem, fill.imm, &mut bytes_of_mut(word)[..fill.elem.size()]);
         }
         let size = |input: &PlannedInput| if input.kind == Kind::Full { input.elem.size() as u8 } else { 0 };
         let whole: Vec<u8> = plan.inputs.iter().map(size).collect();

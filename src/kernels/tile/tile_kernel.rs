@@ -4,13 +4,13 @@
 //! of which loops read the first number. Invariant: the result of an element depends on its index and the inputs alone,
 //! not on the range or the tile.
 
-use super::apply::apply_fill;
-use super::load::{load_contiguous_tile, load_tile};
+use super::apply;
+use super::load::{contiguous_start, fetch_elements};
 use super::loose_operands::LooseOperands;
 use super::program::{MAX_OUTPUTS, TileProgram};
 use super::tile_code::{AccessCode, InputCode, StepCode, TileCode};
 use super::tile_table::{FIRST_INPUT, NONE, TileBytes, TileTable};
-use super::{TILE, UNIT, tile_plan_scratch_len};
+use super::{TILE, UNIT, program_scratch_len};
 use crate::abi::Args;
 use crate::fault::Cause;
 use arenagrad_arena::tensor::{LINE, Line};
@@ -72,11 +72,11 @@ struct Tile {
 /// The tile kernel. `tile/mod.rs` documents its operands.
 pub fn tile_kernel(args: &mut Args<'_>) {
     let code: &TileCode = args.prepared();
-    if code.direct { tile_kernel_direct(args, code) } else { tile_kernel_tiles(args, code) }
+    if code.direct { run_direct(args, code) } else { run_by_tiles(args, code) }
 }
 
 /// Runs a program tile by tile.
-fn tile_kernel_tiles<'a>(args: &mut Args<'a>, code: &'a TileCode) {
+fn run_by_tiles<'a>(args: &mut Args<'a>, code: &'a TileCode) {
     let units = args.units();
     let mut table = TileTable::new_const();
     let operands = &mut TileArgs { args, scratch: code.outputs.len() };
@@ -89,20 +89,20 @@ fn tile_kernel_tiles<'a>(args: &mut Args<'a>, code: &'a TileCode) {
 /// Runs a program of one loop from whole inputs to one output: over the range at once or, if the output is in place of
 /// an input, tile by tile from a copy.
 #[inline]
-fn tile_kernel_direct(args: &mut Args<'_>, code: &TileCode) {
+fn run_direct(args: &mut Args<'_>, code: &TileCode) {
     let units = args.units();
     let (lo, hi) = (units.start * UNIT, (units.end * UNIT).min(code.len));
     let Some(step) = code.steps.first().filter(|_| lo < hi) else { return };
     let own = (0..code.inputs.len()).find(|&i| args.inplace(i).is_some());
     let dst = args.write_bytes(0);
     if own.is_none_or(|i| code.adds_in_place(i, 0)) {
-        return tile_kernel_step(args, code, step, lo, dst, &[]);
+        return run_single_step(args, code, step, lo, dst, &[]);
     }
     let slot = args.write_bytes(1);
     for (t, dst) in dst.chunks_mut(TILE * step.size).enumerate() {
         let copy = &mut slot[..dst.len()];
         copy.copy_from_slice(dst);
-        tile_kernel_step(args, code, step, lo + t * TILE, dst, copy);
+        run_single_step(args, code, step, lo + t * TILE, dst, copy);
     }
 }
 
@@ -113,7 +113,7 @@ const DIRECT_TABLE: usize = 7;
 /// Runs the one step of `code` on the elements from `lo`. `own` stands for the input that the output is in place of: a
 /// copy of its tile, or nothing.
 #[inline(always)]
-fn tile_kernel_step(args: &mut Args<'_>, code: &TileCode, step: &StepCode, lo: usize, dst: &mut [u8], own: &[u8]) {
+fn run_single_step(args: &mut Args<'_>, code: &TileCode, step: &StepCode, lo: usize, dst: &mut [u8], own: &[u8]) {
     let hi = lo + dst.len() / step.size;
     let mut table = TileTable::<DIRECT_TABLE>::new_const();
     table.push(NONE);
@@ -176,7 +176,7 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
     fn run(&mut self, fault: &mut dyn FnMut(usize, &'static Cause)) {
         for step in &self.code.once {
             if let TileBytes::Written(slot) = &mut self.table[usize::from(step.to)] {
-                apply_fill(step.out, step.imm, &mut slot[..TILE.min(self.hi - self.lo) * step.out.size()]);
+                apply::fill_constant(step.out, step.imm, &mut slot[..TILE.min(self.hi - self.lo) * step.out.size()]);
             }
         }
         for at in (self.lo..self.hi).step_by(TILE) {
@@ -228,7 +228,7 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
             let input = &self.code.inputs[usize::from(i)];
             let access = input.access();
             match self.table[FIRST_INPUT + usize::from(i)] {
-                TileBytes::Read(source) if tile.at == self.lo || !tile_kernel_loads_once(access) => {
+                TileBytes::Read(source) if tile.at == self.lo || !is_fetched_once(access) => {
                     self.fetch(input, access, source, tile);
                 }
                 _ => {}
@@ -241,7 +241,7 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
     fn fetch(&mut self, input: &InputCode, access: AccessCode<'_>, source: &'a [u8], tile: Tile) {
         let (size, entry, slot) = (input.elem.size(), usize::from(input.tile), usize::from(input.slot));
         // The slot is at one of its two entries.
-        if let Some(at) = load_contiguous_tile(access, tile.at, tile.n) {
+        if let Some(at) = contiguous_start(access, tile.at, tile.n) {
             if let TileBytes::Written(_) = self.table[entry] {
                 self.table.swap(entry, slot);
             }
@@ -254,10 +254,10 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
         let TileBytes::Written(dst) = &mut self.table[entry] else { return };
         let dst = &mut dst[..tile.n * size];
         match size {
-            1 => load_tile::<u8>(dst, source, access, tile.at),
-            2 => load_tile::<u16>(dst, source, access, tile.at),
-            4 => load_tile::<u32>(dst, source, access, tile.at),
-            _ => load_tile::<u64>(dst, source, access, tile.at),
+            1 => fetch_elements::<u8>(dst, source, access, tile.at),
+            2 => fetch_elements::<u16>(dst, source, access, tile.at),
+            4 => fetch_elements::<u32>(dst, source, access, tile.at),
+            _ => fetch_elements::<u64>(dst, source, access, tile.at),
         }
     }
 
@@ -276,7 +276,7 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
 
 /// Whether one fetch serves all tiles of a call.
 #[inline]
-fn tile_kernel_loads_once(access: AccessCode<'_>) -> bool {
+fn is_fetched_once(access: AccessCode<'_>) -> bool {
     match access {
         AccessCode::Scalar => true,
         AccessCode::Suffix(n) => TILE.is_multiple_of(n),
@@ -285,7 +285,7 @@ fn tile_kernel_loads_once(access: AccessCode<'_>) -> bool {
 }
 
 /// Computes elements `lo..hi` of a program; `hi` is clipped to its length.
-pub(super) fn execute_loose_tile_kernel<'a>(
+pub(super) fn compute_loose_elements<'a>(
     code: &'a TileCode,
     operands: &mut LooseOperands<'a>,
     (lo, hi): (usize, usize),
@@ -302,7 +302,7 @@ pub(super) fn execute_loose_tile_kernel<'a>(
 ///
 /// # Panics
 /// If [`TileProgram::check`] does not hold, or a buffer is too short.
-pub fn tile_kernel_eval(program: &TileProgram, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), usize> {
+pub fn evaluate_program(program: &TileProgram, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), usize> {
     let code = TileCode::new(program);
     let lines = |bytes: &[u8]| {
         let mut copy = vec![Line::zeroed(); bytes.len().div_ceil(LINE)];
@@ -311,14 +311,14 @@ pub fn tile_kernel_eval(program: &TileProgram, inputs: &[&[u8]], outputs: &mut [
     };
     let ins: Vec<Vec<Line>> = inputs.iter().map(|b| lines(b)).collect();
     let mut outs: Vec<Vec<Line>> = outputs.iter().map(|b| lines(b)).collect();
-    let mut scratch = vec![Line::zeroed(); tile_plan_scratch_len(program) / LINE];
+    let mut scratch = vec![Line::zeroed(); program_scratch_len(program) / LINE];
     let mut operands = LooseOperands {
         inputs: ins.iter().zip(inputs).map(|(from, bytes)| Ok(&cast_slice(from)[..bytes.len()])).collect(),
         outs: outs.iter_mut().map(|to| cast_slice_mut(to)).collect(),
         slots: cast_slice_mut(&mut scratch),
     };
     let mut first = None;
-    execute_loose_tile_kernel(&code, &mut operands, (0, program.len), &mut |e, _| {
+    compute_loose_elements(&code, &mut operands, (0, program.len), &mut |e, _| {
         first = Some(first.map_or(e, |f: usize| f.min(e)));
     });
     for (to, from) in outputs.iter_mut().zip(&outs) {

@@ -1,6 +1,6 @@
 //! The operations of tile programs.
 //!
-//! Invariant: `TileOp::ALL[op as usize] == op`. [`tile_op_supports`] alone decides which element types an operation
+//! Invariant: `TileOp::ALL[op as usize] == op`. [`supports_operand_type`] alone decides which element types an operation
 //! has; `apply` has an arm for each.
 
 use crate::fault::{Cause, NEGATIVE_EXPONENT, ZERO_DIVISOR};
@@ -233,7 +233,7 @@ impl TileOp {
 }
 
 /// Whether `op` exists for operands of type `elem`. ([`TileOp::Cast`] takes any pair of [`DType::REAL`].)
-pub fn tile_op_supports(op: TileOp, elem: DType) -> bool {
+pub fn supports_operand_type(op: TileOp, elem: DType) -> bool {
     use TileOp::*;
     match op {
         Copy | Select | Cast | Fill => !elem.is_complex(),

@@ -9,7 +9,7 @@
 
 use super::TILE;
 use super::paired_loops::paired_step;
-use super::program::{Access, TileProgram, TileStep, merged_tile_program_dims};
+use super::program::{Access, TileProgram, TileStep, merge_dims};
 use super::step_loops::{Operand, StepForm, StepLoop};
 use super::tile_op::TileOp;
 use arenagrad_arena::DType;
@@ -55,7 +55,7 @@ fn plan_tile_access(access: &Access, len: usize) -> Kind {
         Access::Prefix(n) if *n >= len => Kind::Scalar,
         Access::Prefix(n) => Kind::Prefix(*n),
         Access::Strided { dims, strides, base } => {
-            let walk = merged_tile_program_dims(dims, strides);
+            let walk = merge_dims(dims, strides);
             match walk.as_slice() {
                 [] if *base == 0 => Kind::Scalar,
                 [(_, 0)] if *base == 0 => Kind::Scalar,
@@ -321,7 +321,7 @@ impl TilePlan {
 ///
 /// # Panics
 /// If [`TileProgram::check`] does not hold.
-pub fn tile_plan_scratch_len(program: &TileProgram) -> usize {
+pub fn program_scratch_len(program: &TileProgram) -> usize {
     let plan = TilePlan::new(program);
     usize::from(plan.slots) * plan.lines * LINE
 }

@@ -4,13 +4,13 @@
 //! relative accuracy down to underflow. The constant b makes the polynomial `mills` nearly constant, so its error
 //! contributes little.
 
-use super::exp::{ExpWithRest, exp_with_rest};
+use super::exp::{ExpWithRest, unclamped_with_rest};
 use super::real_trait::Real;
 
 /// Φ(−a) and e^(−a²/2) for a ≥ 0. h + low is a²/2 to twice the precision.
 #[inline(always)]
-pub(super) fn erf_upper<T: Real>(a: T, h: T, low: T) -> (ExpWithRest<T>, ExpWithRest<T>) {
-    let e = exp_with_rest(-h, low);
+pub(super) fn normal_tail<T: Real>(a: T, h: T, low: T) -> (ExpWithRest<T>, ExpWithRest<T>) {
+    let e = unclamped_with_rest(-h, low);
     // 1 / (a + b) and 1 / (a + c) with one division. `lack` is the relative error of the former.
     let (b, c) = (T::MILLS_B, T::MILLS_C);
     let (d, far) = (a + b, a + c);
@@ -36,7 +36,7 @@ pub fn erf<T: Real>(x: T) -> T {
     let small = x.mul_add(T::erf_tail(x * x), x);
     let a = if a > T::ERF_HIGH { T::ERF_HIGH } else { a };
     let h = a * a;
-    let tail = erf_upper(a * T::SQRT_2, h, a.mul_add(a, -h)).0;
+    let tail = normal_tail(a * T::SQRT_2, h, a.mul_add(a, -h)).0;
     let tail = tail.head * tail.lifted * T::LIFT.1;
     let large = (T::ONE - (tail + tail)).with_sign(x);
     if a < T::ONE { small } else { large }

@@ -6,14 +6,14 @@ use super::real_trait::Real;
 
 /// `x` clamped to `lo..=hi`; NaN stays.
 #[inline(always)]
-fn exp_cut<T: Real>(x: T, lo: T, hi: T) -> T {
+fn clamp_argument<T: Real>(x: T, lo: T, hi: T) -> T {
     let x = if x < lo { lo } else { x };
     if x > hi { hi } else { x }
 }
 
 /// `(n + ROUND, eʳ − 1)` for x = n·ln 2 + r.
 #[inline(always)]
-fn exp_reduce<T: Real>(x: T) -> (T, T) {
+fn reduce_argument<T: Real>(x: T) -> (T, T) {
     let t = x.mul_add(T::LOG2E, T::ROUND);
     let n = t - T::ROUND;
     let r = (-n).mul_add(T::LN2_HI, x);
@@ -23,7 +23,7 @@ fn exp_reduce<T: Real>(x: T) -> (T, T) {
 
 /// y·2ⁿ for `t = n + ROUND`. 2ⁿ has two factors, so that the largest and the subnormal results are rounded once.
 #[inline(always)]
-fn exp_times_pow2_by_halves<T: Real>(y: T, t: T) -> T {
+fn scale_by_halves<T: Real>(y: T, t: T) -> T {
     let n = t - T::ROUND;
     let half = n.mul_add(T::HALF, T::ROUND);
     let rest = (n - (half - T::ROUND)) + T::ROUND;
@@ -33,14 +33,14 @@ fn exp_times_pow2_by_halves<T: Real>(y: T, t: T) -> T {
 /// eˣ.
 #[inline(always)]
 pub fn exp<T: Real>(x: T) -> T {
-    let (t, p) = exp_reduce(exp_cut(x, T::EXP_RANGE.0, T::EXP_RANGE.1));
-    exp_times_pow2_by_halves(T::ONE + p, t)
+    let (t, p) = reduce_argument(clamp_argument(x, T::EXP_RANGE.0, T::EXP_RANGE.1));
+    scale_by_halves(T::ONE + p, t)
 }
 
 /// eˣ for x ≤ 0 or NaN, in fewer steps than [`exp`].
 #[inline(always)]
 pub fn exp_below<T: Real>(x: T) -> T {
-    let (t, p) = exp_reduce(if x < T::EXP_RANGE.0 { T::EXP_RANGE.0 } else { x });
+    let (t, p) = reduce_argument(if x < T::EXP_RANGE.0 { T::EXP_RANGE.0 } else { x });
     (T::ONE + p) * T::pow2(t + T::LIFT.0) * T::LIFT.1
 }
 
@@ -57,7 +57,7 @@ pub(super) struct ExpWithRest<T> {
 /// e^(x − low) for x ≤ 0 and |low| below an ulp of x. The argument is not clamped: x may be below the range of `exp` as
 /// far as `LIFT` allows.
 #[inline(always)]
-pub(super) fn exp_with_rest<T: Real>(x: T, low: T) -> ExpWithRest<T> {
+pub(super) fn unclamped_with_rest<T: Real>(x: T, low: T) -> ExpWithRest<T> {
     let t = x.mul_add(T::LOG2E, T::ROUND);
     let n = t - T::ROUND;
     // Exact: both are multiples of the last bit of ln 2 or of a finer one, and the difference is below ½.
@@ -73,7 +73,7 @@ pub(super) fn exp_with_rest<T: Real>(x: T, low: T) -> ExpWithRest<T> {
 /// eˣ − 1.
 #[inline(always)]
 pub fn expm1<T: Real>(x: T) -> T {
-    let (t, p) = exp_reduce(exp_cut(x, T::EXPM1_LOW, T::EXP_RANGE.1));
+    let (t, p) = reduce_argument(clamp_argument(x, T::EXPM1_LOW, T::EXP_RANGE.1));
     // Half of the result, because 2ⁿ overflows slightly before the result does.
     let s = T::pow2(t - T::ONE);
     let y = s.mul_add(p, s - T::HALF) * T::TWO;
@@ -84,7 +84,7 @@ pub fn expm1<T: Real>(x: T) -> T {
 /// eˣ for |x| up to [`Real::EXP_MIDDLE`], or NaN, with the bits of [`exp`] in fewer steps.
 #[inline(always)]
 pub fn exp_middle<T: Real>(x: T) -> T {
-    let (t, p) = exp_reduce(x);
+    let (t, p) = reduce_argument(x);
     (T::ONE + p) * T::pow2(t)
 }
 
@@ -99,8 +99,8 @@ fn exp2_reduce<T: Real>(x: T) -> (T, T) {
 /// 2ˣ. Powers of two are exact.
 #[inline(always)]
 pub fn exp2<T: Real>(x: T) -> T {
-    let (t, y) = exp2_reduce(exp_cut(x, T::EXP2_RANGE.0, T::EXP2_RANGE.1));
-    exp_times_pow2_by_halves(y, t)
+    let (t, y) = exp2_reduce(clamp_argument(x, T::EXP2_RANGE.0, T::EXP2_RANGE.1));
+    scale_by_halves(y, t)
 }
 
 /// 2ˣ for |x| up to [`Real::EXP_MIDDLE`], with the bits of [`exp2`] in fewer steps.

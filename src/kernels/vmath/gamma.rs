@@ -130,21 +130,21 @@ pub const MAX_ORDER: usize = 30;
 
 /// c₀ + c₁z + c₂z² + ….
 #[inline(always)]
-fn gamma_series(z: f64, c: &[f64]) -> f64 {
+fn evaluate_series(z: f64, c: &[f64]) -> f64 {
     c.iter().rev().fold(0.0, |sum: f64, c| sum.mul_add(z, *c))
 }
 
 /// log Γ(2 + z), |z| ≤ ½.
 #[inline(always)]
-fn gamma_log_about_2(z: f64) -> f64 {
-    z * gamma_series(z, &ABOUT_2)
+fn log_about_2(z: f64) -> f64 {
+    z * evaluate_series(z, &ABOUT_2)
 }
 
 /// log Γ(x) for x ≥ ½.
 #[inline(always)]
-fn gamma_log_positive(x: f64) -> f64 {
+fn log_positive(x: f64) -> f64 {
     if x < 1.5 {
-        return gamma_log_about_2(x - 1.0) - log1p(x - 1.0);
+        return log_about_2(x - 1.0) - log1p(x - 1.0);
     }
     if x < 10.0 {
         // Γ(x) = (x − 1)(x − 2) … Γ(t); the differences are exact.
@@ -153,10 +153,10 @@ fn gamma_log_positive(x: f64) -> f64 {
             t -= 1.0;
             product *= t;
         }
-        return gamma_log_about_2(t - 2.0) + log(product);
+        return log_about_2(t - 2.0) + log(product);
     }
     let w = 1.0 / x;
-    let rest = w * gamma_series(w * w, &STIRLING) + HALF_LOG_TAU_LESS;
+    let rest = w * evaluate_series(w * w, &STIRLING) + HALF_LOG_TAU_LESS;
     (x - 0.5).mul_add(log(x) - 1.0, rest)
 }
 
@@ -171,22 +171,22 @@ pub fn lgamma(x: f64) -> f64 {
         return f64::INFINITY;
     }
     if a < 0.5 {
-        return (gamma_log_about_2(x) - log1p(x)) - log(a);
+        return (log_about_2(x) - log1p(x)) - log(a);
     }
     if x > 0.0 {
-        return gamma_log_positive(x);
+        return log_positive(x);
     }
     // Γ(x)·Γ(−x) = −π / (x·sin πx). The sine is that of the distance to the next integer, which is exact.
     let s = sin(PI * (x - x.round_ties_even())).abs();
-    if s == 0.0 { f64::INFINITY } else { log(PI / (a * s)) - gamma_log_positive(a) }
+    if s == 0.0 { f64::INFINITY } else { log(PI / (a * s)) - log_positive(a) }
 }
 
 /// ψ(x) for x > 0.
 #[inline(always)]
-fn gamma_digamma_positive(x: f64) -> f64 {
+fn psi_of_positive(x: f64) -> f64 {
     if x > 1.2 && x < 1.75 {
         let d = (x - ROOT.0) - ROOT.1;
-        return d * gamma_series(d, &ABOUT_ROOT);
+        return d * evaluate_series(d, &ABOUT_ROOT);
     }
     let (mut x, mut sum) = (x, 0.0);
     while x < 10.0 {
@@ -194,7 +194,7 @@ fn gamma_digamma_positive(x: f64) -> f64 {
         x += 1.0;
     }
     let w = 1.0 / x;
-    (log(x) - (w * w).mul_add(gamma_series(w * w, &BERNOULLI), 0.5 * w)) - sum
+    (log(x) - (w * w).mul_add(evaluate_series(w * w, &BERNOULLI), 0.5 * w)) - sum
 }
 
 /// ψ(x), the derivative of [`lgamma`]: ∓∞ at ±0, NaN at −1, −2 … and at −∞.
@@ -204,27 +204,27 @@ pub fn digamma(x: f64) -> f64 {
         return -1.0 / x;
     }
     if x > 0.0 || x.is_nan() {
-        return if x < f64::INFINITY { gamma_digamma_positive(x) } else { x };
+        return if x < f64::INFINITY { psi_of_positive(x) } else { x };
     }
     if x > -0.5 {
-        return gamma_digamma_positive(1.0 + x) - 1.0 / x;
+        return psi_of_positive(1.0 + x) - 1.0 / x;
     }
-    if x.floor() == x { f64::NAN } else { gamma_digamma_positive(1.0 - x) - PI / tan(PI * (x - x.round_ties_even())) }
+    if x.floor() == x { f64::NAN } else { psi_of_positive(1.0 - x) - PI / tan(PI * (x - x.round_ties_even())) }
 }
 
 /// xⁿ.
 #[inline(always)]
-fn gamma_power(x: f64, n: usize) -> f64 {
+fn integer_power(x: f64, n: usize) -> f64 {
     (0..n).fold(1.0, |p, _| p * x)
 }
 
 /// |ψ⁽ⁿ⁾(x)| for x > 0, n > 0: n! Σ 1/(x + i)ⁿ⁺¹ up to a large x, then the asymptotic series.
 #[inline(always)]
-fn gamma_polygamma_positive(n: usize, x: f64) -> f64 {
+fn psi_derivative_of_positive(n: usize, x: f64) -> f64 {
     let before: f64 = (1..n).fold(1.0, |f, k| f * k as f64);
     let (mut x, mut sum) = (x, 0.0);
     while x < 20.0 + n as f64 {
-        sum += 1.0 / gamma_power(x, n + 1);
+        sum += 1.0 / integer_power(x, n + 1);
         x += 1.0;
     }
     let order = n as f64;
@@ -234,12 +234,12 @@ fn gamma_polygamma_positive(n: usize, x: f64) -> f64 {
         rising *= at * w * (at + 1.0) * w;
         tail += b * rising;
     }
-    before * (order * sum + tail * gamma_power(w, n))
+    before * (order * sum + tail * integer_power(w, n))
 }
 
 /// πⁿ⁺¹ times the n-th derivative of the cotangent, at a cotangent of c. Pₖ₊₁ = −(1 + c²)·Pₖ' with P₀ = c.
 #[inline(always)]
-fn gamma_cotangent_derivative(n: usize, c: f64) -> f64 {
+fn cotangent_derivative(n: usize, c: f64) -> f64 {
     let mut p = [0.0; MAX_ORDER + 2];
     p[1] = 1.0;
     for k in 0..n {
@@ -251,7 +251,7 @@ fn gamma_cotangent_derivative(n: usize, c: f64) -> f64 {
         }
         p = next;
     }
-    gamma_series(c, &p[..n + 2]) * gamma_power(PI, n + 1)
+    evaluate_series(c, &p[..n + 2]) * integer_power(PI, n + 1)
 }
 
 /// ψ⁽ⁿ⁾(x), the derivative of order `n` (1 to [`MAX_ORDER`]) of [`digamma`]. At 0, −1, −2 … it is ∞ for an odd order;
@@ -261,7 +261,7 @@ pub fn polygamma(n: usize, x: f64) -> f64 {
     let n = n.clamp(1, MAX_ORDER);
     let odd = n % 2 == 1;
     if x > 0.0 {
-        let y = gamma_polygamma_positive(n, x);
+        let y = psi_derivative_of_positive(n, x);
         return if odd { y } else { -y };
     }
     if x == 0.0 {
@@ -271,7 +271,7 @@ pub fn polygamma(n: usize, x: f64) -> f64 {
         return if odd { f64::INFINITY } else { f64::NAN };
     }
     // Also NaN for NaN and −∞.
-    let y = gamma_polygamma_positive(n, if x < 0.0 { 1.0 - x } else { f64::NAN });
+    let y = psi_derivative_of_positive(n, if x < 0.0 { 1.0 - x } else { f64::NAN });
     let c = 1.0 / tan(PI * (x - x.round_ties_even()));
-    -gamma_cotangent_derivative(n, c) - y
+    -cotangent_derivative(n, c) - y
 }

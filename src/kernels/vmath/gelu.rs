@@ -3,9 +3,9 @@
 //! An activation and its derivative share the exponential. The forms that compute one of them have the bits of the form
 //! that computes both.
 
-use super::erf::erf_upper;
+use super::erf;
 use super::real_trait::Real;
-use super::sigmoid::{sigmoid_nan_below, sigmoid_weighted};
+use super::sigmoid::{nan_at_minus_infinity, scale_by_logistic};
 
 /// ([`gelu`], [`gelu_grad`]) of x.
 #[inline(always)]
@@ -13,14 +13,14 @@ pub fn gelu_both<T: Real>(x: T) -> (T, T) {
     let a = x.abs();
     let a = if a > T::PHI_HIGH { T::PHI_HIGH } else { a };
     let s = a * a;
-    let (tail, e) = erf_upper(a, T::HALF * s, T::HALF * a.mul_add(a, -s));
+    let (tail, e) = erf::normal_tail(a, T::HALF * s, T::HALF * a.mul_add(a, -s));
     // x·Φ(−|x|).
     let c = a.with_sign(x);
     let p = c * tail.head;
     let p_rest = c.mul_add(tail.rest, c.mul_add(tail.head, -p));
     let two = tail.lifted * T::LIFT.1;
     let y = (p + p_rest) * tail.lifted * T::LIFT.1;
-    let y = sigmoid_nan_below(x, if x < T::ZERO { y.with_sign(x) } else { x - y });
+    let y = nan_at_minus_infinity(x, if x < T::ZERO { y.with_sign(x) } else { x - y });
     let less = tail.head * two;
     let below = if x < T::ZERO { less } else { T::ONE - less };
     (y, (c * T::INV_SQRT_2PI).mul_add(e.head * two, below))
@@ -56,9 +56,9 @@ pub fn gelu_tanh_both<T: Real>(x: T) -> (T, T) {
     let g_rest = (((k.0 - (g - b)) + (p - b)) + k.1) + p_rest;
     let u = c * g;
     let u_rest = c.mul_add(g_rest, c.mul_add(g, -u));
-    let w = sigmoid_weighted(by, u, u_rest);
+    let w = scale_by_logistic(by, u, u_rest);
     let steep = (m.0 + m.0 + m.0).mul_add(z, k.0);
-    (sigmoid_nan_below(x, w.product), (c * steep * w.sigma).mul_add(w.rest, w.sigma))
+    (nan_at_minus_infinity(x, w.product), (c * steep * w.sigma).mul_add(w.rest, w.sigma))
 }
 
 /// ½x(1 + tanh u) = x · sigmoid(2u) with u = √(2/π)(x + 0.044715x³); NaN at −∞, as the formula gives.

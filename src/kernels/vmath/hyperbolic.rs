@@ -14,7 +14,7 @@ const WIDE: f64 = 1e9;
 
 /// ½e^|x| without overflow before the result.
 #[inline(always)]
-fn hyperbolic_half_exp(a: f64) -> f64 {
+fn half_exp(a: f64) -> f64 {
     let e = exp(0.5 * a);
     0.5 * e * e
 }
@@ -25,7 +25,7 @@ pub fn sinh(x: f64) -> f64 {
     let a = x.abs();
     let t = expm1(a);
     let near = 0.5 * (t + t / (t + 1.0));
-    (if a > FAR { hyperbolic_half_exp(a) } else { near }).with_sign(x)
+    (if a > FAR { half_exp(a) } else { near }).with_sign(x)
 }
 
 /// ½(eˣ + e⁻ˣ).
@@ -33,7 +33,7 @@ pub fn sinh(x: f64) -> f64 {
 pub fn cosh(x: f64) -> f64 {
     let a = x.abs();
     let e = exp(a);
-    if a > FAR { hyperbolic_half_exp(a) } else { 0.5 * e + 0.5 / e }
+    if a > FAR { half_exp(a) } else { 0.5 * e + 0.5 / e }
 }
 
 /// log(x + √(x² + 1)).

@@ -14,7 +14,7 @@ const LOG10_2_LOW: f64 = -2.803_728_127_785_170_4e-18;
 
 /// k·ln 2 + log(1 + f).
 #[inline(always)]
-fn log_join<T: Real>(f: T, k: T) -> T {
+fn add_exponent<T: Real>(f: T, k: T) -> T {
     let s = f / (T::TWO + f);
     let z = s * s;
     let half = T::HALF * f * f;
@@ -26,7 +26,7 @@ fn log_join<T: Real>(f: T, k: T) -> T {
 #[inline(always)]
 pub fn log<T: Real>(x: T) -> T {
     let (m, k, _) = T::split(x);
-    let y = log_join(m - T::ONE, k);
+    let y = add_exponent(m - T::ONE, k);
     let y = if x == T::INFINITY { x } else { y };
     let y = if x == T::ZERO { -T::INFINITY } else { y };
     if x >= T::ZERO { y } else { T::NAN }
@@ -34,9 +34,9 @@ pub fn log<T: Real>(x: T) -> T {
 
 /// log x for a positive normal number, with the bits of [`log`] in fewer steps.
 #[inline(always)]
-pub fn log_of_normal<T: Real>(x: T) -> T {
+pub fn ln_of_normal<T: Real>(x: T) -> T {
     let (m, k, _) = T::split_normal(x);
-    log_join(m - T::ONE, k)
+    add_exponent(m - T::ONE, k)
 }
 
 /// log(1 + x): −∞ at −1, NaN below.
@@ -48,7 +48,7 @@ pub fn log1p<T: Real>(x: T) -> T {
     let c = (T::ONE - (u - b)) + (x - b);
     let (m, k, down) = T::split(u);
     // For k = 0 this sum is x itself.
-    let y = log_join((m - T::ONE) + c * down, k);
+    let y = add_exponent((m - T::ONE) + c * down, k);
     let y = if x == T::ZERO || x == T::INFINITY { x } else { y };
     let y = if x == -T::ONE { -T::INFINITY } else { y };
     if x >= -T::ONE { y } else { T::NAN }
@@ -56,14 +56,14 @@ pub fn log1p<T: Real>(x: T) -> T {
 
 /// log of the mantissa of x, and the exponent; [`log`] has the special cases.
 #[inline(always)]
-fn log_parts(x: f64) -> (f64, f64) {
+fn ln_mantissa_and_exponent(x: f64) -> (f64, f64) {
     let (m, k, _) = f64::split(x);
     (log(m), k)
 }
 
 /// `y`, but what [`log`] gives at 0, at ∞, below 0 and for NaN.
 #[inline(always)]
-fn log_or_limit(x: f64, y: f64) -> f64 {
+fn replace_at_limits(x: f64, y: f64) -> f64 {
     let y = if x == f64::INFINITY { x } else { y };
     let y = if x == 0.0 { -f64::INFINITY } else { y };
     if x >= 0.0 { y } else { f64::NAN }
@@ -72,16 +72,16 @@ fn log_or_limit(x: f64, y: f64) -> f64 {
 /// The logarithm of base 2: −∞ at ±0, NaN below.
 #[inline(always)]
 pub fn log2(x: f64) -> f64 {
-    let (l, k) = log_parts(x);
-    log_or_limit(x, l.mul_add(LOG2_E, l.mul_add(LOG2_E_LOW, k)))
+    let (l, k) = ln_mantissa_and_exponent(x);
+    replace_at_limits(x, l.mul_add(LOG2_E, l.mul_add(LOG2_E_LOW, k)))
 }
 
 /// The logarithm of base 10: −∞ at ±0, NaN below.
 #[inline(always)]
 pub fn log10(x: f64) -> f64 {
-    let (l, k) = log_parts(x);
+    let (l, k) = ln_mantissa_and_exponent(x);
     let low = k.mul_add(LOG10_2_LOW, l * LOG10_E_LOW);
-    log_or_limit(x, k.mul_add(LOG10_2, l.mul_add(LOG10_E, low)))
+    replace_at_limits(x, k.mul_add(LOG10_2, l.mul_add(LOG10_E, low)))
 }
 
 /// Methods of [`Real`] that split a number for its logarithm.

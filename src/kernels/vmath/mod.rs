@@ -105,7 +105,7 @@ pub use gamma::{MAX_ORDER, digamma, lgamma, polygamma};
 pub use gelu::{gelu, gelu_both, gelu_grad, gelu_tanh, gelu_tanh_both, gelu_tanh_grad};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
 pub use hypot::hypot;
-pub use log::{log, log_of_normal, log1p, log2, log10};
+pub use log::{ln_of_normal, log, log1p, log2, log10};
 pub use pow::pow;
 pub use real_trait::Real;
 pub use remainder::{floor_divide, fmod, remainder};

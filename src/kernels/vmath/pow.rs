@@ -12,7 +12,7 @@ pub fn pow<T: Real>(x: T, y: T) -> T {
 }
 
 #[inline(always)]
-pub(super) fn pow_f32(x: f32, y: f32) -> f32 {
+pub(super) fn raise_f32(x: f32, y: f32) -> f32 {
     let (x, y) = (x as f64, y as f64);
     let a = x.abs();
     let p = exp(y * log(a));

@@ -94,7 +94,7 @@ impl Real for f32 {
     }
     #[inline(always)]
     fn pow(x: f32, y: f32) -> f32 {
-        pow::pow_f32(x, y)
+        pow::raise_f32(x, y)
     }
     #[inline(always)]
     fn sin_fit(x: f32) -> f32 {

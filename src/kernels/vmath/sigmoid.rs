@@ -4,10 +4,10 @@
 //! that computes both. A small sigmoid is computed as a number times a power of two. SiLU multiplies by x before it
 //! multiplies by this power of two, so a subnormal result is rounded only once.
 
-use super::exp::{exp_below, exp_with_rest};
+use super::exp::{exp_below, unclamped_with_rest};
 use super::real_trait::Real;
 
-/// The result of [`sigmoid_weighted`].
+/// The result of [`scale_by_logistic`].
 pub(super) struct WeightedSigmoid<T> {
     /// `by` · σ(x + low).
     pub product: T,
@@ -18,9 +18,9 @@ pub(super) struct WeightedSigmoid<T> {
 
 /// `by` / (1 + e^−(x + low)) for |low| below an ulp of x, and |x| up to about [`Real::LOGISTIC_HIGH`]; and σ(x).
 #[inline(always)]
-pub(super) fn sigmoid_weighted<T: Real>(by: T, x: T, low: T) -> WeightedSigmoid<T> {
+pub(super) fn scale_by_logistic<T: Real>(by: T, x: T, low: T) -> WeightedSigmoid<T> {
     let below = x < T::ZERO;
-    let e = exp_with_rest(-x.abs(), if below { -low } else { low });
+    let e = unclamped_with_rest(-x.abs(), if below { -low } else { low });
     // 1 + e as an exact sum.
     let two = e.lifted * T::LIFT.1;
     let full = e.head * two;
@@ -39,7 +39,7 @@ pub(super) fn sigmoid_weighted<T: Real>(by: T, x: T, low: T) -> WeightedSigmoid<
 
 /// `y`, but NaN where x is −∞.
 #[inline(always)]
-pub(super) fn sigmoid_nan_below<T: Real>(x: T, y: T) -> T {
+pub(super) fn nan_at_minus_infinity<T: Real>(x: T, y: T) -> T {
     if x == -T::INFINITY { T::NAN } else { y }
 }
 
@@ -62,8 +62,8 @@ pub fn silu_both<T: Real>(x: T) -> (T, T) {
     let high = T::LOGISTIC_HIGH;
     let by = if x < -high { -high } else { x };
     let c = if by > high { high } else { by };
-    let w = sigmoid_weighted(by, c, T::ZERO);
-    (sigmoid_nan_below(x, w.product), (c * w.sigma).mul_add(w.rest, w.sigma))
+    let w = scale_by_logistic(by, c, T::ZERO);
+    (nan_at_minus_infinity(x, w.product), (c * w.sigma).mul_add(w.rest, w.sigma))
 }
 
 /// x · sigmoid(x); NaN at −∞, as the formula gives.

@@ -69,7 +69,7 @@ macro_rules! tested {
 
 tested! {
     exp_slice exp_elements exp exp_middle "eˣ" |x: T| x.abs() <= T::EXP_MIDDLE;
-    log_slice log_elements log log_of_normal "log x" |x: T| (x >= T::MIN_POSITIVE) & (x < T::INFINITY);
+    log_slice log_elements log ln_of_normal "log x" |x: T| (x >= T::MIN_POSITIVE) & (x < T::INFINITY);
 }
 
 /// Slice forms of functions that compute in `f64`.

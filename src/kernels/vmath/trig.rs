@@ -20,7 +20,7 @@ struct Reduced {
 }
 
 #[inline(always)]
-fn trig_reduce(x: f64) -> Reduced {
+fn reduce_angle(x: f64) -> Reduced {
     let t = x.mul_add(FRAC_2_PI, f64::ROUND);
     let n = f64::ROUND - t;
     // Exact: n·π/2 and x share their leading bits, and the last bit of either is at least 2^-53.
@@ -36,7 +36,7 @@ fn trig_reduce(x: f64) -> Reduced {
 
 /// (sine, cosine) of `hi + lo`, each as (leading part, small part) of a sum.
 #[inline(always)]
-fn trig_kernel(hi: f64, lo: f64) -> ((f64, f64), (f64, f64)) {
+fn expand_sin_cos(hi: f64, lo: f64) -> ((f64, f64), (f64, f64)) {
     let z = hi * hi;
     let half = 0.5 * z;
     let w = 1.0 - half;
@@ -51,7 +51,7 @@ fn trig_kernel(hi: f64, lo: f64) -> ((f64, f64), (f64, f64)) {
 
 /// Sine, cosine and quadrant of an `f32` argument. The rounding error of `f64` is far below one of `f32`.
 #[inline(always)]
-fn trig_kernel_f32(x: f32) -> (f64, f64, u64) {
+fn sin_cos_quadrant_f32(x: f32) -> (f64, f64, u64) {
     let x = x as f64;
     let t = x.mul_add(FRAC_2_PI, f64::ROUND);
     let n = f64::ROUND - t;
@@ -65,13 +65,13 @@ fn trig_kernel_f32(x: f32) -> (f64, f64, u64) {
 
 /// Sine from the sine and cosine of the reduced argument.
 #[inline(always)]
-fn trig_pick(sin: f64, cos: f64, quadrant: u64) -> f64 {
+fn pick_sine(sin: f64, cos: f64, quadrant: u64) -> f64 {
     let y = if quadrant & 1 == 0 { sin } else { cos };
     f64::from_bits(y.to_bits() ^ ((quadrant & 2) << 62))
 }
 
 #[inline(always)]
-fn trig_ratio(sin: f64, cos: f64, quadrant: u64) -> f64 {
+fn pick_tangent(sin: f64, cos: f64, quadrant: u64) -> f64 {
     let odd = quadrant & 1 != 0;
     let top = if odd { -cos } else { sin };
     let bottom = if odd { sin } else { cos };
@@ -80,23 +80,23 @@ fn trig_ratio(sin: f64, cos: f64, quadrant: u64) -> f64 {
 
 #[inline(always)]
 pub(super) fn sin_f64(x: f64) -> f64 {
-    let r = trig_reduce(x);
-    let (s, c) = trig_kernel(r.hi, r.lo);
+    let r = reduce_angle(x);
+    let (s, c) = expand_sin_cos(r.hi, r.lo);
     // The sums above lose the sign of −0.
-    if x == 0.0 { x } else { trig_pick(s.0 + s.1, c.0 + c.1, r.quadrant) }
+    if x == 0.0 { x } else { pick_sine(s.0 + s.1, c.0 + c.1, r.quadrant) }
 }
 
 #[inline(always)]
 pub(super) fn cos_f64(x: f64) -> f64 {
-    let r = trig_reduce(x);
-    let (s, c) = trig_kernel(r.hi, r.lo);
-    trig_pick(s.0 + s.1, c.0 + c.1, r.quadrant.wrapping_add(1))
+    let r = reduce_angle(x);
+    let (s, c) = expand_sin_cos(r.hi, r.lo);
+    pick_sine(s.0 + s.1, c.0 + c.1, r.quadrant.wrapping_add(1))
 }
 
 #[inline(always)]
 pub(super) fn tan_f64(x: f64) -> f64 {
-    let r = trig_reduce(x);
-    let ((s, s_rest), (c, c_rest)) = trig_kernel(r.hi, r.lo);
+    let r = reduce_angle(x);
+    let ((s, s_rest), (c, c_rest)) = expand_sin_cos(r.hi, r.lo);
     let odd = r.quadrant & 1 != 0;
     let (top, top_rest) = if odd { (-c, -c_rest) } else { (s, s_rest) };
     let (bottom, bottom_rest) = if odd { (s, s_rest) } else { (c, c_rest) };
@@ -111,20 +111,20 @@ pub(super) fn tan_f64(x: f64) -> f64 {
 
 #[inline(always)]
 pub(super) fn sin_f32(x: f32) -> f32 {
-    let (s, c, q) = trig_kernel_f32(x);
-    if x == 0.0 { x } else { trig_pick(s, c, q) as f32 }
+    let (s, c, q) = sin_cos_quadrant_f32(x);
+    if x == 0.0 { x } else { pick_sine(s, c, q) as f32 }
 }
 
 #[inline(always)]
 pub(super) fn cos_f32(x: f32) -> f32 {
-    let (s, c, q) = trig_kernel_f32(x);
-    trig_pick(s, c, q.wrapping_add(1)) as f32
+    let (s, c, q) = sin_cos_quadrant_f32(x);
+    pick_sine(s, c, q.wrapping_add(1)) as f32
 }
 
 #[inline(always)]
 pub(super) fn tan_f32(x: f32) -> f32 {
-    let (s, c, q) = trig_kernel_f32(x);
-    if x == 0.0 { x } else { trig_ratio(s, c, q) as f32 }
+    let (s, c, q) = sin_cos_quadrant_f32(x);
+    if x == 0.0 { x } else { pick_tangent(s, c, q) as f32 }
 }
 
 /// The sine; std's beyond |x| = 2^19.

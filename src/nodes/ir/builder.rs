@@ -155,7 +155,7 @@ impl Builder {
     /// value of another builder is an error.
     pub(in crate::nodes) fn local(&self, x: Var<'_>) -> Value {
         if !std::ptr::eq(self, x.g) {
-            self.with(|e| e.fail(foreign_builder_error("the graph")));
+            self.with(|e| e.fail(foreign_value_error("the graph")));
             return Value::NONE;
         }
         self.with(|e| e.import_captured(x.v, x.scope))
@@ -175,7 +175,7 @@ impl Builder {
             if let Some(other) = xs.iter().map(|x| x.g).find(|g| !g.track.get()).filter(|_| self.track.get()) {
                 self.come_from_line_of(other);
             }
-            self.with(|e| e.fail(foreign_builder_error(what)));
+            self.with(|e| e.fail(foreign_value_error(what)));
         }
         self.has(xs)
     }
@@ -488,6 +488,6 @@ impl Builder {
 }
 
 /// The error for a value of another builder, used by op or function `what`.
-pub(in crate::nodes) fn foreign_builder_error(what: &str) -> Error {
+pub(in crate::nodes) fn foreign_value_error(what: &str) -> Error {
     Error::new(Kind::Verify, format!("{what}: a value of another builder is used; a graph has one builder"))
 }

@@ -27,12 +27,12 @@ impl Case {
 
     /// The float types that the case stands for: f32 and f64, or `otherwise` if no operand says `f` or `c`.
     pub fn floats(&self, otherwise: &'static [DType]) -> &'static [DType] {
-        if case_has_generic_types(self.args) { &[DType::F32, DType::F64] } else { otherwise }
+        if has_generic_types(self.args) { &[DType::F32, DType::F64] } else { otherwise }
     }
 }
 
 /// Whether operand types in the text form of a [`Case`] say `f` or `c`, which stand for several types.
-pub fn case_has_generic_types(args: &str) -> bool {
+pub fn has_generic_types(args: &str) -> bool {
     args.split_whitespace().any(|a| a.starts_with("f[") || a.starts_with("c["))
 }
 

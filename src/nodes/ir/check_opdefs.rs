@@ -1,6 +1,6 @@
 //! Checks of op definitions at compile time.
 
-use crate::nodes::ir::opdef::{OpDef, opdef_fault};
+use crate::nodes::ir::opdef::{OpDef, definition_fault};
 
 /// `a == b`, in a const context.
 const fn equal_opdef_names(a: &str, b: &str) -> bool {
@@ -26,7 +26,7 @@ pub const fn check_opdefs(ops: &[&OpDef]) {
     let mut i = 0;
     while i < ops.len() {
         let r = ops[i];
-        if let Some(why) = opdef_fault(r) {
+        if let Some(why) = definition_fault(r) {
             panic!("{}", why);
         }
         assert!(r.is_leaf() || !r.cases.is_empty(), "an op needs conformance cases");

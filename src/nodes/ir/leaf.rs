@@ -132,13 +132,13 @@ impl StateAttrs {
 }
 
 /// Infers the type that the attributes of a leaf state.
-pub(in crate::nodes) fn infer_leaf_op(cx: &mut Infer<'_>, dtype: DType, shape: Shape) -> Result<(), String> {
+pub(in crate::nodes) fn infer_stated_type(cx: &mut Infer<'_>, dtype: DType, shape: Shape) -> Result<(), String> {
     cx.out.push(Ty { dtype, shape });
     Ok(())
 }
 
 /// An error unless `scale` is finite, not negative, and at most the largest number of `dtype`.
-fn check_leaf_op_scale(dtype: DType, scale: f64) -> Result<(), String> {
+fn check_init_scale(dtype: DType, scale: f64) -> Result<(), String> {
     ensure!(scale >= 0.0 && scale.is_finite(), "scale is {scale}; it must be finite and not negative");
     let most = match dtype {
         DType::F16 => half::f16::MAX.to_f64(),
@@ -151,7 +151,7 @@ fn check_leaf_op_scale(dtype: DType, scale: f64) -> Result<(), String> {
 }
 
 /// An op definition without operands and without a kernel.
-pub(in crate::nodes) const fn define_leaf_op(
+pub(in crate::nodes) const fn define_without_operands(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
@@ -175,7 +175,7 @@ pub(in crate::nodes) const fn define_leaf_op(
 }
 
 /// A value that the caller writes before each step.
-pub const INPUT: OpDef = define_leaf_op(
+pub const INPUT: OpDef = define_without_operands(
     "input",
     "a value that the caller writes before each step; until then all its elements are `default`, if there is one",
     InputAttrs::FIELDS,
@@ -185,22 +185,27 @@ pub const INPUT: OpDef = define_leaf_op(
         if let Some(x) = default {
             ensure!(dtype.can_hold(x), "{x} is no default of {dtype}");
         }
-        infer_leaf_op(cx, dtype, shape)
+        infer_stated_type(cx, dtype, shape)
     },
 );
 
 /// A trained value.
-pub const PARAM: OpDef =
-    define_leaf_op("param", "a trained value, kept from step to step", ParamAttrs::FIELDS, Deriv::Zero, |cx| {
+pub const PARAM: OpDef = define_without_operands(
+    "param",
+    "a trained value, kept from step to step",
+    ParamAttrs::FIELDS,
+    Deriv::Zero,
+    |cx| {
         let attrs = ParamAttrs::of(&cx.attrs);
         let ParamAttrs { dtype, shape, scale, .. } = attrs;
-        check_leaf_op_scale(dtype, scale)?;
+        check_init_scale(dtype, scale)?;
         attrs.leaf_init().check(dtype, &cx.shapes.dims(shape))?;
-        infer_leaf_op(cx, dtype, shape)
-    });
+        infer_stated_type(cx, dtype, shape)
+    },
+);
 
 /// A value kept from step to step.
-pub const STATE: OpDef = define_leaf_op(
+pub const STATE: OpDef = define_without_operands(
     "state",
     "a value kept from step to step; the moving average of param `averages`, or a buffer of its `owner`, if given",
     StateAttrs::FIELDS,
@@ -208,17 +213,18 @@ pub const STATE: OpDef = define_leaf_op(
     |cx| {
         let attrs = StateAttrs::of(&cx.attrs);
         let StateAttrs { dtype, shape, scale, .. } = attrs;
-        check_leaf_op_scale(dtype, scale)?;
+        check_init_scale(dtype, scale)?;
         attrs.leaf_init().check(dtype, &cx.shapes.dims(shape))?;
-        infer_leaf_op(cx, dtype, shape)
+        infer_stated_type(cx, dtype, shape)
     },
 );
 
 /// An argument of a region.
-pub const ARG: OpDef = define_leaf_op("arg", "argument `index` of a region", ArgAttrs::FIELDS, Deriv::Zero, |cx| {
-    let ArgAttrs { dtype, shape, .. } = ArgAttrs::of(&cx.attrs);
-    infer_leaf_op(cx, dtype, shape)
-});
+pub const ARG: OpDef =
+    define_without_operands("arg", "argument `index` of a region", ArgAttrs::FIELDS, Deriv::Zero, |cx| {
+        let ArgAttrs { dtype, shape, .. } = ArgAttrs::of(&cx.attrs);
+        infer_stated_type(cx, dtype, shape)
+    });
 
 #[cfg(test)]
 mod tests {
@@ -235,9 +241,9 @@ mod tests {
     fn a_scale_is_at_most_the_largest_number_of_its_type() {
         let f16 = (DType::F16, 65504.0);
         for (dtype, most) in [f16, (DType::F32, f64::from(f32::MAX)), (DType::F64, f64::MAX)] {
-            assert_eq!([0.0, most].map(|scale| check_leaf_op_scale(dtype, scale)), [Ok(()), Ok(())]);
+            assert_eq!([0.0, most].map(|scale| check_init_scale(dtype, scale)), [Ok(()), Ok(())]);
             for scale in [-1.0, 2.0 * most, f64::NAN] {
-                assert!(check_leaf_op_scale(dtype, scale).is_err(), "{dtype}: {scale}");
+                assert!(check_init_scale(dtype, scale).is_err(), "{dtype}: {scale}");
             }
         }
     }

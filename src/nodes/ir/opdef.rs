@@ -4,7 +4,7 @@ pub use super::arity::Arity;
 use super::attrs::{Attrs, Field, Kind as FieldKind};
 pub use super::batch::{Batch, BatchRule, BatchSite};
 use super::builder::Var;
-pub use super::case::{Case, case_has_generic_types};
+pub use super::case::{Case, has_generic_types};
 pub use super::check_opdefs::check_opdefs;
 pub use super::flags::Flags;
 use super::graph::Graph;
@@ -320,7 +320,7 @@ impl std::fmt::Debug for OpDef {
 }
 
 /// The regions of node `n` that are planned as bodies of one instruction: those of a loop or of a choice.
-pub fn opdef_regions(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> + '_ {
+pub fn planned_regions(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> + '_ {
     let def = g.def_of(n);
     let planned = matches!(def.lower, Lower::Loop | Lower::Choice);
     let region = move |(i, f): (usize, &Field)| (planned && f.kind == FieldKind::Region).then(|| g.attrs(n).region(i));
@@ -328,7 +328,7 @@ pub fn opdef_regions(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> + '_
 }
 
 /// What is wrong with a definition by itself, if anything.
-pub const fn opdef_fault(def: &OpDef) -> Option<&'static str> {
+pub const fn definition_fault(def: &OpDef) -> Option<&'static str> {
     let unsaid = matches!(def.deriv, Deriv::Error(why) if why.is_empty());
     let stops = def.flags.has(Flags::STEP) || def.flags.has(Flags::STOP);
     if def.name.is_empty() || def.doc.is_empty() {

@@ -38,4 +38,4 @@ pub mod splat;
 pub mod table;
 pub mod window;
 
-pub use common::lowering::run_op_lowering;
+pub use common::lowering::lower_any_op;

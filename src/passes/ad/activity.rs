@@ -4,8 +4,8 @@
 use super::codes::{Codes, code_ends_derivatives};
 use super::inner_values::inner_value_or_leaf;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
-use crate::nodes::ir::opdef::{Deriv, Lower, opdef_regions};
-use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, custom_fn_has_rules};
+use crate::nodes::ir::opdef::{Deriv, Lower, planned_regions};
+use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_derivative_rules};
 use crate::nodes::{Graph, OpDef};
 use crate::passes::signature::Signature;
 
@@ -103,7 +103,7 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
             if !active[n] {
                 continue;
             }
-            for body in opdef_regions(g, n) {
+            for body in planned_regions(g, n) {
                 // Reverse mode also finds what the body of a loop must stack for forward mode.
                 let stacks = matches!(g.def_of(n).lower, Lower::Loop);
                 run[body].add(ActivityModes { reverse: modes.reverse || stacks, ..modes });
@@ -119,7 +119,7 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
 /// The rule of node `n` that is transposed because the rule for the mode is missing. A rule is transposed in reverse
 /// mode.
 fn activity_transposed_rule(g: Graph<'_>, n: Node, modes: ActivityModes) -> Option<Region> {
-    if !custom_fn_has_rules(g, n) {
+    if !has_derivative_rules(g, n) {
         return None;
     }
     match CustomFnAttrs::of(&g.attrs(n)) {

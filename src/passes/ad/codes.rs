@@ -9,7 +9,7 @@
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::Kind as FieldKind;
-use crate::nodes::ir::opdef::{Deriv, Flags, Lower, opdef_regions};
+use crate::nodes::ir::opdef::{Deriv, Flags, Lower, planned_regions};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{DType, Graph, OpDef, Var};
 
@@ -150,7 +150,7 @@ impl AdCodeClasses {
                 let carries = g.region_args(scan.body).zip(g.region_yields(scan.body)).take(scan.carries);
                 carries.for_each(|(a, &y)| self.join(a, y));
             }
-            Lower::Choice => opdef_regions(g, n).for_each(|r| self.join_region(g, n, r, &args[1..])),
+            Lower::Choice => planned_regions(g, n).for_each(|r| self.join_region(g, n, r, &args[1..])),
             // The rules of a custom function follow the function itself.
             _ if def.is_inlined() && def.attrs.first().is_some_and(|f| f.kind == FieldKind::Region) => {
                 self.join_region(g, n, g.attrs(n).region(0), args);

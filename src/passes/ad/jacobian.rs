@@ -5,7 +5,7 @@ use super::grad::{Missing, vjp_numbered};
 use super::jvp::jvp_with_inputs;
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::common::batch_site::swap_batch_site_axes;
+use crate::nodes::ops::common::batch_site::swap_axis_runs;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Var};
 use crate::passes::batch::vmap;
 use crate::passes::batch::{Randomness, Vmap};
@@ -46,7 +46,7 @@ pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result
     let dims = [&g.dims(out)[..], &g.dims(by)[..]].concat();
     close_jacobian(all.view(), direction, result, |rows| {
         // Forward, the rows are those of the transpose.
-        let rows = if forward { swap_batch_site_axes(rows, 0, 1, rows.rank().saturating_sub(1)) } else { rows };
+        let rows = if forward { swap_axis_runs(rows, 0, 1, rows.rank().saturating_sub(1)) } else { rows };
         (name.clone(), rows.reshape(&dims))
     })
 }

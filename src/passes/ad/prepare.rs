@@ -7,7 +7,7 @@ use super::activity::{Mode, active_nodes};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
-use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
+use crate::nodes::ops::control::custom_fn::has_derivative_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, OpDef};
 use crate::passes::ad::keep_every::write_keep_every;
 use crate::passes::ad::residuals::save_residuals;
@@ -119,7 +119,7 @@ fn decompose_on_the_way(g: Graph<'_>, aim: &Aim<'_>) -> Result<GraphBuf> {
         for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
             let def = g.def_of(n);
             let through = matches!(def.deriv, Deriv::ViaDecompose) || (def.flags.has(Flags::STATS) && stats[n]);
-            pick[n] = def.is_inlined() && !custom_fn_has_rules(g, n) || (through && def.decompose.is_some());
+            pick[n] = def.is_inlined() && !has_derivative_rules(g, n) || (through && def.decompose.is_some());
         }
         pick
     })
@@ -186,7 +186,7 @@ pub fn prepare_one_region<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     prepare_all(g.into(), InlineCalls::WithoutRules, |g| {
         let mut picked =
             pick_to_decompose(g, |def| def.is_inlined() || matches!(def.lower, Lower::Loop | Lower::Choice));
-        (0..g.nodes()).map(Node::new).filter(|&n| custom_fn_has_rules(g, n)).for_each(|n| picked[n] = false);
+        (0..g.nodes()).map(Node::new).filter(|&n| has_derivative_rules(g, n)).for_each(|n| picked[n] = false);
         picked
     })
 }
@@ -195,7 +195,7 @@ pub fn prepare_one_region<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
 pub fn prepare_regions_that_run(g: Graph<'_>) -> Result<GraphBuf> {
     prepare_all(g, InlineCalls::WithoutRules, |g| {
         let mut picked = pick_to_decompose(g, OpDef::is_inlined);
-        (0..g.nodes()).map(Node::new).filter(|&n| custom_fn_has_rules(g, n)).for_each(|n| picked[n] = false);
+        (0..g.nodes()).map(Node::new).filter(|&n| has_derivative_rules(g, n)).for_each(|n| picked[n] = false);
         picked
     })
 }

@@ -11,8 +11,8 @@ use super::codes::Codes;
 use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
-use crate::nodes::ir::opdef::{Flags, Lower, opdef_regions};
-use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, custom_fn_has_rules};
+use crate::nodes::ir::opdef::{Flags, Lower, planned_regions};
+use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_derivative_rules};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Ty, Var};
 use crate::passes::copier::Copier;
@@ -41,8 +41,8 @@ fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
                 depth[body] = 1 + inside[body];
                 inside[r] = inside[r].max(depth[body]);
             } else if matches!(g.def_of(n).lower, Lower::Choice) {
-                inside[r] = opdef_regions(g, n).map(|b| inside[b]).fold(inside[r], usize::max);
-            } else if custom_fn_has_rules(g, n) {
+                inside[r] = planned_regions(g, n).map(|b| inside[b]).fold(inside[r], usize::max);
+            } else if has_derivative_rules(g, n) {
                 let CustomFnAttrs { vjp, jvp, .. } = CustomFnAttrs::of(&g.attrs(n));
                 let rules = [vjp, jvp].into_iter().flatten().map(|rule| inside[rule]).max();
                 inside[r] = inside[r].max(rules.unwrap_or(0));

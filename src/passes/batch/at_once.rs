@@ -6,7 +6,7 @@ use super::batched_region::{BatchContext, BatchMember, write_batched_region};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::Kind as FieldKind;
-use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
+use crate::nodes::ops::control::custom_fn::has_derivative_rules;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 use crate::passes::decompose::decompose_picked_nodes;
@@ -58,7 +58,7 @@ fn batch_bodies_at_once(g: Graph<'_>) -> Result<GraphBuf> {
         for r in (0..g.regions()).rev().map(Region::new) {
             for n in g.region_nodes(r) {
                 let def = g.def_of(n);
-                let call = def.decompose.is_none() && def.is_inlined() && !custom_fn_has_rules(g, n);
+                let call = def.decompose.is_none() && def.is_inlined() && !has_derivative_rules(g, n);
                 let through = call || (def.decompose.is_some() && def.batch.is_via_decompose(&g.attrs(n)));
                 pick[n] = inside[r] && through;
                 if !inside[r] && !is_at_once(g, n) {

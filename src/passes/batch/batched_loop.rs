@@ -7,7 +7,7 @@
 use super::batched_region::{BatchContext, BatchMember, batched_region_values, write_batched_region};
 use crate::arena::{Node, Region, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::common::batch_site::swap_batch_site_axes;
+use crate::nodes::ops::common::batch_site::swap_axis_runs;
 use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
 use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
@@ -81,7 +81,7 @@ pub(super) fn batched_loop_scan<'g>(
     // Slices of one iteration, for all members: the axis of the iterations stands before that of the batch.
     let operand = |(i, a): (usize, &BatchMember<'g>)| match i < scan.xs() {
         true => a.as_batched(batched[i], size),
-        false if a.batched => swap_batch_site_axes(a.var, 0, 1, 1),
+        false if a.batched => swap_axis_runs(a.var, 0, 1, 1),
         false => a.var,
     };
     let operands: Vec<Var<'g>> = args.iter().enumerate().map(operand).collect();
@@ -94,7 +94,7 @@ pub(super) fn batched_loop_scan<'g>(
     g.with(|e| e.set_loc(src.loc[n.at()]));
     let attrs = ScanAttrs { body, ..ScanAttrs::of(&src.attrs(n)) };
     let result = |(i, (var, &batched)): (usize, (Var<'g>, &bool))| match i >= scan.carries && batched {
-        true => BatchMember { var: swap_batch_site_axes(var, 0, 1, 1), batched },
+        true => BatchMember { var: swap_axis_runs(var, 0, 1, 1), batched },
         false => BatchMember { var, batched },
     };
     let results: Vec<Var<'g>> = g.emit(Op::SCAN, &operands, &attrs.list()).into();

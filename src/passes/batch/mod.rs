@@ -15,8 +15,8 @@ mod vmap_options;
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Batch;
-use crate::nodes::ops::common::batch_site::swap_batch_site_axes;
-use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
+use crate::nodes::ops::common::batch_site::swap_axis_runs;
+use crate::nodes::ops::control::custom_fn::has_derivative_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
 use crate::passes::decompose::decompose_picked_nodes;
 use crate::passes::expand_blocks::{expand_blocks, has_blocks_to_expand};
@@ -138,7 +138,7 @@ fn prepare_for_vmap(g: Graph<'_>, names: &[&str], randomness: Randomness) -> Res
         for r in (0..g.regions()).map(Region::new) {
             for n in g.region_nodes(r) {
                 let def = g.def_of(n);
-                let call = def.decompose.is_none() && def.is_inlined() && !custom_fn_has_rules(g, n);
+                let call = def.decompose.is_none() && def.is_inlined() && !has_derivative_rules(g, n);
                 let through = call || (def.decompose.is_some() && def.batch.is_via_decompose(&g.attrs(n)));
                 let all = r != g.entry() || randomness != Randomness::Same;
                 pick[n] = through && (all || g.outs_of(n).any(|v| batched[v]));
@@ -171,7 +171,7 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
     let mut known = Vec::new();
     for (v, leaf) in g.leaves().map(|l| (l.value, written[l.value])) {
         let axis = axis_of(v);
-        let var = axis.map_or(leaf, |axis| swap_batch_site_axes(leaf, 0, axis, 1));
+        let var = axis.map_or(leaf, |axis| swap_axis_runs(leaf, 0, axis, 1));
         known.push((v, BatchMember { var, batched: axis.is_some() }));
     }
     let values = write_batched_region(context, g.entry(), &known)?;
@@ -179,7 +179,7 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
     for (&v, &name) in g.outputs().iter().zip(g.output_names) {
         let asked = map.outputs.iter().position(|o| o.0 == g.str(name));
         let var = match asked.map(|i| outputs[i].axis) {
-            Some(axis) => swap_batch_site_axes(values[v].for_all(map.size), 0, 1, axis),
+            Some(axis) => swap_axis_runs(values[v].for_all(map.size), 0, 1, axis),
             None => values[v].var,
         };
         b.output(g.str(name), var);
@@ -187,7 +187,7 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
     for &(v, next) in g.updates {
         let leaf = written[v];
         match (axis_of(v), values[next]) {
-            (Some(axis), next) => b.update(leaf, swap_batch_site_axes(next.for_all(map.size), 0, 1, axis)),
+            (Some(axis), next) => b.update(leaf, swap_axis_runs(next.for_all(map.size), 0, 1, axis)),
             (None, BatchMember { var, batched: false }) => b.update(leaf, var),
             (None, _) => {
                 let name = g.leaf(v).map_or("", |l| l.1);

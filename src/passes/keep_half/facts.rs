@@ -7,7 +7,7 @@
 //! ([`HalfFacts::summary`]).
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
-use crate::nodes::ir::opdef::{Flags, Lower, opdef_regions};
+use crate::nodes::ir::opdef::{Flags, Lower, planned_regions};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{DType, Graph, Op};
 use crate::passes::optimiser::GRAD_NORM;
@@ -218,7 +218,7 @@ impl HalfFacts {
 
     /// True if a region of choice `n` must not get rounded operands.
     fn branches_decide(&self, g: Graph<'_>, n: Node) -> bool {
-        opdef_regions(g, n).any(|r| g.region_args(r).any(|a| self.exact[a]))
+        planned_regions(g, n).any(|r| g.region_args(r).any(|a| self.exact[a]))
     }
 
     /// True if the value crosses the boundary and may be rounded.

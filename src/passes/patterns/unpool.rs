@@ -5,7 +5,7 @@ use crate::nodes::Op;
 use crate::nodes::build::size_attrs::size_attrs_to_i64;
 use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
-use crate::nodes::ops::pool::pool_op_plane;
+use crate::nodes::ops::pool::last_two_dims;
 
 /// The gradient of a max pool.
 struct PoolGradient {
@@ -52,7 +52,7 @@ pub fn match_mask_before_unpool(f: &PatternFacts<'_>, root: Node) -> Found {
     if f.alone(a[0]) {
         inner.push(compare);
     }
-    let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: size_attrs_to_i64(&pool_op_plane(&f.dims(h))) });
+    let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: size_attrs_to_i64(&last_two_dims(&f.dims(h))) });
     let m = Match::one(f.g.out(root), vec![y, dy, positions], inner, move |g, a| {
         let mask = a[0].greater(g.full(c, small, dtype));
         let masked = mask.select(a[1], g.full(0.0, small, dtype));

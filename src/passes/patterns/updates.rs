@@ -4,8 +4,8 @@
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::ir::attrs::Owned;
 use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
-use crate::nodes::ops::optim::fused_update::fused_update_of_step;
-use crate::nodes::ops::optim::optim_step_layout;
+use crate::nodes::ops::optim::fused_update::fused_form_of_step;
+use crate::nodes::ops::optim::step_layout;
 use crate::nodes::{Op, Var};
 
 /// The most elements of a small param. Its step costs more for the call than for the work.
@@ -17,12 +17,12 @@ const CHUNK: usize = 4 * MAX_PARAMS;
 
 /// True if `op` is an optimiser step.
 pub fn can_match_update(op: Op) -> bool {
-    optim_step_layout(op).is_some()
+    step_layout(op).is_some()
 }
 
 /// The operands of a step of one param whose gradient is not scaled yet, and the number of those that are tensors.
 fn match_single_update<'x>(f: &PatternFacts<'x>, n: Node) -> Option<(&'x [Value], usize)> {
-    let (tensors, scalars) = optim_step_layout(f.g.op[n.at()])?;
+    let (tensors, scalars) = step_layout(f.g.op[n.at()])?;
     let args = f.args(n);
     (args.len() == tensors + scalars).then_some((args, tensors))
 }
@@ -50,7 +50,7 @@ fn match_update(
 /// A step of one param whose gradient is a product: a fused weight update. The gradient never leaves the cache.
 pub fn match_update_behind_product(f: &PatternFacts<'_>, root: Node) -> Found {
     let (op, args) = (f.g.op[root.at()], f.args(root));
-    let (Some((tensors, scalars)), Some(behind)) = (optim_step_layout(op), fused_update_of_step(op)) else {
+    let (Some((tensors, scalars)), Some(behind)) = (step_layout(op), fused_form_of_step(op)) else {
         return Found::No;
     };
     let Some(product) = f.is(args[1], Op::MATMUL).filter(|_| args.len() <= tensors + scalars + 1) else {
@@ -114,7 +114,7 @@ pub fn match_update_scale(f: &PatternFacts<'_>, root: Node) -> Found {
 /// Matrices do not join: their step is worth a call, and may go into the product that is their gradient.
 fn can_join_updates(f: &PatternFacts<'_>, n: Node, scalars: &[Value], like: &[Owned]) -> bool {
     let args = f.args(n);
-    let (Some((tensors, _)), d) = (optim_step_layout(f.g.op[n.at()]), f.dims(args[0])) else { return false };
+    let (Some((tensors, _)), d) = (step_layout(f.g.op[n.at()]), f.dims(args[0])) else { return false };
     let small = d.len() <= 1 && d.numel() <= SMALL;
     small
         && args[tensors..] == *scalars
@@ -125,7 +125,7 @@ fn can_join_updates(f: &PatternFacts<'_>, n: Node, scalars: &[Value], like: &[Ow
 /// Steps of small params with the same learning rate and attributes become one step.
 pub fn match_joined_updates(f: &PatternFacts<'_>, root: Node) -> Found {
     let (op, args) = (f.g.op[root.at()], f.args(root));
-    let Some((tensors, _)) = optim_step_layout(op) else { return Found::No };
+    let Some((tensors, _)) = step_layout(op) else { return Found::No };
     let (scalars, like) = (&args[tensors..], matched_update_attributes(f, root));
     if scalars.len() > tensors || !can_join_updates(f, root, scalars, &like) {
         return Found::No;

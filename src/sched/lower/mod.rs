@@ -15,10 +15,10 @@ use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::gemm::Precision;
 use crate::nodes::ir::call::{Buf, Call, Temp, View};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ir::opdef::opdef_regions;
+use crate::nodes::ir::opdef::planned_regions;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::index::index_bounds::index_bound;
-use crate::nodes::ops::run_op_lowering;
+use crate::nodes::ops::lower_any_op;
 use crate::nodes::{Graph, LeafKind, Op};
 
 /// The bytes of a value: a root buffer and an offset in it.
@@ -69,7 +69,7 @@ fn check_lowering_depth(g: Graph<'_>) -> Result<()> {
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r) {
             let def = g.def_of(n);
-            for body in opdef_regions(g, n) {
+            for body in planned_regions(g, n) {
                 inside[r.at()] = inside[r.at()].max(1 + inside[body.at()]);
             }
             if inside[r.at()] > DEPTH {
@@ -165,7 +165,7 @@ impl<'g> Lowerer<'g> {
         cx.threads = self.threads;
         cx.precision = self.precision.get(n.at()).copied().unwrap_or_default();
         let named = |e: String| lowerer_error(format!("{}: {e}", def.name));
-        run_op_lowering(&mut cx).map_err(named)?;
+        lower_any_op(&mut cx).map_err(named)?;
         let LowerCx { calls, temps, views, .. } = cx;
         self.views(n, &views).map_err(named)?;
         self.calls(n, &calls, &temps).map_err(named)?;

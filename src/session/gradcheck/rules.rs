@@ -5,8 +5,8 @@ use super::GradientCheck;
 use super::finite_differences::FinitePoint;
 use crate::arena::{Node, Region, Side, ids::Id};
 use crate::error::{Kind, Result};
-use crate::nodes::ir::opdef::opdef_regions;
-use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, custom_fn_has_rules};
+use crate::nodes::ir::opdef::planned_regions;
+use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_derivative_rules};
 use crate::nodes::{DType, Graph, GraphBuf};
 use crate::passes::ad::activity::active_from;
 use crate::passes::ad::codes::Codes;
@@ -40,17 +40,17 @@ impl fmt::Display for RulesAgreement {
 /// The custom functions with rules in those `regions` of `g`.
 fn gradcheck_rule_functions(g: Graph<'_>, regions: &Side<Region, bool>) -> Vec<CustomFnAttrs> {
     let nodes = (0..g.regions()).map(Region::new).filter(|&r| regions[r]).flat_map(|r| g.region_nodes(r));
-    nodes.filter(|&n| custom_fn_has_rules(g, n)).map(|n| CustomFnAttrs::of(&g.attrs(n))).collect()
+    nodes.filter(|&n| has_derivative_rules(g, n)).map(|n| CustomFnAttrs::of(&g.attrs(n))).collect()
 }
 
 /// The bodies of `nodes` and of all loops and choices in them.
 fn gradcheck_bodies(g: Graph<'_>, nodes: impl Iterator<Item = Node>) -> Side<Region, bool> {
     let mut inside = Side::filled(g.regions(), false);
-    nodes.flat_map(|n| opdef_regions(g, n)).for_each(|r| inside[r] = true);
+    nodes.flat_map(|n| planned_regions(g, n)).for_each(|r| inside[r] = true);
     // Regions stand before their users.
     for r in (0..g.regions()).rev().map(Region::new) {
         if inside[r] {
-            g.region_nodes(r).flat_map(|n| opdef_regions(g, n)).for_each(|body| inside[body] = true);
+            g.region_nodes(r).flat_map(|n| planned_regions(g, n)).for_each(|body| inside[body] = true);
         }
     }
     inside
@@ -65,7 +65,7 @@ pub fn rules_on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
     let Some((leaf, _)) = g.find_leaf(leaf) else { return Vec::new() };
     let from = active_from(&Codes::of(g), g.entry(), &[leaf]);
     let on_the_way = || g.region_nodes(g.entry()).filter(|&n| g.args_of(n).iter().any(|&a| from[a]));
-    let own = on_the_way().filter(|&n| custom_fn_has_rules(g, n)).map(|n| CustomFnAttrs::of(&g.attrs(n)));
+    let own = on_the_way().filter(|&n| has_derivative_rules(g, n)).map(|n| CustomFnAttrs::of(&g.attrs(n)));
     let inner = gradcheck_rule_functions(g, &gradcheck_bodies(g, on_the_way()));
     let mut names: Vec<String> = own.chain(inner).map(|f| gradcheck_rule_name(g, &f)).collect();
     names.sort();

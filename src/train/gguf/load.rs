@@ -6,7 +6,7 @@
 use super::gguf_file::{Gguf, GgufTensor};
 use super::tensor_type::TensorType;
 use crate::error::{Error, Kind, Result};
-use crate::kernels::gguf::{BlockType, gguf_dequant_blocks};
+use crate::kernels::gguf::{BlockType, decode_gguf_blocks};
 use crate::nodes::DType;
 use crate::session::{Binding, Program, Role};
 use crate::train::checkpoint::{read_checkpoint_float, write_checkpoint_float};
@@ -110,7 +110,7 @@ impl Program {
                     read.resize(bytes(n), 0);
                     file.read(t, bytes(first), &mut read)?;
                     numbers.resize(n, 0.0);
-                    gguf_dequant_blocks(block, &read, &mut numbers);
+                    decode_gguf_blocks(block, &read, &mut numbers);
                     for (out, x) in out.chunks_exact_mut(size).zip(&numbers) {
                         write_checkpoint_float(leaf.dtype, out, f64::from(*x));
                     }

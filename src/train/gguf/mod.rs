@@ -24,7 +24,7 @@ pub use tensor_type::TensorType;
 pub use write::{GgufEntry, encode_file, save};
 
 use crate::error::{Error, Kind, Result};
-use crate::kernels::gguf::{BlockType, encode_q4_0, encode_q4_k, encode_q8_0, gguf_dequant_blocks};
+use crate::kernels::gguf::{BlockType, decode_gguf_blocks, encode_q4_0, encode_q4_k, encode_q8_0};
 
 /// An error of kind [`Kind::Data`].
 fn bad_gguf(message: impl Into<String>) -> Error {
@@ -72,6 +72,6 @@ pub fn decode(block_type: BlockType, blocks: &[u8]) -> Result<Vec<f32>> {
         return Err(bad_gguf(format!("{} bytes are no whole {name} blocks of {bytes}", blocks.len())));
     }
     let mut numbers = vec![0.0; blocks.len() / bytes * block_type.elements()];
-    gguf_dequant_blocks(block_type, blocks, &mut numbers);
+    decode_gguf_blocks(block_type, blocks, &mut numbers);
     Ok(numbers)
 }

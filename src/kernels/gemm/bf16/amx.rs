@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 
 /// Whether this process may use AMX with bf16 products. This asks the system for permission, which is given to all
 /// threads, so the caller keeps the answer.
-pub fn amx_granted() -> bool {
+pub fn ask_permission() -> bool {
     let leaf = |l: u32| std::arch::x86_64::__cpuid_count(l, 0);
     // Bit 22 of edx: AMX-BF16. Bit 24: AMX-TILE.
     if leaf(0).eax < 7 || leaf(7).edx & (1 << 22 | 1 << 24) != (1 << 22 | 1 << 24) {
@@ -45,7 +45,7 @@ impl AmxTiles {
     /// Configures this thread's registers.
     ///
     /// # Safety
-    /// [`amx_granted`] must have returned true.
+    /// [`ask_permission`] must have returned true.
     #[allow(unsafe_code)]
     pub unsafe fn new() -> AmxTiles {
         let mut config = [0u8; 64];
@@ -146,7 +146,7 @@ macro_rules! pair {
 }
 
 /// A kernel for one or two micro-panels of A. It loads or zeroes C, repeats the products of the pairs of splits `steps`
-/// times, in the order of `terms::bf16_terms_order`, and stores C.
+/// times, in the order of `terms::product_order`, and stores C.
 macro_rules! kernel {
     ($name:ident: one, $splits:literal splits, $pairs:tt) => {
         kernel!($name, one, $splits, ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"], $pairs);
@@ -204,7 +204,7 @@ macro_rules! kernel {
 impl AmxTiles {
     /// C (+)= A·B for one or two micro-panels of A and two of B. A micro-panel has `splits` packed tiles for each step
     /// of 32 terms, one for each bf16 term of its numbers. Their products are summed in the order of
-    /// `terms::bf16_terms_order`. `c` has rows of 32 columns, `c_row` apart.
+    /// `terms::product_order`. `c` has rows of 32 columns, `c_row` apart.
     ///
     /// # Panics
     /// If a slice is too short.

@@ -7,27 +7,26 @@
 use super::operands::Tile;
 use super::packed::{DEPTH, LINE, LINES, PackedTile, Runs, Side};
 use super::terms;
-use super::terms::bf16_terms_order;
 use std::arch::x86_64::*;
 
-/// Packs the numbers of one packed tile, as `to.len()` terms each. Returns what `pack_bf16` returns, which is
+/// Packs the numbers of one packed tile, as `to.len()` terms each. Returns what `lay_out_lines` returns, which is
 /// `Some(false)`, or `None`, with invalid words, if a number that is split is too large for this code, infinite or NaN.
-pub fn avx512_bf16_convert(runs: Runs<'_>, side: Side, to: &mut [PackedTile]) -> Option<bool> {
+pub fn pack_numbers(runs: Runs<'_>, side: Side, to: &mut [PackedTile]) -> Option<bool> {
     let Runs { data, step, lines } = runs;
     let transposed = lines != (side == Side::A);
     let convert = match (lines, to.len(), transposed) {
-        (false, 1, false) => avx512_bf16_convert_on::<false, 1, false>,
-        (false, 1, true) => avx512_bf16_convert_on::<false, 1, true>,
-        (false, 2, false) => avx512_bf16_convert_on::<false, 2, false>,
-        (false, 2, true) => avx512_bf16_convert_on::<false, 2, true>,
-        (false, _, false) => avx512_bf16_convert_on::<false, 3, false>,
-        (false, _, true) => avx512_bf16_transpose_first::<false>,
-        (true, 1, false) => avx512_bf16_convert_on::<true, 1, false>,
-        (true, 1, true) => avx512_bf16_convert_on::<true, 1, true>,
-        (true, 2, false) => avx512_bf16_convert_on::<true, 2, false>,
-        (true, 2, true) => avx512_bf16_convert_on::<true, 2, true>,
-        (true, _, false) => avx512_bf16_convert_on::<true, 3, false>,
-        (true, _, true) => avx512_bf16_transpose_first::<true>,
+        (false, 1, false) => pack_terms::<false, 1, false>,
+        (false, 1, true) => pack_terms::<false, 1, true>,
+        (false, 2, false) => pack_terms::<false, 2, false>,
+        (false, 2, true) => pack_terms::<false, 2, true>,
+        (false, _, false) => pack_terms::<false, 3, false>,
+        (false, _, true) => pack_transposed::<false>,
+        (true, 1, false) => pack_terms::<true, 1, false>,
+        (true, 1, true) => pack_terms::<true, 1, true>,
+        (true, 2, false) => pack_terms::<true, 2, false>,
+        (true, 2, true) => pack_terms::<true, 2, true>,
+        (true, _, false) => pack_terms::<true, 3, false>,
+        (true, _, true) => pack_transposed::<true>,
     };
     // SAFETY: an `Engine` other than the portable one exists only where the CPU has these instructions.
     #[allow(unsafe_code)]
@@ -36,7 +35,7 @@ pub fn avx512_bf16_convert(runs: Runs<'_>, side: Side, to: &mut [PackedTile]) ->
 }
 
 /// The words of a vector of bf16.
-fn avx512_bf16_bits(x: __m512bh) -> __m512i {
+fn words_of_vector(x: __m512bh) -> __m512i {
     // SAFETY: both are 64 bytes of any bits.
     #[allow(unsafe_code)]
     unsafe {
@@ -45,7 +44,7 @@ fn avx512_bf16_bits(x: __m512bh) -> __m512i {
 }
 
 /// A vector of bf16, from its words.
-fn avx512_bf16_pairs(x: __m512i) -> __m512bh {
+fn vector_of_words(x: __m512i) -> __m512bh {
     // SAFETY: as above.
     #[allow(unsafe_code)]
     unsafe {
@@ -56,7 +55,7 @@ fn avx512_bf16_pairs(x: __m512i) -> __m512bh {
 /// Prefetches the cache line of an element that the next block will read. Hardware prefetchers do not foresee the order
 /// in which blocks are read.
 #[inline(always)]
-fn avx512_bf16_prefetch(data: &[f32], at: usize) {
+fn prefetch_element(data: &[f32], at: usize) {
     // SAFETY: a prefetch has no effect that a program can see, whatever the address is.
     #[allow(unsafe_code)]
     unsafe {
@@ -66,7 +65,7 @@ fn avx512_bf16_prefetch(data: &[f32], at: usize) {
 
 /// The sixteen numbers from `at` on, if there are as many.
 #[inline(always)]
-fn avx512_bf16_line(data: &[f32], at: usize) -> Option<__m512> {
+fn load_line(data: &[f32], at: usize) -> Option<__m512> {
     data.get(at..)?.first_chunk::<LINES>().map(|x| bytemuck::cast(*x))
 }
 
@@ -85,7 +84,7 @@ const HALVES: [[u16; 32]; 2] = {
 /// Packs numbers as `SPLITS` terms each. With `LINES_RUN`, runs are lines. With `TRANSPOSE`, words are transposed.
 /// Returns whether all numbers are small enough for this code.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn avx512_bf16_convert_on<const LINES_RUN: bool, const SPLITS: usize, const TRANSPOSE: bool>(
+fn pack_terms<const LINES_RUN: bool, const SPLITS: usize, const TRANSPOSE: bool>(
     data: &[f32],
     step: usize,
     to: &mut [PackedTile],
@@ -101,15 +100,15 @@ fn avx512_bf16_convert_on<const LINES_RUN: bool, const SPLITS: usize, const TRAN
     for i in 0..LINES {
         // Sixteen words: of one line, or of two steps along k.
         let (x, y) = if LINES_RUN { (i * step, i * step + LINES) } else { (2 * i * step, (2 * i + 1) * step) };
-        let (Some(mut x), Some(mut y)) = (avx512_bf16_line(data, x), avx512_bf16_line(data, y)) else { return false };
-        avx512_bf16_prefetch(data, if LINES_RUN { i * step + DEPTH } else { 2 * i * step + LINES });
-        avx512_bf16_prefetch(data, if LINES_RUN { i * step + DEPTH + LINES } else { (2 * i + 1) * step + LINES });
+        let (Some(mut x), Some(mut y)) = (load_line(data, x), load_line(data, y)) else { return false };
+        prefetch_element(data, if LINES_RUN { i * step + DEPTH } else { 2 * i * step + LINES });
+        prefetch_element(data, if LINES_RUN { i * step + DEPTH + LINES } else { (2 * i + 1) * step + LINES });
         if SPLITS > 1 {
             let of = |x: __m512| _mm512_and_si512(_mm512_castps_si512(x), magnitude);
             most = _mm512_max_epi32(most, _mm512_max_epi32(of(x), of(y)));
         }
         for t in 0..SPLITS {
-            let words = avx512_bf16_bits(_mm512_cvtne2ps_pbh(y, x));
+            let words = words_of_vector(_mm512_cvtne2ps_pbh(y, x));
             let mixed = if LINES_RUN { words } else { _mm512_permutexvar_epi16(mix, words) };
             if TRANSPOSE {
                 kept[t][i] = mixed
@@ -125,42 +124,42 @@ fn avx512_bf16_convert_on<const LINES_RUN: bool, const SPLITS: usize, const TRAN
     }
     if TRANSPOSE {
         for (to, kept) in to.iter_mut().zip(kept) {
-            to.iter_mut().zip(avx512_bf16_transpose(kept)).for_each(|(to, words)| *to = bytemuck::cast(words));
+            to.iter_mut().zip(transpose_words(kept)).for_each(|(to, words)| *to = bytemuck::cast(words));
         }
     }
     _mm512_cmpgt_epi32_mask(most, _mm512_set1_epi32(terms::SAFE as i32)) == 0
 }
 
-/// As [`avx512_bf16_convert_on`] in three terms, transposed. The numbers are transposed before they are split, because
+/// As [`pack_terms`] in three terms, transposed. The numbers are transposed before they are split, because
 /// three terms that wait for it would not stay in registers.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn avx512_bf16_transpose_first<const LINES_RUN: bool>(data: &[f32], step: usize, to: &mut [PackedTile]) -> bool {
+fn pack_transposed<const LINES_RUN: bool>(data: &[f32], step: usize, to: &mut [PackedTile]) -> bool {
     let mut across = [[0f32; LINES]; DEPTH];
     for square in 0..2 {
         let mut r = [_mm512_setzero_si512(); LINES];
         for (i, r) in r.iter_mut().enumerate() {
             let at = if LINES_RUN { i * step + square * LINES } else { (square * LINES + i) * step };
-            let Some(x) = avx512_bf16_line(data, at) else { return false };
-            avx512_bf16_prefetch(data, if LINES_RUN { at + DEPTH } else { at + LINES });
+            let Some(x) = load_line(data, at) else { return false };
+            prefetch_element(data, if LINES_RUN { at + DEPTH } else { at + LINES });
             *r = _mm512_castps_si512(x);
         }
-        for (i, x) in avx512_bf16_transpose(r).into_iter().enumerate() {
+        for (i, x) in transpose_words(r).into_iter().enumerate() {
             // Steps along k one after the other, or lines of two halves.
             across[if LINES_RUN { square * LINES + i } else { 2 * i + square }] = bytemuck::cast(x);
         }
     }
     let across = across.as_flattened();
     if LINES_RUN {
-        avx512_bf16_convert_on::<false, 3, false>(across, LINES, to)
+        pack_terms::<false, 3, false>(across, LINES, to)
     } else {
-        avx512_bf16_convert_on::<true, 3, false>(across, DEPTH, to)
+        pack_terms::<true, 3, false>(across, DEPTH, to)
     }
 }
 
 /// Transposes a 16 × 16 square of words.
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn avx512_bf16_transpose(r: [__m512i; 16]) -> [__m512i; 16] {
+fn transpose_words(r: [__m512i; 16]) -> [__m512i; 16] {
     let mut a = r;
     for i in 0..8 {
         a[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
@@ -188,7 +187,7 @@ fn avx512_bf16_transpose(r: [__m512i; 16]) -> [__m512i; 16] {
 }
 
 /// Computes a tile: sixteen rows for each micro-panel of A, 32 columns.
-pub fn avx512_bf16_tile(t: Tile<'_, '_>) {
+pub fn compute_tile(t: Tile<'_, '_>) {
     let Tile { splits, a, b, c, c_row, add } = t;
     for (i, a) in a.iter().enumerate() {
         for half in 0..2 {
@@ -196,7 +195,7 @@ pub fn avx512_bf16_tile(t: Tile<'_, '_>) {
             // SAFETY: an `Engine` other than the portable one exists only where the CPU has these instructions.
             #[allow(unsafe_code)]
             unsafe {
-                avx512_bf16_eight_rows(splits, a, b, half, c, c_row, add);
+                compute_eight_rows(splits, a, b, half, c, c_row, add);
             }
         }
     }
@@ -204,7 +203,7 @@ pub fn avx512_bf16_tile(t: Tile<'_, '_>) {
 
 /// Computes half of the rows of a micro-panel of A: rows `8 * half ..` by 32 columns.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn avx512_bf16_eight_rows(
+fn compute_eight_rows(
     splits: usize,
     a: &[PackedTile],
     b: [&[PackedTile]; 2],
@@ -221,10 +220,10 @@ fn avx512_bf16_eight_rows(
         }
     }
     for ((a, x), y) in a.chunks_exact(splits).zip(b[0].chunks_exact(splits)).zip(b[1].chunks_exact(splits)) {
-        for &(of_a, of_b) in bf16_terms_order(splits) {
+        for &(of_a, of_b) in terms::product_order(splits) {
             let rows: &[[u32; LINE]] = &a[of_a].as_chunks().0[8 * half..];
             if let Some(rows) = rows.first_chunk() {
-                acc = avx512_bf16_accumulate(acc, rows, &x[of_b], &y[of_b]);
+                acc = add_products(acc, rows, &x[of_b], &y[of_b]);
             }
         }
     }
@@ -239,16 +238,11 @@ fn avx512_bf16_eight_rows(
 /// would go through memory.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
 #[inline]
-fn avx512_bf16_accumulate(
-    mut acc: [[__m512; 2]; 8],
-    a: &[[u32; LINE]; 8],
-    x: &PackedTile,
-    y: &PackedTile,
-) -> [[__m512; 2]; 8] {
+fn add_products(mut acc: [[__m512; 2]; 8], a: &[[u32; LINE]; 8], x: &PackedTile, y: &PackedTile) -> [[__m512; 2]; 8] {
     for (p, (x, y)) in x.as_chunks::<LINE>().0.iter().zip(y.as_chunks::<LINE>().0).enumerate() {
-        let (x, y) = (avx512_bf16_pairs(bytemuck::cast(*x)), avx512_bf16_pairs(bytemuck::cast(*y)));
+        let (x, y) = (vector_of_words(bytemuck::cast(*x)), vector_of_words(bytemuck::cast(*y)));
         for i in 0..8 {
-            let w = avx512_bf16_pairs(_mm512_set1_epi32(a[i][p] as i32));
+            let w = vector_of_words(_mm512_set1_epi32(a[i][p] as i32));
             acc[i] = [_mm512_dpbf16_ps(acc[i][0], w, x), _mm512_dpbf16_ps(acc[i][1], w, y)];
         }
     }

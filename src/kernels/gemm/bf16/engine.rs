@@ -24,7 +24,7 @@ impl Bf16Engine {
     /// The engine that kernels use.
     pub fn current() -> Bf16Engine {
         match simd::isa() {
-            Isa::Avx512 => chosen_engine().0,
+            Isa::Avx512 => pick_by_environment().0,
             _ => Bf16Engine::Portable,
         }
     }
@@ -37,7 +37,7 @@ impl Bf16Engine {
             match self {
                 Bf16Engine::Portable => true,
                 Bf16Engine::Avx512 => wide,
-                Bf16Engine::Amx => wide && engine_may_use_amx(),
+                Bf16Engine::Amx => wide && may_use_amx(),
             }
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -54,11 +54,11 @@ impl Bf16Engine {
 
 /// Whether this process may use AMX.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-fn engine_may_use_amx() -> bool {
+fn may_use_amx() -> bool {
     #[cfg(target_os = "linux")]
     {
         static GRANTED: OnceLock<bool> = OnceLock::new();
-        *GRANTED.get_or_init(super::amx::amx_granted)
+        *GRANTED.get_or_init(super::amx::ask_permission)
     }
     #[cfg(not(target_os = "linux"))]
     {
@@ -67,7 +67,7 @@ fn engine_may_use_amx() -> bool {
 }
 
 /// The engine that `ARENAGRAD_BF16` names, else the best one; and why the named one cannot be used.
-fn chosen_engine() -> &'static (Bf16Engine, Option<String>) {
+fn pick_by_environment() -> &'static (Bf16Engine, Option<String>) {
     static CHOSEN: OnceLock<(Bf16Engine, Option<String>)> = OnceLock::new();
     CHOSEN.get_or_init(|| {
         let best = NAMES.iter().rev().find(|e| e.1.is_here()).map_or(Bf16Engine::Portable, |e| e.1);
@@ -86,7 +86,7 @@ fn chosen_engine() -> &'static (Bf16Engine, Option<String>) {
 /// # Errors
 /// Why the engine that the environment variable `ARENAGRAD_BF16` names cannot be used.
 pub fn bf16_engine() -> Result<&'static str, String> {
-    match &chosen_engine().1 {
+    match &pick_by_environment().1 {
         Some(why) => Err(why.clone()),
         None => Ok(Bf16Engine::current().name()),
     }

@@ -28,4 +28,4 @@ mod tile;
 pub use engine::{Bf16Engine, bf16_engine};
 pub use output::{Bf16IntoMatrix, Bf16IntoSink};
 pub use plan::Bf16Plan;
-pub use product::bf16_product;
+pub use product::multiply_in_bf16;

@@ -73,7 +73,7 @@ impl<K: TileSink<f32>> Bf16Output for Bf16IntoSink<'_, K> {
 
 /// Copies a row of a tile. A copy of constant length is a few moves, any other one a call.
 #[inline(always)]
-pub fn copy_bf16_output_row(from: &[f32], to: &mut [f32]) {
+pub fn copy_tile_row(from: &[f32], to: &mut [f32]) {
     match (from.first_chunk::<SIDE>(), to.first_chunk_mut::<SIDE>()) {
         (Some(from), Some(to)) => *to = *from,
         _ => to.copy_from_slice(from),
@@ -94,7 +94,7 @@ crate::simd! {
         }
         for (i, sums) in lines {
             let c = c.row(i);
-            copy_bf16_output_row(&sums[..c.len()], c);
+            copy_tile_row(&sums[..c.len()], c);
             c.iter_mut().zip(bias).for_each(|(c, bias)| *c += *bias);
         }
     }

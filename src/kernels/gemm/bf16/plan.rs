@@ -32,7 +32,7 @@ impl Bf16Plan {
     /// asked for in f32, or if f32 arithmetic is faster.
     pub fn new<T: 'static>(g: &Gemm) -> Option<Bf16Plan> {
         let asked = g.precision != Precision::F32 && std::any::TypeId::of::<T>() == std::any::TypeId::of::<f32>();
-        (asked && bf16_plan_pays(Bf16Engine::current(), g)).then(|| Bf16Plan::of(g))
+        (asked && is_faster_than_f32(Bf16Engine::current(), g)).then(|| Bf16Plan::of(g))
     }
 
     /// The plan of a product of f32 that the bf16 engine computes.
@@ -72,7 +72,7 @@ impl Bf16Plan {
 }
 
 /// Whether the engine is faster than f32 arithmetic.
-fn bf16_plan_pays(engine: Bf16Engine, g: &Gemm) -> bool {
+fn is_faster_than_f32(engine: Bf16Engine, g: &Gemm) -> bool {
     // Products with a vector wait for memory in every precision. Besides, units divide a lone row inside tiles.
     if g.m == 1 || g.n == 1 || g.k == 0 {
         return false;

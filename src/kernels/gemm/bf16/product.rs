@@ -5,8 +5,8 @@
 
 use super::engine::Bf16Engine;
 use super::operands::Tile;
-use super::output::{Bf16Output, copy_bf16_output_row};
-use super::pack::pack_bf16;
+use super::output::{Bf16Output, copy_tile_row};
+use super::pack::lay_out_lines;
 use super::packed::{DEPTH, LINE, LINES, PACKED, PackedSource, PackedTile, SIDE, Side};
 use super::plan::Bf16Plan;
 use super::tile::Bf16TileMachine;
@@ -16,7 +16,7 @@ use std::ops::Range;
 
 /// Computes a block of `all` rows and `n` columns of one product of a batch. `a` begins at its first row, `b` at its
 /// first column. `scratch` has [`Bf16Plan::scratch`] elements.
-pub fn bf16_product(
+pub fn multiply_in_bf16(
     engine: Bf16Engine,
     g: &Gemm,
     plan: &Bf16Plan,
@@ -34,7 +34,7 @@ pub fn bf16_product(
     for ic in (0..all).step_by(plan.mc) {
         let rows = plan.mc.min(all - ic);
         let a = PackedSource { data: &a[ic * g.a.row..], line_step: g.a.row, k_step: g.a.col };
-        let nonfinite_a = bf16_product_pack_a(engine, g, plan, a, rows, packed_a);
+        let nonfinite_a = pack_rows_of_a(engine, g, plan, a, rows, packed_a);
         for jc in (0..n).step_by(plan.nc) {
             let cols = plan.nc.min(n - jc);
             let b = PackedSource { data: &b[jc * g.b.col..], line_step: g.b.col, k_step: g.b.row };
@@ -43,7 +43,7 @@ pub fn bf16_product(
                 let k = plan.kc.min(g.k - pc);
                 let block = Bf16ProductBlock { cols, panel: k.div_ceil(DEPTH) * plan.splits };
                 let part = PackedSource { data: &b.data[pc * b.k_step..], ..b };
-                nonfinite |= bf16_product_pack_b(engine, plan, part, &block, k, packed_b);
+                nonfinite |= pack_block_of_b(engine, plan, part, &block, k, packed_b);
                 let from = pc.div_ceil(DEPTH) * rows.div_ceil(LINES) * plan.splits;
                 for at in (0..rows).step_by(plan.mr) {
                     let lines = plan.mr.min(rows - at);
@@ -64,12 +64,7 @@ pub fn bf16_product(
                     let mut last = |tile: &mut [f32], i: Range<usize>, j: Range<usize>| {
                         if nonfinite {
                             let (a, b) = (a.from(at + i.start), b.from(j.start));
-                            bf16_product_of_unsplit(
-                                a,
-                                b,
-                                g.k,
-                                &mut MatrixMut::new(tile, SIDE, SIDE).part(0..i.len(), 0..j.len()),
-                            );
+                            add_unsplit(a, b, g.k, &mut MatrixMut::new(tile, SIDE, SIDE).part(0..i.len(), 0..j.len()));
                         }
                         to.tile(tile, row + i.start..row + i.end, jc + j.start..jc + j.end);
                     };
@@ -81,9 +76,9 @@ pub fn bf16_product(
     }
 }
 
-/// Packs rows of A for all of k: block of k after block of k, micro-panel after micro-panel. Returns what [`pack_bf16`]
+/// Packs rows of A for all of k: block of k after block of k, micro-panel after micro-panel. Returns what [`lay_out_lines`]
 /// returns.
-fn bf16_product_pack_a(
+fn pack_rows_of_a(
     engine: Bf16Engine,
     g: &Gemm,
     plan: &Bf16Plan,
@@ -95,7 +90,7 @@ fn bf16_product_pack_a(
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
         let (to, later) = rest.split_at_mut(rows.div_ceil(LINES) * k.div_ceil(DEPTH) * plan.splits);
-        nonfinite |= pack_bf16(
+        nonfinite |= lay_out_lines(
             engine,
             PackedSource { data: &a.data[pc * a.k_step..], ..a },
             Side::A,
@@ -108,8 +103,8 @@ fn bf16_product_pack_a(
     nonfinite
 }
 
-/// Packs a block of B, with an even number of micro-panels. Returns what [`pack_bf16`] returns.
-fn bf16_product_pack_b(
+/// Packs a block of B, with an even number of micro-panels. Returns what [`lay_out_lines`] returns.
+fn pack_block_of_b(
     engine: Bf16Engine,
     plan: &Bf16Plan,
     b: PackedSource<'_>,
@@ -121,7 +116,7 @@ fn bf16_product_pack_b(
     if panels % 2 == 1 {
         to[panels * block.panel..][..block.panel].fill([0; PACKED]);
     }
-    pack_bf16(engine, b, Side::B, (block.cols, k), plan.splits, to)
+    lay_out_lines(engine, b, Side::B, (block.cols, k), plan.splits, to)
 }
 
 /// Receives tiles of complete sums, with their rows and columns in the block.
@@ -176,7 +171,7 @@ impl Bf16ProductBlock {
         for i in 0..c.rows() {
             let line = i / SIDE * across * SIDE * SIDE + i % SIDE * SIDE;
             for (sum, c) in sums[line..].chunks_mut(SIDE * SIDE).zip(c.row(i).chunks(SIDE)) {
-                copy_bf16_output_row(c, &mut sum[..c.len()]);
+                copy_tile_row(c, &mut sum[..c.len()]);
             }
         }
     }
@@ -184,7 +179,7 @@ impl Bf16ProductBlock {
 
 /// Adds the products with an infinite or NaN factor, which splits leave out.
 #[cold]
-fn bf16_product_of_unsplit(a: PackedSource<'_>, b: PackedSource<'_>, k: usize, c: &mut MatrixMut<'_, f32>) {
+fn add_unsplit(a: PackedSource<'_>, b: PackedSource<'_>, k: usize, c: &mut MatrixMut<'_, f32>) {
     let of = |x: PackedSource<'_>, line: usize, p: usize| x.data[line * x.line_step + p * x.k_step];
     let (rows, cols) = (c.rows(), c.cols());
     for i in 0..rows {

@@ -25,7 +25,7 @@ pub fn nearest_term(x: f32) -> u32 {
 /// `x` as a sum of terms, the largest first, as upper halves of words; and whether `x` is infinite or NaN, when all
 /// terms are zero.
 #[inline(always)]
-pub fn split_terms<const SPLITS: usize>(x: f32) -> ([u32; SPLITS], bool) {
+pub fn split_number<const SPLITS: usize>(x: f32) -> ([u32; SPLITS], bool) {
     let bits = x.to_bits();
     if bits & MAGNITUDE >= INFINITE {
         return ([0; SPLITS], true);
@@ -44,20 +44,20 @@ pub fn split_terms<const SPLITS: usize>(x: f32) -> ([u32; SPLITS], bool) {
 
 /// A word of two terms: the even element along k in the lower half, the odd one in the upper half.
 #[inline(always)]
-pub fn terms_word(even: u32, odd: u32) -> u32 {
+pub fn pack_word(even: u32, odd: u32) -> u32 {
     even >> 16 | odd
 }
 
 /// The two terms of a word as numbers, the even one first.
 #[inline(always)]
-pub fn terms_of_word(word: u32) -> [f32; 2] {
+pub fn unpack_word(word: u32) -> [f32; 2] {
     [f32::from_bits(word << 16), f32::from_bits(word & HIGH)]
 }
 
 /// The products of terms for each 32 elements along k, in order, as (term of A, term of B). Term 0 is the highest. With
 /// two terms, the products left out are as small as the error of two terms; with three, as the rounding of f32.
 /// Consecutive products share an operand.
-pub fn bf16_terms_order(splits: usize) -> &'static [(usize, usize)] {
+pub fn product_order(splits: usize) -> &'static [(usize, usize)] {
     match splits {
         1 => &[(0, 0)],
         2 => &[(0, 1), (0, 0), (1, 0)],

@@ -1,10 +1,10 @@
 //! Tests of products by bf16 engines: values against sums in `f64`, equal bits for every division, special numbers.
 
-use super::super::gemm_kernel::{Corner, gemm_kernel_block_of_bf16, gemm_kernel_rows};
+use super::super::gemm_kernel::{Corner, compute_bf16_block, rows_of_units};
 use super::super::operands::Operands;
 use super::super::tests::{done, layouts};
 use super::super::{Act, Batch, Gemm, Precision, gemm};
-use super::pack::pack_bf16;
+use super::pack::lay_out_lines;
 use super::packed::{DEPTH, LINES, PACKED, PackedSource, Side};
 use super::{Bf16Engine, Bf16Plan, terms};
 use crate::abi::MatrixMut;
@@ -60,15 +60,8 @@ impl Case {
         let mut c = self.c.clone();
         for p in 0..parts {
             let part = units * p / parts..units * (p + 1) / parts;
-            let (at, c) = gemm_kernel_rows(g, &mut c[g.unit_elements(&part)], &part);
-            gemm_kernel_block_of_bf16(
-                (engine, &plan),
-                g,
-                self.operands(),
-                at,
-                c,
-                &mut vec![f32::NAN; plan.scratch(g.k)],
-            );
+            let (at, c) = rows_of_units(g, &mut c[g.unit_elements(&part)], &part);
+            compute_bf16_block((engine, &plan), g, self.operands(), at, c, &mut vec![f32::NAN; plan.scratch(g.k)]);
         }
         c
     }
@@ -81,7 +74,7 @@ impl Case {
             let columns = g.n * p / parts..g.n * (p + 1) / parts;
             let (at, mut all) = (Corner { row: 0, col: columns.start }, MatrixMut::new(&mut c, rows, g.n));
             let scratch = &mut vec![f32::NAN; plan.scratch(g.k)];
-            gemm_kernel_block_of_bf16((engine, &plan), g, self.operands(), at, all.part(0..rows, columns), scratch);
+            compute_bf16_block((engine, &plan), g, self.operands(), at, all.part(0..rows, columns), scratch);
         }
         c
     }
@@ -240,7 +233,7 @@ fn every_engine_packs_the_same_words() {
             for splits in [1, 2, 3] {
                 let packed = |engine| {
                     let mut to = vec![[0u32; PACKED]; 3 * 3 * splits];
-                    let odd = pack_bf16(
+                    let odd = lay_out_lines(
                         engine,
                         PackedSource { data: &x, line_step, k_step },
                         side,
@@ -260,7 +253,7 @@ fn every_engine_packs_the_same_words() {
                 assert!(of(DEPTH + 4).is_normal() && of(DEPTH + 5).is_normal());
                 assert_eq!(
                     cell[at],
-                    terms::terms_word(terms::nearest_term(of(DEPTH + 4)), terms::nearest_term(of(DEPTH + 5)))
+                    terms::pack_word(terms::nearest_term(of(DEPTH + 4)), terms::nearest_term(of(DEPTH + 5)))
                 );
             }
         }
@@ -275,9 +268,9 @@ fn rounding_is_to_nearest_even_and_splitting_leaves_little() {
     assert_eq!(terms::nearest_term(-1e-39), 0x8000_0000);
     for x in numbers(9, 10_000).into_iter().chain([f32::MAX, -f32::MAX, 1.0 + 1.0 / 512.0 + 1.0 / 131_072.0]) {
         let sum = |splits: &[u32]| splits.iter().map(|t| f64::from(f32::from_bits(*t))).sum::<f64>();
-        let (two, odd) = terms::split_terms::<2>(x);
+        let (two, odd) = terms::split_number::<2>(x);
         assert!(!odd && (sum(&two) - f64::from(x)).abs() <= 2f64.powi(-17) * f64::from(x.abs()), "{x}");
-        let (three, odd) = terms::split_terms::<3>(x);
+        let (three, odd) = terms::split_number::<3>(x);
         assert!(!odd && sum(&three) == f64::from(x) && three[..2] == two, "{x}");
     }
 }

@@ -1,7 +1,7 @@
 //! Tiles of C from packed tiles, by an engine.
 //!
 //! Invariant: the order of an engine's sums follows from k alone. An engine goes along k in pieces of 32 elements. For
-//! each piece it adds the products of terms in the order of [`bf16_terms_order`]. Every product of two terms is
+//! each piece it adds the products of terms in the order of [`terms::product_order`]. Every product of two terms is
 //! exact. Subnormal numbers count as zero. The portable engine has the bits of `vdpbf16ps`, except near overflow and
 //! underflow. AMX sums the even and the odd elements of each 32 separately.
 
@@ -13,7 +13,6 @@ use super::engine::Bf16Engine;
 use super::operands::Tile;
 use super::packed::{DEPTH, PackedTile};
 use super::terms;
-use super::terms::bf16_terms_order;
 
 /// The state of an engine on a thread.
 pub struct Bf16TileMachine {
@@ -31,7 +30,7 @@ impl Bf16TileMachine {
         Bf16TileMachine {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             engine,
-            // SAFETY: `Bf16Engine::Amx` is chosen only where `amx::amx_granted` said yes.
+            // SAFETY: `Bf16Engine::Amx` is chosen only where `amx::ask_permission` said yes.
             #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
             #[allow(unsafe_code)]
             tiles: (engine == Bf16Engine::Amx).then(|| unsafe { amx::AmxTiles::new() }),
@@ -48,14 +47,14 @@ impl Bf16TileMachine {
         }
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.engine != Bf16Engine::Portable {
-            return avx512_bf16::avx512_bf16_tile(t);
+            return avx512_bf16::compute_tile(t);
         }
-        portable_bf16_tile(t);
+        compute_portably(t);
     }
 }
 
 /// Computes a tile in plain Rust.
-fn portable_bf16_tile(t: Tile<'_, '_>) {
+fn compute_portably(t: Tile<'_, '_>) {
     for (i, a) in t.a.iter().enumerate() {
         for row in 0..16 {
             let c = &mut t.c[(16 * i + row) * t.c_row..][..32];
@@ -65,7 +64,7 @@ fn portable_bf16_tile(t: Tile<'_, '_>) {
             for (b, c) in t.b.iter().zip(c.as_chunks_mut::<16>().0) {
                 let steps = a.chunks_exact(t.splits).zip(b.chunks_exact(t.splits));
                 steps.for_each(|(a, b)| {
-                    for &(of_a, of_b) in bf16_terms_order(t.splits) {
+                    for &(of_a, of_b) in terms::product_order(t.splits) {
                         sum_bf16_tile_row(&a[of_a], row, &b[of_b], c);
                     }
                 });
@@ -78,12 +77,12 @@ crate::simd! {
     /// Adds the products of one row of a packed tile of A and a packed tile of B.
     fn sum_bf16_tile_row(a: &PackedTile, row: usize, b: &PackedTile, c: &mut [f32; 16]) {
         for p in 0..DEPTH / 2 {
-            let [even, odd] = terms::terms_of_word(a[row * 16 + p]);
+            let [even, odd] = terms::unpack_word(a[row * 16 + p]);
             for (c, w) in c.iter_mut().zip(&b[p * 16..p * 16 + 16]) {
-                let w = terms::terms_of_word(*w);
+                let w = terms::unpack_word(*w);
                 // Products are exact, so a fused addition has the same bits.
-                *c = flushed_bf16_tile(odd * w[1] + *c);
-                *c = flushed_bf16_tile(even * w[0] + *c);
+                *c = flush_subnormal(odd * w[1] + *c);
+                *c = flush_subnormal(even * w[0] + *c);
             }
         }
     }
@@ -91,6 +90,6 @@ crate::simd! {
 
 /// `x`, or zero of its sign below the normal range.
 #[inline(always)]
-fn flushed_bf16_tile(x: f32) -> f32 {
+fn flush_subnormal(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0f32.copysign(x) } else { x }
 }

@@ -54,7 +54,7 @@ fn strides_whose_products_wrap_are_refused() {
 #[test]
 fn slices_are_read_to_their_end_and_no_further() {
     let shapes = [(1, 7, 5), (6, 1, 70), (9, 8, 1), (3, 5, 300), (16, 40, 33), (20, 9, 17)];
-    for (m, n, k) in harness_unless_miri(shapes.to_vec(), vec![(1, 7, 5), (3, 5, 40)]) {
+    for (m, n, k) in fewer_under_miri(shapes.to_vec(), vec![(1, 7, 5), (3, 5, 40)]) {
         for g in layouts(Gemm::new(m, n, k)) {
             let (a, b) = (g.a_len().unwrap(), g.b_len().unwrap());
             let c = computed::<f32>(&g, (a, b)).unwrap();

@@ -1,7 +1,7 @@
 //! Tests of fused SGD steps: they have the bits of the product and a step after it.
 
 use super::super::sgd_epilogue::SgdEpilogue;
-use super::super::sgd_kernel::run_sgd_kernel;
+use super::super::sgd_kernel::run_sgd_step;
 use super::*;
 
 /// A fused SGD step has the bits of the product and a step after it.
@@ -20,9 +20,9 @@ fn fused_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
     let (scratch, size) = (g.sgd_scratch::<T>(), size_of::<T>());
     let writes = [Out(g.len(), size, Split::PerUnit(g.per_unit())), Out(scratch, size, Split::PerThread(scratch))];
     let writes = &writes[..1 + usize::from(scratch > 0)];
-    for kernel in [sgd_kernel::<T>(&g), run_sgd_kernel::<T>] {
-        let got = harness::run_harness(kernel, &words, &reads, writes, g.units());
-        assert!(harness::harness_result::<T>(&got, 0) == want, "{g:?}");
+    for kernel in [sgd_kernel::<T>(&g), run_sgd_step::<T>] {
+        let got = harness::run_in_ranges(kernel, &words, &reads, writes, g.units());
+        assert!(harness::written_elements::<T>(&got, 0) == want, "{g:?}");
     }
 }
 
@@ -40,7 +40,7 @@ fn sgd_epilogues_of_products_that_would_be_transposed() {
 #[test]
 fn sgd_epilogues_of_batches() {
     for (m, n, k) in
-        harness_unless_miri(vec![(50, 140, 9), (7, 90, 33), (5, 40, 1), (130, 64, 70)], vec![(5, 9, 3), (3, 5, 1)])
+        fewer_under_miri(vec![(50, 140, 9), (7, 90, 33), (5, 40, 1), (130, 64, 70)], vec![(5, 9, 3), (3, 5, 1)])
     {
         let each = |a, b| Batch { size: 5, a, b };
         for batch in [each(m * k, k * n), each(0, k * n)] {
@@ -56,8 +56,8 @@ fn sgd_epilogues_of_batches() {
 #[test]
 fn sgd_epilogues_of_outer_products() {
     let all = vec![(4, 32), (32, 2), (32, 1), (700, 1), (3, 17), (600, 500), (2, 16)];
-    for (m, n) in harness_unless_miri(all, vec![(4, 32), (32, 1), (3, 17)]) {
-        for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(outer_product::outer_product_fits) {
+    for (m, n) in fewer_under_miri(all, vec![(4, 32), (32, 1), (3, 17)]) {
+        for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(outer_product::can_compute) {
             for (decay, over) in [(0.0, false), (0.1, true)] {
                 fused_step::<f32>(g, decay, over);
                 fused_step::<f64>(g, decay, over);

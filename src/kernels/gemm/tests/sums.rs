@@ -5,17 +5,17 @@ use crate::reduce;
 
 /// The sums of the columns of an m × n matrix by `reduce`.
 fn reduced<T: GemmFloat>((m, n): (usize, usize), c: &[T]) -> Vec<T> {
-    let (mut x, plan) = (In::of(c), reduce::plan_reduce(1, m, n));
+    let (mut x, plan) = (In::of(c), reduce::plan_steps(1, m, n));
     if let Some(p) = plan.partial {
         let out = [Out::of::<T>(p.out_len(), p.per_unit())];
-        x = In::of(&harness::harness_result::<T>(
-            &harness::run_harness(reduce::sum_partial::<T>, &p.to_words(), &[x], &out, p.units()),
+        x = In::of(&harness::written_elements::<T>(
+            &harness::run_in_ranges(reduce::sum_partial::<T>, &p.to_words(), &[x], &out, p.units()),
             0,
         ));
     }
     let p = plan.last;
-    harness::harness_result(
-        &harness::run_harness(reduce::sum::<T>, &p.to_words(), &[x], &[Out::of::<T>(n, p.per_unit())], p.units()),
+    harness::written_elements(
+        &harness::run_in_ranges(reduce::sum::<T>, &p.to_words(), &[x], &[Out::of::<T>(n, p.per_unit())], p.units()),
         0,
     )
 }
@@ -29,15 +29,15 @@ fn sums<T: GemmFloat>(g: Gemm) -> bool {
     let (scratch, size) = (g.scratch_len::<T>(), size_of::<T>());
     let writes =
         [Out(g.len(), size, split), Out(blocks * g.n, size, sums), Out(scratch, size, Split::PerThread(scratch))];
-    let got = harness::run_harness(run_gemm_kernel::<T>, &g.to_words(), &reads, &writes, units);
-    let (c, sums) = (harness::harness_result::<T>(&got, 0), harness::harness_result::<T>(&got, 1));
+    let got = harness::run_in_ranges(run_product::<T>, &g.to_words(), &reads, &writes, units);
+    let (c, sums) = (harness::written_elements::<T>(&got, 0), harness::written_elements::<T>(&got, 1));
     let p = reduce::Reduce::new(1, blocks, g.n);
     let joined = match blocks {
         1 => sums,
         _ => {
             let out = [Out::of::<T>(g.n, p.per_unit())];
-            harness::harness_result(
-                &harness::run_harness(reduce::sum::<T>, &p.to_words(), &[In::of(&sums)], &out, p.units()),
+            harness::written_elements(
+                &harness::run_in_ranges(reduce::sum::<T>, &p.to_words(), &[In::of(&sums)], &out, p.units()),
                 0,
             )
         }

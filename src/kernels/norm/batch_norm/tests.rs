@@ -3,18 +3,18 @@
 
 use super::*;
 use crate::abi::Split;
-use crate::harness::{In, Out, close, harness_hashes, harness_result, run_harness};
+use crate::harness::{In, Out, close, hash_numbers, run_in_ranges, written_elements};
 
 /// dy, x, mean, rstd, γ.
 type Operands<T> = [Vec<T>; 5];
 
 fn operands<T: Float>(p: &BatchNormGrad) -> Operands<T> {
     let (c, all) = (p.channels, p.samples * p.row());
-    let rstd = harness_hashes::<T>(c, 4).into_iter().map(|x| x + T::TWO).collect();
-    let x: Vec<T> = harness_hashes(all, 2);
+    let rstd = hash_numbers::<T>(c, 4).into_iter().map(|x| x + T::TWO).collect();
+    let x: Vec<T> = hash_numbers(all, 2);
     let of = |c: usize| (0..all).filter(|i| i / p.area % p.channels == c).map(|i| x[i].to_f64()).sum::<f64>();
     let mean = (0..c).map(|c| T::from_f64(of(c) / (p.samples * p.area) as f64)).collect();
-    [harness_hashes(all, 1), x, mean, rstd, harness_hashes(c, 5)]
+    [hash_numbers(all, 1), x, mean, rstd, hash_numbers(c, 5)]
 }
 
 /// dx, dγ, dβ of the kernel.
@@ -24,11 +24,11 @@ fn backward<T: Float>(p: &BatchNormGrad, of: &Operands<T>) -> [Vec<T>; 3] {
     let sums = || Out::of::<T>(p.channels, p.per_unit());
     let writes = [Out(of[1].len(), size_of::<T>(), split), sums(), sums()];
     let mut reads: Vec<In> = of.iter().map(|x| In::of(x)).collect();
-    let got = run_harness(batch_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
+    let got = run_in_ranges(batch_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
     reads[0] = In::of(&of[0]).over(0);
-    let over = run_harness(batch_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
+    let over = run_in_ranges(batch_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
     assert_eq!(got, over, "{p:?} in place");
-    [0, 1, 2].map(|j| harness_result(&got, j))
+    [0, 1, 2].map(|j| written_elements(&got, j))
 }
 
 /// dx, dγ, dβ by the definition.

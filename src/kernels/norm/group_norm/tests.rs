@@ -2,7 +2,7 @@
 //! in 1, 2, 3 and 7 unit ranges (see `harness`).
 
 use super::*;
-use crate::harness::{In, Out, close, harness_hashes, harness_result, run_harness};
+use crate::harness::{In, Out, close, hash_numbers, run_in_ranges, written_elements};
 use crate::reduce;
 
 /// dy, x, mean, rstd, γ.
@@ -10,11 +10,11 @@ type Operands<T> = [Vec<T>; 5];
 
 fn operands<T: Float>(p: &GroupNormGrad) -> Operands<T> {
     let (rows, all) = (p.samples * p.groups, p.samples * p.groups * p.row());
-    let rstd = harness_hashes::<T>(rows, 4).into_iter().map(|x| x + T::TWO).collect();
-    let x: Vec<T> = harness_hashes(all, 2);
+    let rstd = hash_numbers::<T>(rows, 4).into_iter().map(|x| x + T::TWO).collect();
+    let x: Vec<T> = hash_numbers(all, 2);
     let mean_of = |x: &[T]| T::from_f64(x.iter().map(|x| x.to_f64()).sum::<f64>() / x.len() as f64);
     let mean = x.chunks(p.row()).map(mean_of).collect();
-    [harness_hashes(all, 1), x, mean, rstd, harness_hashes(p.groups * p.channels, 5)]
+    [hash_numbers(all, 1), x, mean, rstd, hash_numbers(p.groups * p.channels, 5)]
 }
 
 /// dx, dγ, dβ of the kernel.
@@ -23,22 +23,28 @@ fn backward<T: Float>(p: &GroupNormGrad, of: &Operands<T>) -> [Vec<T>; 3] {
     let partial = || Out::of::<T>(p.partials() * p.groups * p.channels, p.partials_per_unit());
     let writes = [Out::of::<T>(of[1].len(), p.per_unit()), partial(), partial()];
     let reads: Vec<In> = of.iter().map(|x| In::of(x)).collect();
-    let got = run_harness(group_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
+    let got = run_in_ranges(group_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
     if p.area > 1 {
         let mut reads = reads;
         reads[0] = In::of(&of[0]).over(0);
-        let over = run_harness(group_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
+        let over = run_in_ranges(group_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
         assert_eq!(got, over, "{p:?} in place");
     }
     let c = p.combine();
     let sum = |j: usize| {
         let out = [Out::of::<T>(p.groups * p.channels, c.per_unit())];
-        harness_result(
-            &run_harness(reduce::sum::<T>, &c.to_words(), &[In::of(&harness_result::<T>(&got, j))], &out, c.units()),
+        written_elements(
+            &run_in_ranges(
+                reduce::sum::<T>,
+                &c.to_words(),
+                &[In::of(&written_elements::<T>(&got, j))],
+                &out,
+                c.units(),
+            ),
             0,
         )
     };
-    [harness_result(&got, 0), sum(1), sum(2)]
+    [written_elements(&got, 0), sum(1), sum(2)]
 }
 
 /// dx, dγ, dβ by the definition.

@@ -2,7 +2,7 @@
 //! and 7 unit ranges (see `harness`).
 
 use super::*;
-use crate::harness::{In, Out, close, harness_result, noise, run_harness};
+use crate::harness::{In, Out, close, noise, run_in_ranges, written_elements};
 use crate::reduce;
 
 /// y, mean, rstd.
@@ -14,8 +14,8 @@ fn forward<T: Float>(p: &LayerNorm, x: &[T], gamma: &[T], beta: &[T]) -> [Vec<T>
     }
     let row = || Out::of::<T>(p.rows, p.rows_per_unit());
     let writes = [Out::of::<T>(x.len(), p.per_unit()), row(), row()];
-    let got = run_harness(layer_norm_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
-    [0, 1, 2].map(|j| harness_result(&got, j))
+    let got = run_in_ranges(layer_norm_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
+    [0, 1, 2].map(|j| written_elements(&got, j))
 }
 
 /// dx, dγ, dβ.
@@ -26,18 +26,24 @@ fn backward<T: Float>(p: &LayerNorm, dy: &[T], x: &[T], gamma: &[T], [_, mean, r
         reads.push(In::of(gamma));
         writes.extend([0; 2].map(|_| Out::of::<T>(p.blocks() * p.n, p.n)));
     }
-    let got = run_harness(layer_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.blocks());
+    let got = run_in_ranges(layer_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.blocks());
     let c = p.combine();
     let sum = |j: usize| {
         let out = [Out::of::<T>(p.n, c.per_unit())];
-        harness_result(
-            &run_harness(reduce::sum::<T>, &c.to_words(), &[In::of(&harness_result::<T>(&got, j))], &out, c.units()),
+        written_elements(
+            &run_in_ranges(
+                reduce::sum::<T>,
+                &c.to_words(),
+                &[In::of(&written_elements::<T>(&got, j))],
+                &out,
+                c.units(),
+            ),
             0,
         )
     };
     match p.affine {
-        true => [harness_result(&got, 0), sum(1), sum(2)],
-        false => [harness_result(&got, 0), vec![], vec![]],
+        true => [written_elements(&got, 0), sum(1), sum(2)],
+        false => [written_elements(&got, 0), vec![], vec![]],
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::abi::Split;
 use crate::float::Float;
-use crate::harness::{In, Out, close, harness_result, noise, run_harness};
+use crate::harness::{In, Out, close, noise, run_in_ranges, written_elements};
 use crate::recurrent::gated_delta::{GatedDelta, gated_delta_kernel};
 use crate::recurrent::gated_delta_backward::gated_delta_backward_kernel;
 
@@ -112,9 +112,9 @@ fn forward_agrees<T: Float>(tolerance: f64) {
             Out(last.len(), size, units.split(1, p.state_len())),
             Out(p.scratch(), size, Split::PerThread(p.scratch())),
         ];
-        let got = run_harness(gated_delta_kernel::<T>, &p.to_words(), &x.reads::<T>(&p), &writes, units.count());
+        let got = run_in_ranges(gated_delta_kernel::<T>, &p.to_words(), &x.reads::<T>(&p), &writes, units.count());
         for (j, want) in [o, last].iter().enumerate() {
-            close(&harness_result::<T>(&got, j).iter().map(|x| x.to_f64()).collect::<Vec<_>>(), want, tolerance);
+            close(&written_elements::<T>(&got, j).iter().map(|x| x.to_f64()).collect::<Vec<_>>(), want, tolerance);
         }
     }
 }
@@ -128,9 +128,9 @@ fn backward_agrees<T: Float>(tolerance: f64) {
         writes.extend(p.state.then(|| Out(lens[5], size, units.split(1, p.state_len()))));
         writes.push(Out(p.backward_scratch(), size, Split::PerThread(p.backward_scratch())));
         let reads = x.backward_reads::<T>(&p);
-        let got = run_harness(gated_delta_backward_kernel::<T>, &p.to_words(), &reads, &writes, units.count());
+        let got = run_in_ranges(gated_delta_backward_kernel::<T>, &p.to_words(), &reads, &writes, units.count());
         for i in 0..5 + usize::from(p.state) {
-            let ours: Vec<f64> = harness_result::<T>(&got, i).iter().map(|x| x.to_f64()).collect();
+            let ours: Vec<f64> = written_elements::<T>(&got, i).iter().map(|x| x.to_f64()).collect();
             close(&ours, &slopes(&p, &x, i), tolerance);
         }
     }

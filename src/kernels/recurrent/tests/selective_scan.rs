@@ -3,7 +3,7 @@
 use crate::abi::Split;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
-use crate::harness::{In, Out, close, harness_result, harness_unless_miri, noise, run_harness};
+use crate::harness::{In, Out, close, fewer_under_miri, noise, run_in_ranges, written_elements};
 use crate::recurrent::selective_scan::{SelectiveScan, selective_scan_kernel};
 use crate::recurrent::selective_scan_backward::selective_scan_backward_kernel;
 
@@ -141,7 +141,7 @@ fn shapes() -> Vec<SelectiveScan> {
         let (d, h0, last) = (i % 2 == 1, i % 4 < 2, i % 3 < 2);
         [0, 1, 3, 20].map(|keep| SelectiveScan { batch, steps, channels, states, d, h0, last, keep })
     };
-    all.into_iter().take(harness_unless_miri(10, 5)).enumerate().flat_map(of).collect()
+    all.into_iter().take(fewer_under_miri(10, 5)).enumerate().flat_map(of).collect()
 }
 
 fn forward_agrees<T: GemmFloat>(tolerance: f64) {
@@ -158,8 +158,8 @@ fn scan_agrees<T: GemmFloat>(p: &SelectiveScan, x: &Numbers, tolerance: f64) {
     let kept = kept_states(p, x);
     writes.extend((p.keep > 0).then(|| Out(kept.len(), size, units.split(p.stretches(), p.states))));
     writes.push(Out(p.scratch(), size, Split::PerThread(p.scratch())));
-    let got = run_harness(selective_scan_kernel::<T>, &p.to_words(), &x.reads::<T>(p), &writes, units.count());
-    let numbers = |j: usize| -> Vec<f64> { harness_result::<T>(&got, j).iter().map(|x| x.to_f64()).collect() };
+    let got = run_in_ranges(selective_scan_kernel::<T>, &p.to_words(), &x.reads::<T>(p), &writes, units.count());
+    let numbers = |j: usize| -> Vec<f64> { written_elements::<T>(&got, j).iter().map(|x| x.to_f64()).collect() };
     close(&numbers(0), &y, tolerance);
     close(&numbers(1), &last, tolerance);
     if p.keep > 0 {
@@ -183,8 +183,8 @@ fn backward_agrees<T: GemmFloat>(tolerance: f64) {
         writes.extend(p.h0.then(|| Out(dh0.len(), size, units.split(1, p.states))));
         writes.push(Out(p.backward_scratch(), size, Split::PerThread(p.backward_scratch())));
         let reads = x.backward_reads::<T>(&p);
-        let got = run_harness(selective_scan_backward_kernel::<T>, &p.to_words(), &reads, &writes, units.count());
-        let numbers = |j: usize| -> Vec<f64> { harness_result::<T>(&got, j).iter().map(|x| x.to_f64()).collect() };
+        let got = run_in_ranges(selective_scan_backward_kernel::<T>, &p.to_words(), &reads, &writes, units.count());
+        let numbers = |j: usize| -> Vec<f64> { written_elements::<T>(&got, j).iter().map(|x| x.to_f64()).collect() };
         let summed = |j: usize| -> Vec<f64> {
             let all = numbers(j);
             (0..db.len()).map(|i| all.iter().skip(i).step_by(db.len()).sum()).collect()

@@ -129,7 +129,7 @@ fn near(got: f64, want: f64, tol: f64) -> bool {
 #[test]
 fn unary_floats() {
     let imm = [-0.75, 1.25];
-    for op in TileOp::ALL.iter().copied().filter(|o| o.arity() == 1 && tile_op_supports(*o, DType::F32)) {
+    for op in TileOp::ALL.iter().copied().filter(|o| o.arity() == 1 && supports_operand_type(*o, DType::F32)) {
         if matches!(op, TileOp::Copy | TileOp::Cast) {
             continue;
         }
@@ -456,8 +456,8 @@ fn what_is_not_supported_is_refused() {
             let inputs = (0..op.arity()).map(|k| full(op.operand(elem, k))).collect();
             let step = TileStep::new(op, elem, &[0, 1, 2], [0.0; 2]);
             let p = TileProgram { inputs, steps: vec![step], outputs: vec![op.arity() as u16], len: 3 };
-            assert_eq!(p.check().is_ok(), tile_op_supports(op, elem), "{op:?} on {elem:?}");
-            if tile_op_supports(op, elem) {
+            assert_eq!(p.check().is_ok(), supports_operand_type(op, elem), "{op:?} on {elem:?}");
+            if supports_operand_type(op, elem) {
                 let operands: Vec<Buffer> =
                     p.inputs.iter().map(|i| Buffer::of(&vec![1u8; 3 * i.elem.size()])).collect();
                 assert_eq!(run_in(&p, &operands, &[], 1).1, None);

@@ -5,7 +5,7 @@
 
 use super::Emit;
 use super::body::Body;
-use super::finish::emit_finish_starts;
+use super::finish::run_starts;
 use crate::arena::{Region, ids::Id};
 use crate::nodes::ir::attrs::{Attrs, Kind, attrs_are_inline};
 use crate::nodes::ir::infer::Signature;
@@ -116,7 +116,7 @@ impl Emit {
                 extra.extend(words.1);
             }
         }
-        let starts = emit_finish_starts(stays.iter().map(|&s| usize::from(s)));
+        let starts = run_starts(stays.iter().map(|&s| usize::from(s)));
         let now = |r: u32| starts.get(r as usize).copied().unwrap_or(r);
         inline.into_iter().for_each(|(r, n)| self.done[r].attr[n] = now(self.done[r].attr[n]));
         // Copies of a region share their words.

@@ -48,9 +48,9 @@ impl Emit {
 
     fn finish_columns<'b>(&self, bump: &'b Bump) -> Graph<'b> {
         let all = &self.done;
-        let values: Vec<u32> = emit_finish_starts(all.iter().map(|b| b.def.len()));
-        let nodes: Vec<u32> = emit_finish_starts(all.iter().map(|b| b.op.len()));
-        let args: Vec<u32> = emit_finish_starts(all.iter().map(|b| b.args.len()));
+        let values: Vec<u32> = run_starts(all.iter().map(|b| b.def.len()));
+        let nodes: Vec<u32> = run_starts(all.iter().map(|b| b.op.len()));
+        let args: Vec<u32> = run_starts(all.iter().map(|b| b.args.len()));
         let base = values[all.len() - 1];
         let updates = self.updates.iter().map(|&(l, n)| (Value(l.0 + base), Value(n.0 + base)));
         let each = || all.iter().enumerate();
@@ -82,7 +82,7 @@ impl Emit {
             shape: finished_column(bump, pairs().map(|(b, i)| ty(b, i).shape)),
             names: finished_column(bump, each().flat_map(|(_, b)| b.names.iter().copied())),
             nodes_at: bump.alloc_slice_copy(&nodes),
-            yields_at: finished_column(bump, emit_finish_starts(all.iter().map(|b| b.yields.len())).into_iter()),
+            yields_at: finished_column(bump, run_starts(all.iter().map(|b| b.yields.len())).into_iter()),
             yields: finished_column(bump, each().flat_map(|(r, b)| shift(&b.yields, values[r]))),
             region_names: finished_column(bump, each().map(|(_, b)| b.name.unwrap_or(Sym::NONE))),
             output_names: finished_column(bump, self.outputs.iter().map(|o| o.0)),
@@ -103,7 +103,7 @@ impl Emit {
 }
 
 /// Where each of some runs starts, and the end of the last.
-pub(super) fn emit_finish_starts(lens: impl Iterator<Item = usize>) -> Vec<u32> {
+pub(super) fn run_starts(lens: impl Iterator<Item = usize>) -> Vec<u32> {
     let mut at = vec![0];
     let mut sum = 0;
     at.extend(lens.map(|n| {

@@ -10,7 +10,7 @@ use super::dtype::{DType, Ty};
 use super::flags::Flags;
 use super::graph::Graph;
 use super::infer::{Infer, Signature};
-use super::opdef::{Op, OpDef, opdef_fault};
+use super::opdef::{Op, OpDef, definition_fault};
 use crate::arena::dims::Dims;
 use crate::arena::shapes::Shapes;
 use crate::arena::strings::Strings;
@@ -144,11 +144,11 @@ impl Emit {
         e
     }
 
-    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`opdef_fault`], is an
+    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`definition_fault`], is an
     /// error.
     pub fn register(&mut self, def: &'static OpDef) -> Op {
         let found = self.ops.iter().position(|d| std::ptr::eq(*d, def));
-        if let (None, Some(why)) = (found, opdef_fault(def)) {
+        if let (None, Some(why)) = (found, definition_fault(def)) {
             self.fail(Error::new(Kind::Verify, format!("op {:?}: {why}", def.name)));
         }
         if found.is_none() && self.ops.iter().any(|d| d.name == def.name) {

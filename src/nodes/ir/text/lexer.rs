@@ -2,7 +2,7 @@
 //!
 //! Invariant: every call advances, so the lexer ends on any text. Nothing is copied and nothing recurses.
 
-use super::strings::{brief_text_string, is_name_byte_of_strings};
+use super::strings::{brief_text_string, is_name_byte};
 use std::cell::Cell;
 use std::fmt;
 
@@ -151,7 +151,7 @@ impl<'t> Lexer<'t> {
                 self.at += 1;
                 Tok::Punct(c)
             }
-            Some(c) if is_name_byte_of_strings(c) || c == b'-' || c == b'+' => Tok::Word(self.word(c)),
+            Some(c) if is_name_byte(c) || c == b'-' || c == b'+' => Tok::Word(self.word(c)),
             Some(_) => {
                 self.at += self.text.get(start..).and_then(|s| s.chars().next()).map_or(1, char::len_utf8);
                 Tok::Bad("this character has no meaning here")
@@ -169,7 +169,7 @@ impl<'t> Lexer<'t> {
         let mut last = first;
         self.at += 1;
         while let Some(c) = self.peek(0) {
-            if !(is_name_byte_of_strings(c) || number && matches!(c, b'-' | b'+') && matches!(last, b'e' | b'E')) {
+            if !(is_name_byte(c) || number && matches!(c, b'-' | b'+') && matches!(last, b'e' | b'E')) {
                 break;
             }
             last = c;
@@ -182,7 +182,7 @@ impl<'t> Lexer<'t> {
         self.at += 1;
         match self.peek(0) {
             Some(b'"') => self.string().map(Name::Quoted),
-            Some(c) if is_name_byte_of_strings(c) => {
+            Some(c) if is_name_byte(c) => {
                 let word = self.word(b'_');
                 if c.is_ascii_digit() {
                     return word.parse().map(Name::Number).map_err(|_| "this is neither a name nor a number below 2³²");

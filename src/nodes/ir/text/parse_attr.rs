@@ -11,7 +11,7 @@ use crate::nodes::ir::attrs::{Field, Kind, Owned};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::emit::Emit;
 
-fn parse_attr_f64(word: &str) -> Option<f64> {
+fn read_f64(word: &str) -> Option<f64> {
     match word {
         "inf" | "+inf" => return Some(f64::INFINITY),
         "-inf" => return Some(f64::NEG_INFINITY),
@@ -27,7 +27,7 @@ fn parse_attr_f64(word: &str) -> Option<f64> {
     word.parse().ok().filter(|x: &f64| digit && x.is_finite())
 }
 
-fn parse_attr_bytes(word: &str) -> Option<Vec<u8>> {
+fn read_bytes(word: &str) -> Option<Vec<u8>> {
     let hex = word.strip_prefix("0x")?.as_bytes();
     let digit = |c: u8| char::from(c).to_digit(16).map(|d| d as u8);
     let pair = |p: &[u8]| Some(digit(p[0])? << 4 | digit(p[1])?);
@@ -78,7 +78,7 @@ impl<'t> Parser<'t, '_> {
                 _ => None,
             },
             kind => match start.tok {
-                Tok::Word(word) => parse_attr_word(kind, word),
+                Tok::Word(word) => read_word(kind, word),
                 _ => None,
             },
         };
@@ -102,7 +102,7 @@ impl<'t> Parser<'t, '_> {
     fn parse_attr_number(&mut self) -> Result<f64> {
         let word = self.tok;
         let found = self.lex.slice(&word);
-        let number = parse_attr_f64(found);
+        let number = read_f64(found);
         self.advance();
         number.ok_or_else(|| self.error(&word, format!("{} is not a number", brief_text_string(found))))
     }
@@ -167,12 +167,12 @@ impl<'t> Parser<'t, '_> {
     }
 }
 
-fn parse_attr_word(kind: Kind, word: &str) -> Option<Owned> {
+fn read_word(kind: Kind, word: &str) -> Option<Owned> {
     Some(match kind {
         Kind::Bool => Owned::Bool(word.parse().ok()?),
-        Kind::F64 => Owned::F64(parse_attr_f64(word)?),
+        Kind::F64 => Owned::F64(read_f64(word)?),
         Kind::DType => Owned::DType(DType::parse(word)?),
-        Kind::Bytes => Owned::Bytes(parse_attr_bytes(word)?),
+        Kind::Bytes => Owned::Bytes(read_bytes(word)?),
         Kind::Choice(names) => Owned::Choice(names.iter().position(|n| *n == word)? as u32),
         _ => return None,
     })

@@ -105,7 +105,7 @@ impl<'a> Printer<'a> {
     /// Appends `v` as an operand.
     pub(super) fn value(&self, out: &mut String, v: Value) {
         match self.by_name.get(v.at()) {
-            Some(true) => print_named(out, '%', self.str(self.g.names[v.at()])),
+            Some(true) => write_named(out, '%', self.str(self.g.names[v.at()])),
             Some(false) => {
                 let _ = write!(out, "%{}", self.number[v.at()]);
             }
@@ -125,7 +125,7 @@ impl<'a> Printer<'a> {
     /// Appends the label of `r`.
     pub(super) fn region_label(&self, out: &mut String, r: Region) {
         match self.region_by_name.get(r.at()) {
-            Some(true) => print_named(out, '@', self.str(self.g.region_names[r.at()])),
+            Some(true) => write_named(out, '@', self.str(self.g.region_names[r.at()])),
             _ => {
                 let _ = write!(out, "@{}", r.0);
             }
@@ -140,21 +140,21 @@ impl<'a> Printer<'a> {
     pub(in crate::nodes) fn node(&self, out: &mut String, n: Node) {
         let g = &self.g;
         let def = g.def_of(n);
-        print_list(out, g.outs_of(n), |out, v| self.defined(out, v));
+        write_list(out, g.outs_of(n), |out, v| self.defined(out, v));
         out.push_str(if g.outs_of(n).len() > 0 { " = " } else { "" });
         out.push_str(def.name);
         if !g.args_of(n).is_empty() {
             out.push(' ');
-            print_list(out, g.args_of(n).iter().copied(), |out, v| self.value(out, v));
+            write_list(out, g.args_of(n).iter().copied(), |out, v| self.value(out, v));
         }
         for (i, (field, attr)) in g.attrs(n).iter().enumerate() {
             if attr != Owned::Absent && !self.is_elided(n, i) {
                 let _ = write!(out, " {}=", field.name);
-                print_attr(out, self, &field.kind, &attr);
+                write_attr(out, self, &field.kind, &attr);
             }
         }
         out.push_str(if g.outs_of(n).len() > 0 { " : " } else { "" });
-        print_list(out, g.outs_of(n), |out, v| self.ty(out, v));
+        write_list(out, g.outs_of(n), |out, v| self.ty(out, v));
         self.location(out, n);
     }
 
@@ -196,7 +196,7 @@ impl<'a> Printer<'a> {
         let args: Vec<Value> = if entry { Vec::new() } else { g.region_args(r).collect() };
         if entry {
             out.push_str("graph ");
-            print_named(out, '@', self.str(g.name));
+            write_named(out, '@', self.str(g.name));
         } else {
             out.push_str("region ");
             self.region_label(out, r);
@@ -205,7 +205,7 @@ impl<'a> Printer<'a> {
                 quote_string(out, name);
             }
             out.push('(');
-            print_list(out, args.iter().copied(), |out, v| {
+            write_list(out, args.iter().copied(), |out, v| {
                 self.defined(out, v);
                 out.push_str(": ");
                 self.ty(out, v);
@@ -227,7 +227,7 @@ impl<'a> Printer<'a> {
         let g = &self.g;
         if !entry {
             out.push_str(if g.region_yields(r).is_empty() { "  yield" } else { "  yield " });
-            return print_list(out, g.region_yields(r).iter().copied(), |out, v| self.value(out, v));
+            return write_list(out, g.region_yields(r).iter().copied(), |out, v| self.value(out, v));
         }
         for &(leaf, next) in g.updates {
             out.push_str("  update ");
@@ -237,7 +237,7 @@ impl<'a> Printer<'a> {
             out.push('\n');
         }
         out.push_str(if g.outputs().is_empty() { "  return" } else { "  return " });
-        print_list(out, g.output_names.iter().zip(g.outputs()), |out, (&name, &v)| {
+        write_list(out, g.output_names.iter().zip(g.outputs()), |out, (&name, &v)| {
             let name = self.str(name);
             if is_plain_string(name) {
                 out.push_str(name)
@@ -250,12 +250,12 @@ impl<'a> Printer<'a> {
     }
 }
 
-fn print_named(out: &mut String, sigil: char, name: &str) {
+fn write_named(out: &mut String, sigil: char, name: &str) {
     out.push(sigil);
     if is_plain_string(name) { out.push_str(name) } else { quote_string(out, name) }
 }
 
-fn print_list<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut one: impl FnMut(&mut String, T)) {
+fn write_list<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut one: impl FnMut(&mut String, T)) {
     for (i, item) in items.into_iter().enumerate() {
         out.push_str(if i == 0 { "" } else { ", " });
         one(out, item);
@@ -263,23 +263,23 @@ fn print_list<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut one: 
 }
 
 /// Appends attribute `a` of kind `kind`. `fields` reads what this writes, to the bit.
-fn print_attr(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
+fn write_attr(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
     let _ = match a {
         Owned::Bool(b) => write!(out, "{b}"),
         Owned::Int(i) => write!(out, "{i}"),
-        Owned::F64(x) => print_f64(out, *x),
+        Owned::F64(x) => write_f64(out, *x),
         Owned::DType(d) => write!(out, "{d}"),
         Owned::Shape(s) => write!(out, "{}", p.g.shape_dims(*s)),
-        Owned::Ints(print_list) => {
-            for (i, x) in print_list.iter().enumerate() {
+        Owned::Ints(write_list) => {
+            for (i, x) in write_list.iter().enumerate() {
                 let _ = write!(out, "{}{x}", if i == 0 { "[" } else { "," });
             }
-            out.write_str(if print_list.is_empty() { "[]" } else { "]" })
+            out.write_str(if write_list.is_empty() { "[]" } else { "]" })
         }
         Owned::Floats(list) => {
             for (i, x) in list.iter().enumerate() {
                 out.push(if i == 0 { '[' } else { ',' });
-                let _ = print_f64(out, *x);
+                let _ = write_f64(out, *x);
             }
             out.write_str(if list.is_empty() { "[]" } else { "]" })
         }
@@ -305,7 +305,7 @@ fn print_attr(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
     };
 }
 
-fn print_f64(out: &mut String, x: f64) -> std::fmt::Result {
+fn write_f64(out: &mut String, x: f64) -> std::fmt::Result {
     match x {
         _ if x.to_bits() == f64::NAN.to_bits() => out.write_str("nan"),
         // Any other pattern keeps its bits: equality of graphs is by bits.

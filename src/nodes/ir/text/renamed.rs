@@ -11,7 +11,7 @@ const RENAMED: &[(&str, &str)] = &[
 ];
 
 /// The name of the op that was called `old`.
-pub fn renamed_op(old: &str) -> Option<&'static str> {
+pub fn replacement_name(old: &str) -> Option<&'static str> {
     RENAMED.iter().find(|r| r.0 == old).map(|r| r.1)
 }
 

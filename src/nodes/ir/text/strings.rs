@@ -54,7 +54,7 @@ pub(super) fn quote_string(out: &mut String, s: &str) {
 /// True if `s` needs no quotes after `%` or `@`.
 pub(super) fn is_plain_string(s: &str) -> bool {
     let head = s.bytes().next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_');
-    head && s.bytes().all(is_name_byte_of_strings)
+    head && s.bytes().all(is_name_byte)
 }
 
 /// `s`, cut to 60 characters for a message.
@@ -65,7 +65,7 @@ pub(super) fn brief_text_string(s: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn is_name_byte_of_strings(c: u8) -> bool {
+pub(super) fn is_name_byte(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_' || c == b'.'
 }
 

@@ -47,7 +47,7 @@ pub enum Stage {
 /// All broken invariants of `g`; empty for a sound graph.
 pub fn verify(g: Graph<'_>, stage: Stage) -> Vec<Error> {
     let mut errors = Vec::new();
-    verify_graph_columns(&g, &mut errors);
+    check_columns(&g, &mut errors);
     if !errors.is_empty() {
         return errors;
     }
@@ -87,7 +87,7 @@ pub fn check(g: Graph<'_>, stage: Stage) -> Result<()> {
 }
 
 /// Checks V3.
-fn verify_graph_columns(g: &Graph<'_>, errors: &mut Vec<Error>) {
+fn check_columns(g: &Graph<'_>, errors: &mut Vec<Error>) {
     let mut say = |why: String| errors.push(Error::new(Kind::Verify, format!("V3: {why}")));
     let (nodes, values, regions) = (g.op.len(), g.def.len(), g.nodes_at.len().saturating_sub(1));
     if regions == 0 {

@@ -43,7 +43,7 @@ pub struct AttentionGeometry {
 }
 
 /// `[batch, heads, sequence, width]` of one operand.
-pub(in crate::nodes::ops) fn geometry_axes(
+pub(in crate::nodes::ops) fn operand_axes(
     what: &str,
     d: &[usize],
     layout: Layout,
@@ -84,9 +84,9 @@ impl AttentionGeometry {
         let AttentionAttrs { layout, mask, window, ahead, top_left, scale, softcap, .. } = *attrs;
         let (heads, kv_heads) = (attention_count("heads", attrs.heads)?, attention_count("kv_heads", attrs.kv_heads)?);
         ensure!(heads.is_multiple_of(kv_heads), "kv_heads = {kv_heads} does not divide heads = {heads}");
-        let [batch, _, queries, width] = geometry_axes("q", q, layout, heads)?;
-        let [kb, _, keys, kw] = geometry_axes("k", k, layout, kv_heads)?;
-        let [vb, _, values, value_width] = geometry_axes("v", v, layout, kv_heads)?;
+        let [batch, _, queries, width] = operand_axes("q", q, layout, heads)?;
+        let [kb, _, keys, kw] = operand_axes("k", k, layout, kv_heads)?;
+        let [vb, _, values, value_width] = operand_axes("v", v, layout, kv_heads)?;
         ensure!(batch == kb && batch == vb, "batch sizes {batch} of q, {kb} of k and {vb} of v differ");
         ensure!(width == kw, "head widths {width} of q and {kw} of k differ");
         ensure!(keys == values, "lengths {keys} of k and {values} of v differ");
@@ -156,7 +156,7 @@ pub struct Optional {
 }
 
 /// Which optional operands there are, from `rest` on.
-pub fn geometry_optional_operands(attrs: &AttentionAttrs, rest: usize) -> Optional {
+pub fn find_optional_operands(attrs: &AttentionAttrs, rest: usize) -> Optional {
     let mut end = rest;
     let mut next = |there: bool| {
         end += usize::from(there);
@@ -169,13 +169,13 @@ pub fn geometry_optional_operands(attrs: &AttentionAttrs, rest: usize) -> Option
 }
 
 /// Checks the optional operands from `rest` on, and that no other follows.
-pub(super) fn check_geometry_optionals(
+pub(super) fn check_optional_operands(
     cx: &Infer<'_>,
     attrs: &AttentionAttrs,
     g: &AttentionGeometry,
     rest: usize,
 ) -> Result<(), String> {
-    let Optional { padding, bias, key, end } = geometry_optional_operands(attrs, rest);
+    let Optional { padding, bias, key, end } = find_optional_operands(attrs, rest);
     let given = cx.args.len();
     ensure!(given == end, "{given} operands; padding, bias and dropout ask for {end}");
     if let Some(i) = padding {
@@ -323,7 +323,7 @@ mod tests {
             stream: 0,
         };
         let of = |padding, bias, dropout| {
-            let o = geometry_optional_operands(&AttentionAttrs { padding, bias, dropout, ..none.clone() }, 3);
+            let o = find_optional_operands(&AttentionAttrs { padding, bias, dropout, ..none.clone() }, 3);
             (o.padding, o.bias, o.key, o.end)
         };
         assert_eq!(of(false, false, 0.0), (None, None, None, 3));

@@ -14,7 +14,7 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout, Pairing};
 use crate::nodes::ops::attention::packed_parts::packed_parts;
 use crate::nodes::ops::attention::rope_geometry::RopeGeometry;
-use crate::nodes::ops::attention::{AttentionGeometry, Optional, geometry_optional_operands};
+use crate::nodes::ops::attention::{AttentionGeometry, Optional, find_optional_operands};
 
 /// How q, k and v are read, and where optional operands begin.
 #[derive(Clone, Copy)]
@@ -34,12 +34,12 @@ impl AttentionReads {
 }
 
 /// The kernel's params for a node. `dlse` says whether the log-sum-exp has a gradient.
-fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) -> Result<AttentionShape, String> {
+fn kernel_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) -> Result<AttentionShape, String> {
     let (attrs, AttentionReads { first, packed, rest }) = (AttentionAttrs::of(&cx.attrs()), *reads);
     let dims =
         if packed { packed_parts(&cx.arg_dims(first), &attrs)? } else { [0, 1, 2].map(|i| cx.arg_dims(first + i)) };
     let g = AttentionGeometry::of(&dims, &attrs)?;
-    let Optional { padding, bias, .. } = geometry_optional_operands(&attrs, rest);
+    let Optional { padding, bias, .. } = find_optional_operands(&attrs, rest);
     let strides = bias.map_or([0, 0], |i| {
         let (d, s) = (cx.arg_dims(i), cx.arg_dims(i).strides());
         [0, 1].map(|axis| if d[axis] == 1 { 0 } else { s[axis] })
@@ -74,7 +74,7 @@ fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) 
 }
 
 /// Copies `from`, dense over the first three of `dims` in the order `[0, 2, 1]`, into result `to`.
-fn lower_attention_exchanged(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [usize; 4]) -> Result<(), String> {
+fn copy_exchanged(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [usize; 4]) -> Result<(), String> {
     let [_, s, h, w] = dims.map(|d| d as i64);
     let p = StridedCopy::new(&dims, &[h * s * w, w, s * w, 1], 0).ok_or("too many axes")?;
     let call = Call::new(copy::strided_copy_kernel_for(cx.out(to).dtype), p.to_words(), p.units());
@@ -83,17 +83,17 @@ fn lower_attention_exchanged(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [
 }
 
 /// `attention`.
-pub fn lower_attention(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    lower_attention_forward(cx, &AttentionReads { first: 0, packed: false, rest: 3 })
+pub fn emit_attention(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    emit_forward_call(cx, &AttentionReads { first: 0, packed: false, rest: 3 })
 }
 
 /// `attention_packed`.
-pub fn lower_attention_packed(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    lower_attention_forward(cx, &AttentionReads { first: 0, packed: true, rest: 1 })
+pub fn emit_attention_packed(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    emit_forward_call(cx, &AttentionReads { first: 0, packed: true, rest: 1 })
 }
 
-fn lower_attention_forward(cx: &mut LowerCx<'_>, reads: &AttentionReads) -> Result<(), String> {
-    let (p, dtype) = (lower_attention_params(cx, reads, false)?, cx.dtype(0));
+fn emit_forward_call(cx: &mut LowerCx<'_>, reads: &AttentionReads) -> Result<(), String> {
+    let (p, dtype) = (kernel_params(cx, reads, false)?, cx.dtype(0));
     let kernel = attention::attention_forward_kernel_for(dtype)?;
     let lse = if p.seq_major { cx.temp(dtype.size(), p.batch * p.heads * p.queries) } else { Buf::Out(1) };
     let scratch = cx.scratch(dtype.size(), p.forward_scratch_for(dtype));
@@ -102,34 +102,34 @@ fn lower_attention_forward(cx: &mut LowerCx<'_>, reads: &AttentionReads) -> Resu
     let call = call.writes(Buf::Out(0), p.per_unit()).writes(lse, p.stats_per_unit());
     cx.call(call.scratch(scratch));
     if p.seq_major && cx.used[1] {
-        lower_attention_exchanged(cx, lse, 1, [p.batch, p.heads, p.queries, 1])?;
+        copy_exchanged(cx, lse, 1, [p.batch, p.heads, p.queries, 1])?;
     }
     Ok(())
 }
 
 /// Units of the backward kernels that compute the scores twice, if `threads` threads finish earlier with them than with
 /// one unit for each head: seven products divided evenly, against five for each head.
-fn lower_attention_fine_units(p: &AttentionShape, threads: usize) -> Option<[usize; 2]> {
+fn choose_fine_units(p: &AttentionShape, threads: usize) -> Option<[usize; 2]> {
     let heads = p.backward_units();
     let sooner = 7 * heads < 5 * threads * heads.div_ceil(threads);
     p.fine_units().filter(|units| sooner && units.iter().all(|&u| u >= threads))
 }
 
 /// `attention_backward`.
-pub fn lower_attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    lower_attention_backward_call(cx, false)
+pub fn emit_attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    emit_backward_call(cx, false)
 }
 
 /// `attention_packed_backward`.
-pub fn lower_attention_packed_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    lower_attention_backward_call(cx, true)
+pub fn emit_attention_packed_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    emit_backward_call(cx, true)
 }
 
-fn lower_attention_backward_call(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), String> {
+fn emit_backward_call(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), String> {
     let dlse = AttentionBackwardAttrs::of(&cx.attrs()).dlse;
     let rest = if packed { 4 } else { 6 } + usize::from(dlse);
     let reads = AttentionReads { first: 1, packed, rest };
-    let (p, dtype) = (lower_attention_params(cx, &reads, dlse)?, cx.dtype(0));
+    let (p, dtype) = (kernel_params(cx, &reads, dlse)?, cx.dtype(0));
     let rows = [p.heads * p.queries, p.kv_heads * p.keys, p.kv_heads * p.keys];
     let widths = [p.width, p.width, p.value_width];
     let lens = [0, 1, 2].map(|i| rows[i] * widths[i]);
@@ -147,7 +147,7 @@ fn lower_attention_backward_call(cx: &mut LowerCx<'_>, packed: bool) -> Result<(
     };
     let with_bias = |call: Call, per: usize| if bias { call.writes(Buf::Out(3), per * p.keys) } else { call };
     let mut calls = Vec::new();
-    if let Some([keys, queries]) = lower_attention_fine_units(&p, cx.threads) {
+    if let Some([keys, queries]) = choose_fine_units(&p, cx.threads) {
         // Four and three products. Scores are made twice, and count once.
         let call = reading(attention::attention_backward_keys_kernel_for(dtype)?, keys, cx.flops() / 7 * 4);
         let call = (1..3).fold(call, |call, i| call.writes(grads[i], BLOCK_KEYS * widths[i]));
@@ -168,13 +168,13 @@ fn lower_attention_backward_call(cx: &mut LowerCx<'_>, packed: bool) -> Result<(
     }
     for i in (0..3).filter(|&i| p.seq_major && cx.used[i]) {
         let (heads, len) = if i == 0 { (p.heads, p.queries) } else { (p.kv_heads, p.keys) };
-        lower_attention_exchanged(cx, grads[i], i, [p.batch, len, heads, widths[i]])?;
+        copy_exchanged(cx, grads[i], i, [p.batch, len, heads, widths[i]])?;
     }
     Ok(())
 }
 
 /// `rope`.
-pub fn lower_rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let geo = RopeGeometry::of(&cx.arg_dims(0), &cx.arg_dims(1), &cx.arg_dims(2), &cx.attrs())?;
     let p = Rope {
         rows: geo.batch * geo.heads * geo.seq,
@@ -223,11 +223,7 @@ mod tests {
             // As many units as threads, at least.
             (1, 300, 4, None),
         ] {
-            assert_eq!(
-                lower_attention_fine_units(&p(heads, len), threads),
-                want,
-                "{heads} heads of {len}, {threads} threads"
-            );
+            assert_eq!(choose_fine_units(&p(heads, len), threads), want, "{heads} heads of {len}, {threads} threads");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Scaled dot-product attention, with a backward op that computes all gradients in one sweep.
 //!
-//! Invariant: [`AttentionGeometry::of`] and [`check_geometry_optionals`] check shapes, masks and options; both ops,
+//! Invariant: [`AttentionGeometry::of`] and [`check_optional_operands`] check shapes, masks and options; both ops,
 //! their lowering and their decompositions share them. Neither op stores anything of size queries × keys, except the
 //! gradient of a bias, if that is read.
 
@@ -27,22 +27,22 @@ use crate::nodes::ops::attention::geometry::attention_dims;
 use Domain::{Bit, Bits, Positive, Real, Unit};
 pub use attrs::Layout;
 use attrs::{AttentionAttrs, AttentionBackwardAttrs};
-use geometry::check_geometry_optionals;
-pub use geometry::{AttentionGeometry, Optional, geometry_optional_operands};
+use geometry::check_optional_operands;
+pub use geometry::{AttentionGeometry, Optional, find_optional_operands};
 pub use packed::{ATTENTION_PACKED, ATTENTION_PACKED_BACKWARD};
 use scores::Scores;
 
-fn infer_attention(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
     let attrs = AttentionAttrs::of(&cx.attrs);
     let g = AttentionGeometry::of(&attention_dims(cx, 0), &attrs)?;
-    check_geometry_optionals(cx, &attrs, &g, 3)?;
+    check_optional_operands(cx, &attrs, &g, 3)?;
     cx.result(dtype, &g.y())?;
     cx.result(dtype, &[g.batch, g.heads, g.queries])
 }
 
-fn infer_attention_backward(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_backward_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let (attrs, dlse) = (AttentionAttrs::of(&cx.attrs), AttentionBackwardAttrs::of(&cx.attrs).dlse);
     let rest = 6 + usize::from(dlse);
@@ -56,7 +56,7 @@ fn infer_attention_backward(cx: &mut Infer<'_>) -> Result<(), String> {
     if dlse {
         cx.expect_dims(6, "dlse", &rows)?;
     }
-    check_geometry_optionals(cx, &attrs, &g, rest)?;
+    check_optional_operands(cx, &attrs, &g, rest)?;
     (1..4).try_for_each(|i| cx.same_as(i))?;
     match attrs.bias {
         true => cx.result(dtype, &[g.batch, g.heads, g.queries, g.keys]),
@@ -65,17 +65,17 @@ fn infer_attention_backward(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// Multiply-adds: for each pair, `a` times the width of q and k and `b` times that of v.
-fn attention_flops(cx: &CostCx<'_>, first: usize, a: usize, b: usize) -> u64 {
+fn count_flops(cx: &CostCx<'_>, first: usize, a: usize, b: usize) -> u64 {
     let d = |i: usize| cx.graph.shape_dims(cx.graph.ty(cx.graph.args_of(cx.node)[first + i]).shape);
     let g = AttentionGeometry::of(&[d(0), d(1), d(2)], &AttentionAttrs::of(&cx.graph.attrs(cx.node)));
-    g.map_or(0, |g| attention_flops_of(&g, a, b))
+    g.map_or(0, |g| count_pair_flops(&g, a, b))
 }
 
-fn attention_flops_of(g: &AttentionGeometry, a: usize, b: usize) -> u64 {
+fn count_pair_flops(g: &AttentionGeometry, a: usize, b: usize) -> u64 {
     g.pairs().saturating_mul(2 * (a * g.width + b * g.value_width) as u64)
 }
 
-fn attention_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let t = scores::score_tangents(s, t);
     match Scores::new(s, 0, 3).filter(|_| t.iter().any(Option::is_some)) {
         Some(scores) => scores.jvp(s.outs, t),
@@ -83,7 +83,7 @@ fn attention_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<
     }
 }
 
-fn attention_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
     let mut grads = vec![None; s.args.len()];
     let dy = match ct {
         [None, None] => return grads,
@@ -96,13 +96,13 @@ fn attention_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) ->
     let attrs = AttentionAttrs::of(&s.attrs);
     let all = s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs.backward(ct[1].is_some()).list());
     grads.iter_mut().zip(all.iter()).take(3).for_each(|(to, d)| *to = Some(*d));
-    if let Some(i) = geometry_optional_operands(&attrs, 3).bias {
+    if let Some(i) = find_optional_operands(&attrs, 3).bias {
         grads[i] = all.get(3).filter(|_| want[i]).map(|d| d.unbroadcast(&s.args[i].dims()));
     }
     grads
 }
 
-fn decompose_attention_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let AttentionBackwardAttrs { dlse, bias, .. } = AttentionBackwardAttrs::of(&s.attrs);
     let Some(scores) = Scores::new(s, 1, 6 + usize::from(dlse)) else { return Vec::new() };
     let all = scores.backward(s.args[0], s.args[4], s.args[5], dlse.then(|| s.args[6]));
@@ -126,12 +126,12 @@ pub const ATTENTION: OpDef = OpDef {
     arity: Arity::Between(3, 6),
     attrs: AttentionAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: infer_attention,
-    deriv: Deriv::Rules(attention_jvp, attention_vjp),
+    infer: infer_types,
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: BATCH_ATTENTION,
     decompose: Some(|s| Scores::new(s, 0, 3).map_or_else(Vec::new, |x| x.forward())),
-    lower: Lower::Kernel(lower::lower_attention),
-    cost: |cx| attention_flops(cx, 0, 1, 1),
+    lower: Lower::Kernel(lower::emit_attention),
+    cost: |cx| count_flops(cx, 0, 1, 1),
     cases: &[
         // Places before the first key and behind the last one.
         Case {
@@ -225,12 +225,12 @@ pub const ATTENTION_BACKWARD: OpDef = OpDef {
     arity: Arity::Between(6, 10),
     attrs: AttentionBackwardAttrs::FIELDS,
     flags: Flags::PURE,
-    infer: infer_attention_backward,
+    infer: infer_backward_types,
     deriv: Deriv::ViaDecompose,
     batch: BATCH_ATTENTION,
-    decompose: Some(decompose_attention_backward),
-    lower: Lower::Kernel(lower::lower_attention_backward),
-    cost: |cx| attention_flops(cx, 1, 3, 2),
+    decompose: Some(decompose_backward),
+    lower: Lower::Kernel(lower::emit_attention_backward),
+    cost: |cx| count_flops(cx, 1, 3, 2),
     cases: &[
         // Places before the first key and behind the last one.
         Case {

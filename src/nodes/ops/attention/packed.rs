@@ -4,9 +4,9 @@
 //! Invariant: [`super::AttentionGeometry`] checks the parts. The layout is `bsd`, and q and k have one length.
 
 use super::attrs::{AttentionAttrs, AttentionBackwardAttrs};
-use super::geometry::{AttentionGeometry, check_geometry_optionals};
+use super::geometry::{AttentionGeometry, check_optional_operands};
 use super::packed_parts::{packed_part_widths, packed_parts};
-use super::{attention_flops_of, lower};
+use super::{count_pair_flops, lower};
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
@@ -15,12 +15,12 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ir::site::Site;
 use Domain::{Bit, Bits, Positive, Real, Unit};
 
-fn packed_geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<AttentionGeometry, String> {
+fn read_geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<AttentionGeometry, String> {
     AttentionGeometry::of(&packed_parts(&cx.dims(i), attrs)?, attrs)
 }
 
 /// q, k and v of the packed operand `i`; empty if the widths do not fit, which `infer` refuses.
-fn unpack_packed_qkv<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
+fn split_qkv<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
     let Ok(widths) = packed_part_widths(&s.args[i].dims(), &AttentionAttrs::of(&s.attrs)) else { return Vec::new() };
     let mut at = 0;
     let mut next = |w: usize| {
@@ -30,10 +30,10 @@ fn unpack_packed_qkv<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
     widths.map(&mut next).to_vec()
 }
 
-fn packed_flops(cx: &CostCx<'_>, i: usize, a: usize, b: usize) -> u64 {
+fn count_flops(cx: &CostCx<'_>, i: usize, a: usize, b: usize) -> u64 {
     let attrs = AttentionAttrs::of(&cx.graph.attrs(cx.node));
     let d = cx.graph.shape_dims(cx.graph.ty(cx.graph.args_of(cx.node)[i]).shape);
-    packed_parts(&d, &attrs).and_then(|p| AttentionGeometry::of(&p, &attrs)).map_or(0, |g| attention_flops_of(&g, a, b))
+    packed_parts(&d, &attrs).and_then(|p| AttentionGeometry::of(&p, &attrs)).map_or(0, |g| count_pair_flops(&g, a, b))
 }
 
 /// [`ATTENTION`](super::ATTENTION) whose queries, keys and values are side by side in one tensor.
@@ -46,19 +46,19 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
         let attrs = AttentionAttrs::of(&cx.attrs);
-        let g = packed_geometry(cx, &attrs, 0)?;
-        check_geometry_optionals(cx, &attrs, &g, 1)?;
+        let g = read_geometry(cx, &attrs, 0)?;
+        check_optional_operands(cx, &attrs, &g, 1)?;
         cx.result(dtype, &g.y())?;
         cx.result(dtype, &[g.batch, g.heads, g.queries])
     },
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(|s| {
-        let args = [&unpack_packed_qkv(s, 0), &s.args[1..]].concat();
+        let args = [&split_qkv(s, 0), &s.args[1..]].concat();
         s.g.emit(Op::ATTENTION, &args, &AttentionAttrs::of(&s.attrs).list()).into()
     }),
-    lower: Lower::Kernel(lower::lower_attention_packed),
-    cost: |cx| packed_flops(cx, 0, 1, 1),
+    lower: Lower::Kernel(lower::emit_attention_packed),
+    cost: |cx| count_flops(cx, 0, 1, 1),
     cases: &[
         Case {
             args: "f[2,5,24]",
@@ -94,25 +94,25 @@ pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
         ensure!(!attrs.bias, "the gradient of a bias is made by attention_backward alone");
         cx.float(0)?;
         (1..rest).try_for_each(|i| cx.same_dtype(0, i))?;
-        let g = packed_geometry(cx, &attrs, 1)?;
+        let g = read_geometry(cx, &attrs, 1)?;
         cx.expect_dims(0, "dy", &g.y())?;
         cx.expect_dims(2, "y", &g.y())?;
         for (i, what) in [(3, "lse"), (4, "dlse")].into_iter().take(1 + usize::from(dlse)) {
             cx.expect_dims(i, what, &[g.batch, g.heads, g.queries])?;
         }
-        check_geometry_optionals(cx, &attrs, &g, rest)?;
+        check_optional_operands(cx, &attrs, &g, rest)?;
         cx.same_as(1)
     },
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(|s| {
-        let args = [&s.args[..1], &unpack_packed_qkv(s, 1), &s.args[2..]].concat();
+        let args = [&s.args[..1], &split_qkv(s, 1), &s.args[2..]].concat();
         let attrs = AttentionBackwardAttrs::of(&s.attrs);
         let grads = Vec::from(s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs.list()));
         grads.first().map(|dq| dq.concat(&grads[1..], -1)).into_iter().collect()
     }),
-    lower: Lower::Kernel(lower::lower_attention_packed_backward),
-    cost: |cx| packed_flops(cx, 1, 3, 2),
+    lower: Lower::Kernel(lower::emit_attention_packed_backward),
+    cost: |cx| count_flops(cx, 1, 3, 2),
     cases: &[
         Case {
             args: "f[2,5,8] f[2,5,24] f[2,5,8] f[2,2,5]",

@@ -13,15 +13,15 @@ use crate::nodes::ops::attention::rope_geometry::{RopeGeometry, rope_geometry};
 use Domain::{Real, Unit};
 
 /// The op again, on other operands, with negated angles if `inverse`.
-fn rebuild_rope<'g>(s: &Site<'_, 'g>, args: [Var<'g>; 3], inverse: bool) -> Var<'g> {
+fn rotate_again<'g>(s: &Site<'_, 'g>, args: [Var<'g>; 3], inverse: bool) -> Var<'g> {
     s.g.emit1(Op::ROPE, &args, &RopeAttrs { inverse, ..RopeAttrs::of(&s.attrs) }.list())
 }
 
 /// ẏ = rope(ẋ) + the rotation of x by the tables' tangents instead of the tables.
-fn rope_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(geo) = rope_geometry(s) else { return vec![None] };
     let inverse = geo.inverse;
-    let along = t[0].map(|x| rebuild_rope(s, [x, s.args[1], s.args[2]], inverse));
+    let along = t[0].map(|x| rotate_again(s, [x, s.args[1], s.args[2]], inverse));
     let tables = (t[1].is_some() || t[2].is_some()).then(|| {
         let of = |i: usize| t[i].unwrap_or_else(|| s.args[i].full_like(0.0));
         let y = geo.rope_rotate(s.args[0], of(1), of(2));
@@ -33,9 +33,9 @@ fn rope_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>>
 }
 
 /// x̄ = rope⁻¹(ȳ), c̄ = Σ ȳₐa + ȳ_b b, s̄ = ±Σ ȳ_b a − ȳₐb over the elements that share a row of the tables.
-fn rope_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
     let (Some(geo), [Some(g)]) = (rope_geometry(s), ct) else { return vec![None; 3] };
-    let x = want[0].then(|| rebuild_rope(s, [*g, s.args[1], s.args[2]], !geo.inverse));
+    let x = want[0].then(|| rotate_again(s, [*g, s.args[1], s.args[2]], !geo.inverse));
     if !want[1] && !want[2] {
         return vec![x, None, None];
     }
@@ -46,7 +46,7 @@ fn rope_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<
     vec![x, cos, sin]
 }
 
-fn decompose_rope<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Some(geo) = rope_geometry(s) else { return Vec::new() };
     let (x, rotated) = (geo.split_heads(s.args[0], geo.width), geo.rope_rotate(s.args[0], s.args[1], s.args[2]));
     let rest = geo.width - 2 * geo.pairs;
@@ -69,10 +69,10 @@ pub const ROPE: OpDef = OpDef {
         RopeGeometry::of(&cx.dims(0), &cx.dims(1), &cx.dims(2), &cx.attrs)?;
         cx.same_as(0)
     },
-    deriv: Deriv::Rules(rope_jvp, rope_vjp),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_rope),
-    lower: Lower::Kernel(lower::lower_rope),
+    decompose: Some(decompose_node),
+    lower: Lower::Kernel(lower::emit_rope),
     cost: |cx| 3 * cx.out(),
     cases: &[
         Case {

@@ -6,7 +6,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::attention::attrs::{Layout, Pairing, RopeAttrs};
-use crate::nodes::ops::attention::geometry::{attention_count, geometry_axes};
+use crate::nodes::ops::attention::geometry::{attention_count, operand_axes};
 
 /// Sizes and options of a node, checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +36,7 @@ impl RopeGeometry {
     pub fn of(x: &[usize], cos: &[usize], sin: &[usize], attrs: &Attrs<'_>) -> Result<RopeGeometry, String> {
         let RopeAttrs { layout, heads, pairing, inverse } = RopeAttrs::of(attrs);
         let heads = attention_count("heads", heads)?;
-        let [batch, _, seq, width] = geometry_axes("x", x, layout, heads)?;
+        let [batch, _, seq, width] = operand_axes("x", x, layout, heads)?;
         ensure!(
             cos == sin,
             "cos has shape {}, sin {}; they must be the same",

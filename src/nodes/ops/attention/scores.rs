@@ -5,7 +5,7 @@
 //! no derivative of any order computes ∞ − ∞ or 0·∞. Only the op definitions use this file.
 
 use super::attrs::AttentionAttrs;
-use super::geometry::{AttentionGeometry, Optional, geometry_optional_operands};
+use super::geometry::{AttentionGeometry, Optional, find_optional_operands};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
@@ -29,7 +29,7 @@ pub struct Scores<'g> {
 }
 
 /// Σ over keys, which keep an axis of 1.
-fn sum_scores_over_keys<'g>(x: Var<'g>) -> Var<'g> {
+fn sum_over_keys<'g>(x: Var<'g>) -> Var<'g> {
     x.reduce(Op::REDUCE_SUM, 4, true)
 }
 
@@ -40,7 +40,7 @@ impl<'g> Scores<'g> {
         let [q, k, v] = [0, 1, 2].map(|i| s.args[first + i]);
         let attrs = AttentionAttrs::of(&s.attrs);
         let geo = AttentionGeometry::of(&[q.dims(), k.dims(), v.dims()], &attrs).ok()?;
-        let Optional { padding, bias, key, .. } = geometry_optional_operands(&attrs, rest);
+        let Optional { padding, bias, key, .. } = find_optional_operands(&attrs, rest);
         let (q, k, v) = (geo.split(q, geo.heads), geo.split(k, geo.kv_heads), geo.split(v, geo.kv_heads));
         let raw = q.matmul_t(k, false, true) * geo.scale;
         let bent = (geo.softcap > 0.0).then(|| (raw * (1.0 / geo.softcap)).tanh());
@@ -63,19 +63,19 @@ impl<'g> Scores<'g> {
             let keep = if keep.dtype() == DType::Bool { keep } else { keep.greater_equal(0.5) };
             seen = seen.logical_and(keep.reshape([geo.batch, 1, 1, 1, geo.keys]));
         }
-        let kept = key.map(|i| kept_scores(&attrs, s.args[i], x));
+        let kept = key.map(|i| draw_kept(&attrs, s.args[i], x));
         Some(Scores { geo, q, k, v, bent, x, seen, kept })
     }
 
     /// y and the log-sum-exp.
     pub fn forward(&self) -> Vec<Var<'g>> {
         let x = self.x;
-        let any = sum_scores_over_keys(self.seen.cast(x.dtype())).greater(0.0);
+        let any = sum_over_keys(self.seen.cast(x.dtype())).greater(0.0);
         let none = x.full_like(f64::NEG_INFINITY);
         // A row without keys enters the softmax as zeros, whatever its scores.
         let x = any.select(self.seen.select(x, none), x.full_like(0.0));
         // Without a key, no sum is defined, and none is read.
-        let lse = if self.geo.keys == 0 { sum_scores_over_keys(x) } else { x.reduce(Op::LOGSUMEXP, 4, true) };
+        let lse = if self.geo.keys == 0 { sum_over_keys(x) } else { x.reduce(Op::LOGSUMEXP, 4, true) };
         let y = self.drop((x - lse).exp()).matmul(self.v);
         let y = any.select(y, y.full_like(0.0));
         let lse = any.select(lse, lse.full_like(f64::NEG_INFINITY));
@@ -103,7 +103,7 @@ impl<'g> Scores<'g> {
     pub fn backward(&self, dy: Var<'g>, y: Var<'g>, lse: Var<'g>, dlse: Option<Var<'g>>) -> [Var<'g>; 4] {
         let geo = &self.geo;
         let (dy, y, w) = (geo.split(dy, geo.heads), geo.split(y, geo.heads), self.weights(lse));
-        let delta = sum_scores_over_keys(dy * y);
+        let delta = sum_over_keys(dy * y);
         let delta = dlse.map_or(delta, |d| delta - geo.score_column(d));
         let ds = w * (self.drop(dy.matmul_t(self.v, false, true)) - delta);
         let dot = self.bend(ds) * geo.scale;
@@ -125,7 +125,7 @@ impl<'g> Scores<'g> {
         let x = [dot, bias.map(|b| geo.grouped_bias(b))].into_iter().flatten().reduce(|a, b| a + b);
         let moved = x.map(|x| {
             let wx = w * x;
-            let lse = sum_scores_over_keys(wx);
+            let lse = sum_over_keys(wx);
             (self.drop(wx).matmul(self.v) - geo.split(outs[0], geo.heads) * lse, lse)
         });
         let through = v.map(|v| self.drop(w).matmul(geo.split(v, geo.kv_heads)));
@@ -136,7 +136,7 @@ impl<'g> Scores<'g> {
 
 /// Which probabilities are not dropped, beside the scores `x`, and what those are multiplied by: the `f32` draws of
 /// `[batch, heads, queries, keys]`.
-fn kept_scores<'g>(attrs: &AttentionAttrs, key: Var<'g>, x: Var<'g>) -> (Var<'g>, f64) {
+fn draw_kept<'g>(attrs: &AttentionAttrs, key: Var<'g>, x: Var<'g>) -> (Var<'g>, f64) {
     let p = attrs.dropout;
     let draw = DrawAttrs { stream: attrs.stream, dtype: DType::F32, shape: x.ty().shape };
     let draw = key.g.emit1(Op::RNG_UNIFORM, &[key], &draw.list());
@@ -145,6 +145,6 @@ fn kept_scores<'g>(attrs: &AttentionAttrs, key: Var<'g>, x: Var<'g>) -> (Var<'g>
 
 /// The operands of a node that have a tangent: q, k, v, and the bias.
 pub fn score_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> [Option<Var<'g>>; 4] {
-    let bias = geometry_optional_operands(&AttentionAttrs::of(&s.attrs), 3).bias.and_then(|i| t[i]);
+    let bias = find_optional_operands(&AttentionAttrs::of(&s.attrs), 3).bias.and_then(|i| t[i]);
     [t[0], t[1], t[2], bias]
 }

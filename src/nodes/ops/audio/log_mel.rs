@@ -11,7 +11,7 @@ use crate::nodes::ir::site::Site;
 use Domain::{Bit, Positive, Real};
 
 /// Checks the floor and the range as numbers of `dtype`.
-fn check_log_mel_numbers(a: &LogMelAttrs, dtype: DType) -> Result<(), String> {
+fn check_floor_and_range(a: &LogMelAttrs, dtype: DType) -> Result<(), String> {
     let (least, most) = match dtype {
         DType::F32 => (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)),
         _ => (f64::MIN_POSITIVE, f64::MAX),
@@ -21,7 +21,7 @@ fn check_log_mel_numbers(a: &LogMelAttrs, dtype: DType) -> Result<(), String> {
     Ok(())
 }
 
-fn infer_log_mel(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = LogMelAttrs::of(&cx.attrs);
     let part = match a.layout {
         SpectrumLayout::Complex => cx.complex(0)?,
@@ -49,11 +49,11 @@ fn infer_log_mel(cx: &mut Infer<'_>) -> Result<(), String> {
         let frames = lead.last().ok_or("a clip needs an axis of frames before that of bins")?;
         ensure!(*frames >= 1, "the clip has no frame");
     }
-    check_log_mel_numbers(&a, part)?;
+    check_floor_and_range(&a, part)?;
     cx.result(part, &[lead, &[n_mels]].concat())
 }
 
-fn decompose_log_mel<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let LogMelAttrs { floor, range, over, layout } = LogMelAttrs::of(&s.attrs);
     let (spectrum, filters) = (s.args[0], s.args[1]);
     let (d, [n_mels, bins]) = (spectrum.dims(), [filters.dims()[0], filters.dims()[1]]);
@@ -88,10 +88,10 @@ pub const LOG_MEL: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: LogMelAttrs::FIELDS,
     flags: Flags::PURE,
-    infer: infer_log_mel,
+    infer: infer_types,
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_log_mel),
+    decompose: Some(decompose_node),
     lower: Lower::Expand,
     cost: |cx| {
         let bins = cx.graph.dims(cx.graph.args_of(cx.node)[1]).last().copied().unwrap_or(0) as u64;

@@ -12,24 +12,24 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::blocks::{block_op, check_block_input, check_block_weight};
-use crate::nodes::ops::common::lowering::lowering_dtype;
-use crate::nodes::ops::pointwise::map::{MapProgram, emit_map_program};
+use crate::nodes::ops::common::lowering::kernel_dtype;
+use crate::nodes::ops::pointwise::map::{MapProgram, emit_program};
 use Domain::Real;
 
 /// The offsets of the value and of the gate in a row of two halves of `n`.
-fn swiglu_halves(gate_first: bool, n: usize) -> [usize; 2] {
+fn half_offsets(gate_first: bool, n: usize) -> [usize; 2] {
     if gate_first { [n, 0] } else { [0, n] }
 }
 
 /// Half of the last axis.
-fn swiglu_block_half(d: &Dims) -> usize {
+fn halve_last_axis(d: &Dims) -> usize {
     d.last().map_or(0, |n| n / 2)
 }
 
-fn infer_swiglu(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
     let mut d = cx.dims(0);
-    let n = swiglu_block_half(&d);
+    let n = halve_last_axis(&d);
     let last = d.make_mut().last_mut().ok_or("x is a scalar; it needs an axis of two halves")?;
     ensure!(*last == 2 * n, "the last axis is {last}; two halves need an even one");
     *last = n;
@@ -38,28 +38,25 @@ fn infer_swiglu(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(to, &d)
 }
 
-fn decompose_swiglu<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
-    let n = swiglu_block_half(&x.dims());
+    let n = halve_last_axis(&x.dims());
     let SwigluAttrs { gate_first, to } = SwigluAttrs::of(&s.attrs);
-    let [value, gate] = swiglu_halves(gate_first, n).map(|at| x.narrow(-1, at, n));
+    let [value, gate] = half_offsets(gate_first, n).map(|at| x.narrow(-1, at, n));
     vec![(gate.silu() * value).cast(to)]
 }
 
-fn lower_swiglu(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let n = swiglu_block_half(&cx.arg_dims(0));
+fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let n = halve_last_axis(&cx.arg_dims(0));
     let rows = cx.arg_dims(0).numel() / (2 * n).max(1);
-    let (from, to) = (lowering_dtype(cx.dtype(0))?, lowering_dtype(cx.out(0).dtype)?);
+    let (from, to) = (kernel_dtype(cx.dtype(0))?, kernel_dtype(cx.out(0).dtype)?);
     let view = |base| Input {
         elem: from,
         access: Access::Strided { dims: vec![rows, n], strides: vec![2 * n as isize, 1], base },
     };
     let SwigluAttrs { gate_first, .. } = SwigluAttrs::of(&cx.attrs());
-    let mut p = TileProgram {
-        inputs: swiglu_halves(gate_first, n).map(view).to_vec(),
-        len: rows * n,
-        ..TileProgram::default()
-    };
+    let mut p =
+        TileProgram { inputs: half_offsets(gate_first, n).map(view).to_vec(), len: rows * n, ..TileProgram::default() };
     p.steps =
         vec![TileStep::new(TileOp::Silu, from, &[1], [0.0; 2]), TileStep::new(TileOp::Mul, from, &[2, 0], [0.0; 2])];
     if from != to {
@@ -67,7 +64,7 @@ fn lower_swiglu(cx: &mut LowerCx<'_>) -> Result<(), String> {
     }
     p.outputs = vec![1 + p.steps.len() as u16];
     p.check().map_err(str::to_string)?;
-    emit_map_program(cx, MapProgram::new(p, vec![0, 0]));
+    emit_program(cx, MapProgram::new(p, vec![0, 0]));
     Ok(())
 }
 
@@ -78,11 +75,11 @@ pub const SWIGLU: OpDef = OpDef {
     arity: Arity::Exactly(1),
     attrs: SwigluAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
-    infer: infer_swiglu,
+    infer: infer_types,
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_swiglu),
-    lower: Lower::Kernel(lower_swiglu),
+    decompose: Some(decompose_node),
+    lower: Lower::Kernel(lower_node),
     cost: |cx| 6 * cx.out(),
     cases: &[
         Case { args: "f[3,8]", attrs: "gate_first=false to=f64", domains: &[Real] },
@@ -95,7 +92,7 @@ pub const SWIGLU: OpDef = OpDef {
 };
 
 /// `(silu(x·gate)·(x·up))·down`.
-pub(super) fn swiglu_block_feed_forward<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var<'g>) -> Var<'g> {
+pub(super) fn gated_feed_forward<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var<'g>) -> Var<'g> {
     (x.matmul(gate).silu() * x.matmul(up)).matmul(down)
 }
 
@@ -117,5 +114,5 @@ pub const SWIGLU_BLOCK: OpDef = OpDef {
         Case { args: "f[3,4] f[4,5] f[4,5] f[5,4]", attrs: "", domains: &[Real] },
         Case { args: "f[2,3,4] f[4,6] f[4,6] f[6,2]", attrs: "", domains: &[Real] },
     ],
-    ..block_op(Deriv::ViaDecompose, |s| vec![swiglu_block_feed_forward(s.args[0], s.args[1], s.args[2], s.args[3])])
+    ..block_op(Deriv::ViaDecompose, |s| vec![gated_feed_forward(s.args[0], s.args[1], s.args[2], s.args[3])])
 };

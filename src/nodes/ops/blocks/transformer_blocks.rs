@@ -13,7 +13,7 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::attention::Layout;
 use crate::nodes::ops::attention::var::{Attention, Rope};
 use crate::nodes::ops::blocks::attrs::{AttentionBlockAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs};
-use crate::nodes::ops::blocks::swiglu::swiglu_block_feed_forward;
+use crate::nodes::ops::blocks::swiglu::gated_feed_forward;
 use crate::nodes::ops::blocks::{block_op, block_op_affine, check_block_input, check_block_vector, check_block_weight};
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::norm::NormAttrs;
@@ -294,7 +294,7 @@ fn decompose_llama_decoder<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     );
     let normed = s.g.emit(Op::RESIDUAL_RMS_NORM, &[mixed.matmul(s.args[6]), x, s.args[7], s.args[8]], &norm.list());
     let [h, sum, ..] = *normed else { return Vec::new() };
-    vec![sum + swiglu_block_feed_forward(h, s.args[10], s.args[9], s.args[11])]
+    vec![sum + gated_feed_forward(h, s.args[10], s.args[9], s.args[11])]
 }
 
 /// A layer of Llama.

@@ -10,7 +10,7 @@ pub fn repeat_for_batch_members<'g>(x: Var<'g>, size: usize) -> Var<'g> {
 }
 
 /// `x` with two runs of axes exchanged: the `first` axes from `at` on, and the `second` axes behind them.
-pub fn swap_batch_site_axes<'g>(x: Var<'g>, at: usize, first: usize, second: usize) -> Var<'g> {
+pub fn swap_axis_runs<'g>(x: Var<'g>, at: usize, first: usize, second: usize) -> Var<'g> {
     if first == 0 || second == 0 || !x.is_some() {
         return x;
     }
@@ -72,7 +72,7 @@ pub fn behind_batch(axes: &[i64]) -> Vec<i64> {
 }
 
 /// `list`, one number for each axis, with `first` for the batch's axis.
-pub fn with_batch_site_entry(first: i64, list: &[i64]) -> Vec<i64> {
+pub fn prepend_batch_entry(first: i64, list: &[i64]) -> Vec<i64> {
     [&[first], list].concat()
 }
 
@@ -86,17 +86,17 @@ mod tests {
     fn two_runs_of_axes_change_places() {
         let g = Builder::new("axes");
         let x = g.input("x", [2, 3, 4, 5], DType::F32);
-        assert_eq!(swap_batch_site_axes(x, 1, 1, 2).dims()[..], [2, 4, 5, 3]);
-        assert_eq!(swap_batch_site_axes(x, 0, 2, 1).dims()[..], [4, 2, 3, 5]);
+        assert_eq!(swap_axis_runs(x, 1, 1, 2).dims()[..], [2, 4, 5, 3]);
+        assert_eq!(swap_axis_runs(x, 0, 2, 1).dims()[..], [4, 2, 3, 5]);
         for (first, second) in [(0, 2), (2, 0)] {
-            assert_eq!(swap_batch_site_axes(x, 1, first, second).v, x.v);
+            assert_eq!(swap_axis_runs(x, 1, first, second).v, x.v);
         }
     }
 
     #[test]
     fn axes_and_lists_of_a_member_stand_behind_the_batch() {
         assert_eq!(behind_batch(&[0, 2]), [1, 3]);
-        assert_eq!(with_batch_site_entry(7, &[1, 2]), [7, 1, 2]);
+        assert_eq!(prepend_batch_entry(7, &[1, 2]), [7, 1, 2]);
         let g = Builder::new("repeated");
         let x = g.input("x", [2, 3], DType::F32);
         assert_eq!(repeat_for_batch_members(x, 4).dims()[..], [4, 2, 3]);

@@ -8,7 +8,7 @@ use crate::nodes::ir::call::{Buf, Call, Temp};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::run_op_lowering;
+use crate::nodes::ops::lower_any_op;
 
 /// The calls and the temporaries of a node.
 pub struct LoweredInTests {
@@ -29,7 +29,7 @@ impl LoweredInTests {
         let view = graph.view();
         let node = view.region_nodes(view.entry()).find(|n| view.op[n.at()] == op).unwrap();
         let mut cx = LowerCx::new(view, node, used);
-        run_op_lowering(&mut cx).unwrap();
+        lower_any_op(&mut cx).unwrap();
         LoweredInTests { calls: cx.calls, temps: cx.temps }
     }
 

@@ -5,7 +5,7 @@ use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
 
 /// The elements of `x` at these positions along `axis`.
-pub fn take_positions<'g>(x: Var<'g>, from: &[usize], axis: usize) -> Var<'g> {
+pub fn take_elements_at<'g>(x: Var<'g>, from: &[usize], axis: usize) -> Var<'g> {
     let bytes: Vec<u8> = from.iter().flat_map(|&i| (i as i32).to_le_bytes()).collect();
     x.gather(x.g.constant_bytes(&bytes, [from.len()], DType::I32), axis as i64)
 }
@@ -39,7 +39,7 @@ mod tests {
     fn positions_are_taken_along_an_axis() {
         let g = Builder::new("taken");
         let x = g.input("x", [2, 3], DType::F32);
-        assert_eq!(take_positions(x, &[2, 0, 0, 1], 1).dims()[..], [2, 4]);
-        assert_eq!(take_positions(x, &[1], 0).dims()[..], [1, 3]);
+        assert_eq!(take_elements_at(x, &[2, 0, 0, 1], 1).dims()[..], [2, 4]);
+        assert_eq!(take_elements_at(x, &[1], 0).dims()[..], [1, 3]);
     }
 }

@@ -1,6 +1,6 @@
 //! The attributes that ops over sliding windows share.
 
-use super::window_geometry::{WindowGeometry, check_window_geometry_array, check_window_pad, window_geometry_array};
+use super::window_geometry::{WindowGeometry, check_window_pad, check_window_sizes, first_entries};
 use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::attr_types::attrs;
 
@@ -22,15 +22,15 @@ attrs! {
 impl WindowAttrs {
     /// Checks that the lists are those of windows over `N` axes.
     pub fn check<const N: usize>(&self) -> Result<(), String> {
-        check_window_geometry_array::<N>("kernel", &self.kernel)?;
-        check_window_geometry_array::<N>("stride", &self.stride)?;
+        check_window_sizes::<N>("kernel", &self.kernel)?;
+        check_window_sizes::<N>("stride", &self.stride)?;
         check_window_pad::<N>(&self.pad)?;
-        check_window_geometry_array::<N>("dilation", &self.dilation).map(|_| ())
+        check_window_sizes::<N>("dilation", &self.dilation).map(|_| ())
     }
 
     /// The windows over axes of these sizes, [tight](WindowGeometry::tight).
     pub fn over<const N: usize>(&self, size: [usize; N]) -> WindowGeometry<N> {
-        let kernel = window_geometry_array(&to_size_attrs(&self.kernel));
+        let kernel = first_entries(&to_size_attrs(&self.kernel));
         WindowGeometry::from_lists(size, kernel, &self.stride, &self.pad, &self.dilation).tight()
     }
 }

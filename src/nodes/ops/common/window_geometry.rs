@@ -30,17 +30,17 @@ pub fn window_axis_name(n: usize, a: usize) -> &'static str {
 }
 
 /// The first `N` entries of a list that shape inference has seen.
-pub fn window_geometry_array<const N: usize>(list: &[usize]) -> [usize; N] {
+pub fn first_entries<const N: usize>(list: &[usize]) -> [usize; N] {
     std::array::from_fn(|i| list.get(i).copied().unwrap_or(0))
 }
 
 /// `[low, high, low, high, …]` as pairs.
-pub fn window_geometry_pairs<const N: usize>(list: &[usize]) -> [[usize; 2]; N] {
-    std::array::from_fn(|a| window_geometry_array(list.get(2 * a..).unwrap_or(&[])))
+pub fn low_high_pairs<const N: usize>(list: &[usize]) -> [[usize; 2]; N] {
+    std::array::from_fn(|a| first_entries(list.get(2 * a..).unwrap_or(&[])))
 }
 
 /// The list of attribute `name` as `N` non-negative sizes.
-pub fn check_window_geometry_array<const N: usize>(name: &str, list: &[i64]) -> Result<[usize; N], String> {
+pub fn check_window_sizes<const N: usize>(name: &str, list: &[i64]) -> Result<[usize; N], String> {
     let list = check_size_attrs(name, list)?;
     list.try_into().map_err(|l: Vec<usize>| format!("{name} has {} entries, not {N}", l.len()))
 }
@@ -61,8 +61,8 @@ impl<const N: usize> WindowGeometry<N> {
         pad: &[i64],
         dilation: &[i64],
     ) -> WindowGeometry<N> {
-        let [stride, dilation] = [stride, dilation].map(|l| window_geometry_array(&to_size_attrs(l)));
-        WindowGeometry { size, kernel, stride, pad: window_geometry_pairs(&to_size_attrs(pad)), dilation }
+        let [stride, dilation] = [stride, dilation].map(|l| first_entries(&to_size_attrs(l)));
+        WindowGeometry { size, kernel, stride, pad: low_high_pairs(&to_size_attrs(pad)), dilation }
     }
 
     /// The windows as attributes.

@@ -1,7 +1,7 @@
 //! The ops that take complex operands, each written in real ops on their parts: pointwise ones, sums, products and
 //! choices. A pointwise op that is not listed refuses complex numbers by its shape inference.
 
-use super::parts::{Parts, has_parts, parts_of_pair};
+use super::parts::{Parts, is_complex_value, split_pair};
 use crate::nodes::build::axes::dims_without_axes;
 use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::builder::Var;
@@ -13,7 +13,7 @@ use crate::nodes::ops::constant::attrs::FullAttrs;
 /// `op` of a complex `z`. `None` if `z` is real, or the op has no complex form.
 #[track_caller]
 pub(in crate::nodes) fn complex_unary_form<'g>(op: Op, z: Var<'g>) -> Option<Var<'g>> {
-    if !has_parts(z) {
+    if !is_complex_value(z) {
         return None;
     }
     let complex: fn(Parts<'g>) -> Parts<'g> = match op {
@@ -65,7 +65,7 @@ pub(in crate::nodes) fn complex_binary_form<'g>(op: Op, a: Var<'g>, b: Var<'g>) 
     if !forms.contains(&op) {
         return None;
     }
-    let found = parts_of_pair(op, a, b, true)?;
+    let found = split_pair(op, a, b, true)?;
     Some(a.g.with_caller(|| {
         let [x, y] = match found {
             Ok(parts) => parts,
@@ -73,9 +73,9 @@ pub(in crate::nodes) fn complex_binary_form<'g>(op: Op, a: Var<'g>, b: Var<'g>) 
         };
         // A real operand multiplies and divides each part alone.
         match op {
-            Op::MUL if !has_parts(a) => return y.each(|y| a * y).join(),
-            Op::MUL if !has_parts(b) => return x.each(|x| x * b).join(),
-            Op::DIV if !has_parts(b) => return x.each(|x| x / b).join(),
+            Op::MUL if !is_complex_value(a) => return y.each(|y| a * y).join(),
+            Op::MUL if !is_complex_value(b) => return x.each(|x| x * b).join(),
+            Op::DIV if !is_complex_value(b) => return x.each(|x| x / b).join(),
             _ => {}
         }
         // A number next to a complex tensor is real: nothing is multiplied by its imaginary part.
@@ -98,7 +98,7 @@ pub(in crate::nodes) fn complex_binary_form<'g>(op: Op, a: Var<'g>, b: Var<'g>) 
 #[track_caller]
 pub(in crate::nodes) fn complex_form_by_parts<'g>(z: Var<'g>, f: impl Fn(Var<'g>) -> Var<'g>) -> Option<Var<'g>> {
     // No closure around `with_caller`: it would be the caller.
-    if has_parts(z) { Some(z.g.with_caller(|| Parts::of(z).each(f).join())) } else { None }
+    if is_complex_value(z) { Some(z.g.with_caller(|| Parts::of(z).each(f).join())) } else { None }
 }
 
 /// `f` of each pair of parts of `a` and `b`. `None` if both are real.
@@ -109,7 +109,7 @@ pub(in crate::nodes) fn complex_form_by_pairs<'g>(
     b: Var<'g>,
     f: impl Fn(Var<'g>, Var<'g>) -> Var<'g>,
 ) -> Option<Var<'g>> {
-    let found = parts_of_pair(op, a, b, false)?;
+    let found = split_pair(op, a, b, false)?;
     Some(a.g.with_caller(|| found.map_or_else(|none| none, |[x, y]| x.both(y, f).join())))
 }
 
@@ -121,7 +121,7 @@ pub(in crate::nodes) fn complex_product_form<'g>(
     b: Var<'g>,
     product: impl Fn(Var<'g>, Var<'g>) -> Var<'g>,
 ) -> Option<Var<'g>> {
-    let found = parts_of_pair(op, a, b, false)?;
+    let found = split_pair(op, a, b, false)?;
     Some(a.g.with_caller(|| match found {
         Err(none) => none,
         Ok([x, y]) => {
@@ -137,7 +137,7 @@ pub(in crate::nodes) fn complex_product_form<'g>(
 pub(in crate::nodes) fn complex_reduced_form<'g>(op: Op, z: Var<'g>, axes: &[i64], keep: bool) -> Option<Var<'g>> {
     match op {
         Op::REDUCE_SUM | Op::REDUCE_MEAN => complex_form_by_parts(z, |x| x.reduce(op, axes, keep)),
-        Op::REDUCE_PROD if has_parts(z) => Some(z.g.with_caller(|| complex_reduced_product(z, axes, keep))),
+        Op::REDUCE_PROD if is_complex_value(z) => Some(z.g.with_caller(|| complex_reduced_product(z, axes, keep))),
         _ => None,
     }
 }
@@ -166,7 +166,7 @@ fn complex_reduced_product<'g>(z: Var<'g>, axes: &[i64], keep: bool) -> Var<'g> 
 /// `a` where `c` is true, `b` elsewhere. `None` if both are real.
 #[track_caller]
 pub(in crate::nodes) fn complex_selected_form<'g>(c: Var<'g>, a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
-    let found = parts_of_pair(Op::SELECT, a, b, true)?;
+    let found = split_pair(Op::SELECT, a, b, true)?;
     Some(a.g.with_caller(|| found.map_or_else(|none| none, |[x, y]| x.both(y, |x, y| c.select(x, y)).join())))
 }
 
@@ -177,7 +177,7 @@ pub(in crate::nodes) fn complex_cast_form<'g>(x: Var<'g>, to: DType) -> Option<V
     if !to.is_complex() || !x.is_some() {
         return None;
     }
-    match has_parts(x) {
+    match is_complex_value(x) {
         true => complex_form_by_parts(x, |x| x.cast(to.part())),
         false => Some(x.g.with_caller(|| {
             let re = x.cast(to.part());

@@ -16,7 +16,7 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ops::common::cost::cost_free;
 use Domain::Real;
 
-const fn complex_op(name: &'static str, doc: &'static str, arity: usize, lower: LowerFn, deriv: Deriv) -> OpDef {
+const fn define_op(name: &'static str, doc: &'static str, arity: usize, lower: LowerFn, deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -56,19 +56,19 @@ pub const COMPLEX: OpDef = OpDef {
         Case { args: "f[0] f[0]", attrs: "", domains: &[Real] },
         Case { args: "f[5000] f[5000]", attrs: "", domains: &[Real] },
     ],
-    ..complex_op(
+    ..define_op(
         "complex",
         "z = re + i·im",
         2,
-        lower::lower_complex,
+        lower::emit_complex,
         Deriv::Linear(|_, i, g| Some(if i == 0 { g.real() } else { g.imag() })),
     )
 };
 
 /// Real parts.
 pub const REAL: OpDef =
-    complex_op("real", "y = Re z", 1, lower::lower_real, Deriv::Linear(|_, _, g| Some(g.complex(g.full_like(0.0)))));
+    define_op("real", "y = Re z", 1, lower::emit_real, Deriv::Linear(|_, _, g| Some(g.complex(g.full_like(0.0)))));
 
 /// Imaginary parts.
 pub const IMAG: OpDef =
-    complex_op("imag", "y = Im z", 1, lower::lower_imag, Deriv::Linear(|_, _, g| Some(g.full_like(0.0).complex(g))));
+    define_op("imag", "y = Im z", 1, lower::emit_imag, Deriv::Linear(|_, _, g| Some(g.full_like(0.0).complex(g))));

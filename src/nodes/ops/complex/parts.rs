@@ -5,7 +5,7 @@
 //! Invariant: the side of a select that is not taken is computed at numbers at which it is finite, so that it makes no
 //! NaN in a derivative.
 
-use super::tanh::complex_tanh;
+use super::tanh::hyperbolic_tangent;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::emit::Definition;
@@ -78,7 +78,7 @@ impl<'g> Parts<'g> {
 }
 
 /// True if `z` is a complex value.
-pub(in crate::nodes) fn has_parts(z: Var<'_>) -> bool {
+pub(in crate::nodes) fn is_complex_value(z: Var<'_>) -> bool {
     z.is_some() && z.dtype().is_complex()
 }
 
@@ -86,21 +86,22 @@ pub(in crate::nodes) fn has_parts(z: Var<'_>) -> bool {
 /// the type of the other one's parts: it has the imaginary part 0. `None` if neither is complex, or after an error of
 /// another builder.
 #[track_caller]
-pub(in crate::nodes) fn parts_of_pair<'g>(
+pub(in crate::nodes) fn split_pair<'g>(
     op: Op,
     a: Var<'g>,
     b: Var<'g>,
     mixed: bool,
 ) -> Option<Result<[Parts<'g>; 2], Var<'g>>> {
-    if !a.is_some() || !b.is_some() || !(has_parts(a) || has_parts(b)) || !a.g.owns(a.g.op_name(op), &[b]) {
+    if !a.is_some() || !b.is_some() || !(is_complex_value(a) || is_complex_value(b)) || !a.g.owns(a.g.op_name(op), &[b])
+    {
         return None;
     }
-    let beside = has_parts(a) != has_parts(b) && a.dtype().part() == b.dtype().part();
+    let beside = is_complex_value(a) != is_complex_value(b) && a.dtype().part() == b.dtype().part();
     if a.dtype() != b.dtype() && !(mixed && beside) {
         let text = format!("{}({a:?}, {b:?}): operand types differ; cast one of them", a.g.op_name(op));
         return Some(Err(a.g.fail(Kind::Shape, text)));
     }
-    let parts = |x: Var<'g>| if has_parts(x) { Parts::of(x) } else { Parts { re: x, im: x.full_like(0.0) } };
+    let parts = |x: Var<'g>| if is_complex_value(x) { Parts::of(x) } else { Parts { re: x, im: x.full_like(0.0) } };
     Some(Ok([parts(a), parts(b)]))
 }
 
@@ -198,7 +199,7 @@ impl<'g> Parts<'g> {
 
     /// tanh z.
     pub(super) fn tanh(self) -> Parts<'g> {
-        complex_tanh(self)
+        hyperbolic_tangent(self)
     }
 
     /// tan z = −i·tanh(iz).

@@ -8,14 +8,14 @@ use crate::nodes::ir::site::Site;
 use Domain::{Real, Unit};
 
 /// The parts of tanh z.
-pub(super) fn complex_tanh(z: Parts<'_>) -> Parts<'_> {
+pub(super) fn hyperbolic_tangent(z: Parts<'_>) -> Parts<'_> {
     let outs = z.re.g.emit(Op::TANH_PARTS, &[z.re, z.im], &[]);
     Parts { re: outs[0], im: outs[1] }
 }
 
 /// y = (u + it)/(1 + iut), where u = tanh Re z and t = tan Im z, so nothing overflows for a large real part; and
 /// d = (1 − u²)·(1 + t²)/(1 + iut)², which no difference of close numbers is part of.
-fn decompose_tanh_parts<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (re, im) = (s.args[0], s.args[1]);
     let (u, t) = (re.tanh(), im.tan());
     let q = (part_magnitude(re) * -2.0).exp();
@@ -31,7 +31,7 @@ fn decompose_tanh_parts<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 }
 
 /// y, d and d' of a node.
-fn tanh_factors<'g>(s: &Site<'_, 'g>) -> [Parts<'g>; 2] {
+fn read_factors<'g>(s: &Site<'_, 'g>) -> [Parts<'g>; 2] {
     let (y, d) = (Parts { re: s.outs[0], im: s.outs[1] }, Parts { re: s.outs[2], im: s.outs[3] });
     [d, y.times(d).each(|x| x * -2.0)]
 }
@@ -44,15 +44,15 @@ fn known_parts<'g>(re: Option<Var<'g>>, im: Option<Var<'g>>) -> Option<Parts<'g>
 }
 
 /// Ẏ = d·Ż, Ḋ = −2·y·d·Ż.
-fn tanh_parts_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(t) = known_parts(t[0], t[1]) else { return vec![None; 4] };
-    let [y, d] = tanh_factors(s).map(|factor| factor.times(t));
+    let [y, d] = read_factors(s).map(|factor| factor.times(t));
     [y.re, y.im, d.re, d.im].map(Some).to_vec()
 }
 
 /// Z̄ = conj(d)·Ȳ + conj(−2·y·d)·D̄.
-fn tanh_parts_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
-    let factors = tanh_factors(s);
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+    let factors = read_factors(s);
     let terms = [known_parts(ct[0], ct[1]), known_parts(ct[2], ct[3])].into_iter().zip(factors);
     let sum =
         terms.filter_map(|(g, f)| Some(Parts { re: f.re, im: -f.im }.times(g?))).reduce(|a, b| a.both(b, |a, b| a + b));
@@ -71,9 +71,9 @@ pub const TANH_PARTS: OpDef = OpDef {
         cx.same(0, 1)?;
         (0..4).try_for_each(|_| cx.same_as(0))
     },
-    deriv: Deriv::Rules(tanh_parts_jvp, tanh_parts_vjp),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_tanh_parts),
+    decompose: Some(decompose_node),
     lower: Lower::Expand,
     cost: |cx| 40 * cx.arg(0),
     cases: &[

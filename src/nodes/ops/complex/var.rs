@@ -6,7 +6,7 @@
 //! Functions have their principal values, with C99's cuts. In `+ - * / pow equal not_equal`, one operand may be real:
 //! an `f32` beside a `c64`, an `f64` beside a `c128`. Its gradient is real.
 
-use super::parts::{Parts, has_parts};
+use super::parts::{Parts, is_complex_value};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 
@@ -35,13 +35,13 @@ impl<'g> Var<'g> {
     /// Re z. A value that is not complex is its own real part.
     #[track_caller]
     pub fn real(self) -> Var<'g> {
-        if has_parts(self) { Parts::of(self).re } else { self }
+        if is_complex_value(self) { Parts::of(self).re } else { self }
     }
 
     /// Im z of a complex value.
     #[track_caller]
     pub fn imag(self) -> Var<'g> {
-        match has_parts(self) {
+        match is_complex_value(self) {
             true => Parts::of(self).im,
             false => self.g.emit1(Op::IMAG, &[self], &[]),
         }
@@ -50,7 +50,7 @@ impl<'g> Var<'g> {
     /// Re z − i·Im z. A value that is not complex is its own conjugate.
     #[track_caller]
     pub fn conj(self) -> Var<'g> {
-        match has_parts(self) {
+        match is_complex_value(self) {
             true => self.g.with_caller(|| {
                 let z = Parts::of(self);
                 z.re.complex(-z.im)
@@ -62,7 +62,7 @@ impl<'g> Var<'g> {
     /// |z|² = (Re z)² + (Im z)²; x² of a real value. The squares may overflow.
     #[track_caller]
     pub fn abs2(self) -> Var<'g> {
-        match has_parts(self) {
+        match is_complex_value(self) {
             true => self.g.with_caller(|| {
                 let z = Parts::of(self);
                 z.re * z.re + z.im * z.im
@@ -74,7 +74,7 @@ impl<'g> Var<'g> {
     /// The angle of z in radians, in (−π, π], as in `torch.angle`: 0 or π of a real value. The derivative at 0 is 0.
     #[track_caller]
     pub fn angle(self) -> Var<'g> {
-        self.g.with_caller(|| match has_parts(self) {
+        self.g.with_caller(|| match is_complex_value(self) {
             true => Parts::of(self).angle(),
             false => self.full_like(0.0).atan2(self),
         })
@@ -84,7 +84,7 @@ impl<'g> Var<'g> {
     /// are.
     #[track_caller]
     pub fn view_as_real(self) -> Var<'g> {
-        match has_parts(self) {
+        match is_complex_value(self) {
             true => self.g.with_caller(|| {
                 let z = Parts::of(self);
                 z.re.stack(&[z.im], -1)
@@ -113,7 +113,7 @@ impl<'g> Var<'g> {
     /// This, the [`Var::view_as_real`] of a value of `like`'s type, as a value of that type.
     #[track_caller]
     pub(crate) fn viewed_as_complex_like(self, like: Var<'g>) -> Var<'g> {
-        if has_parts(like) { self.view_as_complex() } else { self }
+        if is_complex_value(like) { self.view_as_complex() } else { self }
     }
 
     /// abs·(cos angle + i·sin angle), as in `torch.polar`. This is the modulus.

@@ -3,7 +3,7 @@
 use crate::arena::Region;
 use crate::ensure;
 use crate::nodes::ir::attr_types::attrs;
-use crate::nodes::ir::builder::{Builder, Routine, Var, foreign_builder_error};
+use crate::nodes::ir::builder::{Builder, Routine, Var, foreign_value_error};
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::results::Results;
 use crate::nodes::ops::common::cost::cost_free;
@@ -45,7 +45,7 @@ impl Builder {
     pub fn call(&self, routine: Routine<'_>, args: &[Var<'_>]) -> Results<'_> {
         self.record_location();
         if !std::ptr::eq(self, routine.g) {
-            self.with(|e| e.fail(foreign_builder_error("call")));
+            self.with(|e| e.fail(foreign_value_error("call")));
             return Results::new(self, Vec::new());
         }
         self.emit(Op::CALL, args, &CallAttrs { body: routine.region }.list())

@@ -43,7 +43,7 @@ impl CustomFnAttrs {
 }
 
 /// True if node `n` is a custom function with a derivative rule.
-pub fn custom_fn_has_rules(g: Graph<'_>, n: crate::arena::Node) -> bool {
+pub fn has_derivative_rules(g: Graph<'_>, n: crate::arena::Node) -> bool {
     matches!(g.def_of(n).deriv, Deriv::OwnRules) && CustomFnAttrs::of(&g.attrs(n)).has_rules()
 }
 
@@ -54,7 +54,7 @@ pub const CUSTOM_FN: OpDef = OpDef {
     arity: Arity::AtLeast(0),
     attrs: CustomFnAttrs::FIELDS,
     flags: Flags::PURE,
-    infer: infer_custom_fn,
+    infer: infer_types,
     deriv: Deriv::OwnRules,
     batch: Batch::Regions,
     lower: Lower::Control,
@@ -71,13 +71,13 @@ pub const CUSTOM_FN: OpDef = OpDef {
 
 const REAL: &[Domain] = &[Domain::Real];
 
-fn infer_custom_fn(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let attrs = CustomFnAttrs::of(&cx.attrs);
     let n = cx.args.len();
     let captures = usize::try_from(attrs.captures).ok().filter(|&k| k <= n);
     let captures = captures.ok_or_else(|| format!("{} of {n} operands cannot be captures", attrs.captures))?;
     let body = cx.signature(attrs.body)?;
-    custom_fn_fits(cx, "the body", "takes", &body.args, cx.args)?;
+    check_types_fit(cx, "the body", "takes", &body.args, cx.args)?;
     ensure!(!body.yields.is_empty(), "the body yields nothing");
     let floats = |tys: &[Ty]| tys.iter().filter(|ty| ty.dtype.is_differentiable()).copied().collect::<Vec<_>>();
     let (by, of) = (floats(&cx.args[..n - captures]), floats(&body.yields));
@@ -85,15 +85,15 @@ fn infer_custom_fn(cx: &mut Infer<'_>) -> Result<(), String> {
         let Some(rule) = rule else { continue };
         ensure!(!by.is_empty() && !of.is_empty(), "{name} is a rule, and no argument or no result is a float");
         let Signature { args, yields } = cx.signature(rule)?;
-        custom_fn_fits(cx, name, "takes", &args, &[cx.args, &body.yields, seeds].concat())?;
-        custom_fn_fits(cx, name, "yields", &yields, results)?;
+        check_types_fit(cx, name, "takes", &args, &[cx.args, &body.yields, seeds].concat())?;
+        check_types_fit(cx, name, "yields", &yields, results)?;
     }
     cx.out.extend(body.yields);
     Ok(())
 }
 
 /// An error unless `have`, which region `what` takes or yields, is `want`.
-fn custom_fn_fits(cx: &Infer<'_>, what: &str, verb: &str, have: &[Ty], want: &[Ty]) -> Result<(), String> {
+fn check_types_fit(cx: &Infer<'_>, what: &str, verb: &str, have: &[Ty], want: &[Ty]) -> Result<(), String> {
     let show = |ty: Ty| format!("{}{}", ty.dtype, cx.shapes.dims(ty.shape));
     ensure!(have.len() == want.len(), "{what} {verb} {} values, and {} are needed", have.len(), want.len());
     for (i, (&have, &want)) in have.iter().zip(want).enumerate() {
@@ -204,22 +204,22 @@ impl<'g, 'f> CustomFn<'g, 'f> {
         g.owns("custom_fn", &args);
         // The closures run even after an error: the number of results follows from them.
         let operands: Vec<Value> = args.iter().map(|x| g.local(*x)).collect();
-        let tys: Vec<Ty> = args.iter().map(|x| custom_fn_type_here(g, *x)).collect();
+        let tys: Vec<Ty> = args.iter().map(|x| local_type(g, *x)).collect();
         let title = format!("custom_fn {name:?}");
-        let body = in_custom_fn(g, &title, || add_custom_fn_region(g, &name, &tys, &[], |x| body(x)));
+        let body = call_with_context(g, &title, || write_region(g, &name, &tys, &[], |x| body(x)));
         let outs = body.tys.clone();
         let rule = |suffix: &str, seeds: &[Ty], f: Rule<'g, 'f>| {
-            in_custom_fn(g, &format!("{title}, rule {suffix}"), || {
-                add_custom_fn_region(
+            call_with_context(g, &format!("{title}, rule {suffix}"), || {
+                write_region(
                     g,
                     &format!("{name}.{suffix}"),
                     &tys,
-                    &[&outs, &custom_fn_float_types(seeds)[..]].concat(),
+                    &[&outs, &keep_float_types(seeds)[..]].concat(),
                     |all| {
                         let (x, rest) = all.split_at(tys.len());
                         let (y, seeds) = rest.split_at(outs.len());
                         let (by, of) = if suffix == VJP { (y, x) } else { (x, y) };
-                        custom_fn_rule_yields(g, suffix, f(g, x, y, &custom_fn_seeds(by, seeds)), of)
+                        check_rule_yields(g, suffix, f(g, x, y, &spread_seeds(by, seeds)), of)
                     },
                 )
             })
@@ -227,7 +227,7 @@ impl<'g, 'f> CustomFn<'g, 'f> {
         let vjp = vjp.map(|f| rule(VJP, &outs, f));
         let jvp = jvp.map(|f| rule(JVP, &tys, f));
         g.record_location();
-        let found = in_custom_fn(g, &title, || finish_custom_fn(g, operands, body, vjp, jvp));
+        let found = call_with_context(g, &title, || add_node(g, operands, body, vjp, jvp));
         if found.len() == outs.len() { found } else { vec![g.var(Value::NONE); outs.len()] }
     }
 }
@@ -236,7 +236,7 @@ const VJP: &str = "vjp";
 const JVP: &str = "jvp";
 
 /// The type of `x` in the tables of `g`, of which `x` may be no value.
-fn custom_fn_type_here(g: &Builder, x: Var<'_>) -> Ty {
+fn local_type(g: &Builder, x: Var<'_>) -> Ty {
     let ty = x.ty();
     match std::ptr::eq(g, x.g) {
         true => ty,
@@ -245,12 +245,12 @@ fn custom_fn_type_here(g: &Builder, x: Var<'_>) -> Ty {
 }
 
 /// The types that carry derivatives.
-fn custom_fn_float_types(tys: &[Ty]) -> Vec<Ty> {
+fn keep_float_types(tys: &[Ty]) -> Vec<Ty> {
     tys.iter().filter(|ty| ty.dtype.is_differentiable()).copied().collect()
 }
 
 /// One of `seeds` for each float of `values`, and zeros for each other value.
-fn custom_fn_seeds<'g>(values: &[Var<'g>], seeds: &[Var<'g>]) -> Vec<Var<'g>> {
+fn spread_seeds<'g>(values: &[Var<'g>], seeds: &[Var<'g>]) -> Vec<Var<'g>> {
     let mut seeds = seeds.iter().copied();
     let one = |x: &Var<'g>| match x.dtype().is_differentiable() {
         true => seeds.next().unwrap_or(*x),
@@ -260,7 +260,7 @@ fn custom_fn_seeds<'g>(values: &[Var<'g>], seeds: &[Var<'g>]) -> Vec<Var<'g>> {
 }
 
 /// Calls `f`. An error that it records says `what`.
-fn in_custom_fn<R>(g: &Builder, what: &str, f: impl FnOnce() -> R) -> R {
+fn call_with_context<R>(g: &Builder, what: &str, f: impl FnOnce() -> R) -> R {
     let before = g.error().is_some();
     let result = g.in_region(what, f);
     g.with(|e| {
@@ -272,7 +272,7 @@ fn in_custom_fn<R>(g: &Builder, what: &str, f: impl FnOnce() -> R) -> R {
 }
 
 /// Writes a region called `name` with arguments `args` and `more`, and sets it aside.
-fn add_custom_fn_region<'g>(
+fn write_region<'g>(
     g: &'g Builder,
     name: &str,
     args: &[Ty],
@@ -289,7 +289,7 @@ fn add_custom_fn_region<'g>(
 }
 
 /// What a rule yields, from what it `gave`: one value for each float of `of`, whose types they must have.
-fn custom_fn_rule_yields<'g>(g: &'g Builder, rule: &str, gave: Vec<Option<Var<'g>>>, of: &[Var<'g>]) -> Vec<Var<'g>> {
+fn check_rule_yields<'g>(g: &'g Builder, rule: &str, gave: Vec<Option<Var<'g>>>, of: &[Var<'g>]) -> Vec<Var<'g>> {
     let (what, which) = if rule == VJP { ("cotangents", "argument") } else { ("tangents", "result") };
     let fail = |kind: Kind, text: String| g.with(|e| e.fail(Error::new(kind, text)));
     if gave.len() != of.len() {
@@ -314,7 +314,7 @@ fn custom_fn_rule_yields<'g>(g: &'g Builder, rule: &str, gave: Vec<Option<Var<'g
 }
 
 /// Closes the regions and adds the node. Its results.
-fn finish_custom_fn<'g>(
+fn add_node<'g>(
     g: &'g Builder,
     mut operands: Vec<Value>,
     body: CustomFnRegion,
@@ -322,7 +322,7 @@ fn finish_custom_fn<'g>(
     jvp: Option<CustomFnRegion>,
 ) -> Vec<Var<'g>> {
     if vjp.is_some() || jvp.is_some() {
-        refuse_custom_fn_captures(g, &body.captured);
+        refuse_float_captures(g, &body.captured);
     }
     let mut captured: Vec<Value> = Vec::new();
     for &v in [Some(&body), vjp.as_ref(), jvp.as_ref()].into_iter().flatten().flat_map(|w| &w.captured) {
@@ -331,10 +331,10 @@ fn finish_custom_fn<'g>(
         }
     }
     let attrs = CustomFnAttrs {
-        body: close_custom_fn(g, body, &captured),
+        body: close_region(g, body, &captured),
         captures: captured.len() as i64,
-        vjp: vjp.map(|w| close_custom_fn(g, w, &captured)),
-        jvp: jvp.map(|w| close_custom_fn(g, w, &captured)),
+        vjp: vjp.map(|w| close_region(g, w, &captured)),
+        jvp: jvp.map(|w| close_region(g, w, &captured)),
     };
     operands.extend(captured);
     let outs = g.with(|e| e.emit(Op::CUSTOM_FN, &operands, &attrs.list()));
@@ -342,7 +342,7 @@ fn finish_custom_fn<'g>(
 }
 
 /// Closes a region that was set aside; it takes all of `captured`.
-fn close_custom_fn(g: &Builder, written: CustomFnRegion, captured: &[Value]) -> Region {
+fn close_region(g: &Builder, written: CustomFnRegion, captured: &[Value]) -> Region {
     let CustomFnRegion { region: Some(region), args, more, yields, .. } = written else { return Region::NONE };
     g.with(|e| {
         e.resume_region(region);
@@ -352,7 +352,7 @@ fn close_custom_fn(g: &Builder, written: CustomFnRegion, captured: &[Value]) -> 
 }
 
 /// An error if the function reads a float from outside that may carry a gradient: its rules give it none.
-fn refuse_custom_fn_captures(g: &Builder, captured: &[Value]) {
+fn refuse_float_captures(g: &Builder, captured: &[Value]) {
     g.with(|e| {
         let Some(&v) = captured.iter().find(|&&v| e.may_carry_gradient(v)) else { return };
         let name = e.strings.str(e.name_of(v)).to_string();

@@ -144,11 +144,11 @@ pub const SCAN: OpDef = OpDef {
     arity: Arity::AtLeast(0),
     attrs: ScanAttrs::FIELDS,
     flags: Flags::PURE,
-    infer: infer_scan,
+    infer: infer_types,
     deriv: Deriv::Loop,
     batch: Batch::Regions,
     lower: Lower::Loop,
-    cost: scan_cost,
+    cost: sum_body_cost,
     cases: &[
         Case { args: "f[3] f[3]", attrs: "body=@case_body carries=1 consts=1 length=3 reverse=false", domains: REAL },
         Case {
@@ -223,12 +223,12 @@ pub const SCAN: OpDef = OpDef {
 const REAL: &[Domain] = &[Domain::Real];
 
 /// Attribute `name` as a number that is not negative.
-fn scan_count(name: &str, n: i64) -> Result<usize, String> {
+fn check_count(name: &str, n: i64) -> Result<usize, String> {
     usize::try_from(n).map_err(|_| format!("{name} is {n}; it must not be negative"))
 }
 
 /// What a loop that may end early must be.
-fn infer_scan_exit(cx: &Infer<'_>, attrs: &ScanAttrs, yields: usize) -> Result<(), String> {
+fn check_early_exit(cx: &Infer<'_>, attrs: &ScanAttrs, yields: usize) -> Result<(), String> {
     let Some(exit) = attrs.exit else {
         ensure!(attrs.bound.is_none(), "only a loop that a carry ends has a bound");
         return Ok(());
@@ -255,10 +255,10 @@ fn infer_scan_exit(cx: &Infer<'_>, attrs: &ScanAttrs, yields: usize) -> Result<(
     Ok(())
 }
 
-fn infer_scan(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let attrs = ScanAttrs::of(&cx.attrs);
-    let (carries, consts) = (scan_count("carries", attrs.carries)?, scan_count("consts", attrs.consts)?);
-    let length = scan_count("length", attrs.length)?;
+    let (carries, consts) = (check_count("carries", attrs.carries)?, check_count("consts", attrs.consts)?);
+    let length = check_count("length", attrs.length)?;
     if let Some(n) = attrs.keep_every.filter(|&n| n < 1) {
         return Err(format!("keep_every is {n}; it must be at least 1"));
     }
@@ -271,7 +271,7 @@ fn infer_scan(cx: &mut Infer<'_>) -> Result<(), String> {
     ensure!(carries == 0 || attrs.at_once != Some(true), "{carries} carries: the iterations cannot run at once");
     ensure!(sig.yields.len() >= carries, "{carries} carries, and the body yields {} values", sig.yields.len());
     ensure!(!sig.yields.is_empty(), "the body yields nothing");
-    infer_scan_exit(cx, &attrs, sig.yields.len())?;
+    check_early_exit(cx, &attrs, sig.yields.len())?;
     for i in 0..before {
         let (have, want) = (cx.args[i], sig.args[i]);
         ensure!(have == want, "operand {i} is {}, and the body takes {}", show(cx, have), show(cx, want));
@@ -309,7 +309,7 @@ fn infer_scan(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The cost of all nodes of the body, times the number of iterations.
-fn scan_cost(cx: &CostCx<'_>) -> u64 {
+fn sum_body_cost(cx: &CostCx<'_>) -> u64 {
     let s = Scan::of(&cx.graph.attrs(cx.node));
     if s.body.at() >= cx.graph.regions() {
         return 0;

@@ -3,7 +3,7 @@
 use crate::ensure;
 use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attr};
 use crate::nodes::ir::attr_types::attrs;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_geometry_array, check_window_pad};
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_pad, check_window_sizes};
 use crate::nodes::ops::matmul::activation::Activation;
 
 attrs! {
@@ -124,9 +124,9 @@ impl ConvAttrs {
 
     /// Checks that the lists are those of windows over `N` axes.
     pub fn check<const N: usize>(&self) -> Result<(), String> {
-        check_window_geometry_array::<N>("stride", &self.stride)?;
+        check_window_sizes::<N>("stride", &self.stride)?;
         check_window_pad::<N>(&self.pad)?;
-        check_window_geometry_array::<N>("dilation", &self.dilation).map(|_| ())
+        check_window_sizes::<N>("dilation", &self.dilation).map(|_| ())
     }
 
     /// The number of groups, if it divides both numbers of channels.

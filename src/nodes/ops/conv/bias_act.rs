@@ -7,18 +7,18 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs};
-use crate::nodes::ops::conv::conv2d::{conv2d_flops, infer_conv2d};
+use crate::nodes::ops::conv::conv2d::{self, infer_output_image};
 use Domain::Real;
 
-fn infer_conv_bias_act(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_dtype(0, 2)?;
     let channels = cx.rank(1, "w", 4)?[0];
     ensure!(*cx.dims(2) == [channels], "the bias has shape {}, not [{channels}]", cx.dims(2));
     let a = ConvAttrs::from(ConvBiasActAttrs::of(&cx.attrs));
-    infer_conv2d(cx, &a)
+    infer_output_image(cx, &a)
 }
 
-fn decompose_conv_bias_act<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = ConvBiasActAttrs::of(&s.attrs);
     let act = a.act;
     let y = s.g.emit1(Op::CONV2D, &s.args[..2], &ConvAttrs::from(a).list());
@@ -33,12 +33,12 @@ pub const CONV2D_BIAS_ACT: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: ConvBiasActAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::HEAVY),
-    infer: infer_conv_bias_act,
+    infer: infer_types,
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_conv_bias_act),
-    lower: Lower::Kernel(lower::lower_conv2d),
-    cost: conv2d_flops,
+    decompose: Some(decompose_node),
+    lower: Lower::Kernel(lower::emit_conv2d),
+    cost: conv2d::count_flops,
     cases: &[
         Case {
             args: "f[2,3,5,6] f[4,3,3,2] f[4]",

@@ -4,7 +4,7 @@
 use super::attrs::{ConvAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
 use super::convolution::Convolution;
 use super::lower;
-use super::{check_conv_channels, check_conv_operands};
+use super::{check_input_channels, check_lists_and_operands};
 use crate::arena::ids::Id;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
@@ -12,12 +12,10 @@ use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::{
-    check_window_geometry_array, sum_over_window_taps, window_geometry_array,
-};
+use crate::nodes::ops::common::window_geometry::{check_window_sizes, first_entries, sum_over_window_taps};
 use Domain::Real;
 
-const fn conv2d_op(name: &'static str, doc: &'static str, attrs: &'static [Field], deriv: Deriv) -> OpDef {
+const fn define_op(name: &'static str, doc: &'static str, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -34,20 +32,20 @@ const fn conv2d_op(name: &'static str, doc: &'static str, attrs: &'static [Field
     }
 }
 
-pub(super) fn infer_conv2d(cx: &mut Infer<'_>, a: &ConvAttrs) -> Result<(), String> {
-    let [x, w] = check_conv_operands::<2>(cx, a, ["x", "w"])?;
-    check_conv_channels(a, &x, &w)?;
+pub(super) fn infer_output_image(cx: &mut Infer<'_>, a: &ConvAttrs) -> Result<(), String> {
+    let [x, w] = check_lists_and_operands::<2>(cx, a, ["x", "w"])?;
+    check_input_channels(a, &x, &w)?;
     let [ho, wo] = Convolution::new(&x, &w, a).count()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[x[0], w[0], ho, wo])
 }
 
-fn infer_conv2d_input_grad(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_input_grad(cx: &mut Infer<'_>) -> Result<(), String> {
     let grad = ConvInputGradAttrs::of(&cx.attrs);
     let in_hw = grad.in_hw.clone();
     let a = ConvAttrs::from(grad);
-    let [dy, w] = check_conv_operands::<2>(cx, &a, ["dy", "w"])?;
-    let [h, wd] = check_window_geometry_array::<2>("in_hw", &in_hw)?;
+    let [dy, w] = check_lists_and_operands::<2>(cx, &a, ["dy", "w"])?;
+    let [h, wd] = check_window_sizes::<2>("in_hw", &in_hw)?;
     let c_in = w[1].checked_mul(a.groups()).ok_or("the number of channels overflows")?;
     a.check_groups(c_in, w[0])?;
     let x = [dy[0], c_in, h, wd];
@@ -57,12 +55,12 @@ fn infer_conv2d_input_grad(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(dtype, &x)
 }
 
-fn infer_conv2d_weight_grad(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_weight_grad(cx: &mut Infer<'_>) -> Result<(), String> {
     let grad = ConvWeightGradAttrs::of(&cx.attrs);
     let kernel = grad.kernel.clone();
     let a = ConvAttrs::from(grad);
-    let [x, dy] = check_conv_operands::<2>(cx, &a, ["x", "dy"])?;
-    let [kh, kw] = check_window_geometry_array::<2>("kernel", &kernel)?;
+    let [x, dy] = check_lists_and_operands::<2>(cx, &a, ["x", "dy"])?;
+    let [kh, kw] = check_window_sizes::<2>("kernel", &kernel)?;
     let groups = a.check_groups(x[1], dy[1])?;
     let w = [dy[1], x[1] / groups, kh, kw];
     let [ho, wo] = Convolution::new(&x, &w, &a).count()?;
@@ -72,7 +70,7 @@ fn infer_conv2d_weight_grad(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// 2 operations for each product.
-pub(super) fn conv2d_flops(cx: &CostCx<'_>) -> u64 {
+pub(super) fn count_flops(cx: &CostCx<'_>) -> u64 {
     let d = |i: usize| cx.graph.dims(cx.graph.args_of(cx.node)[i]);
     let c = Convolution::of_node(cx.graph.op[cx.node.at()], &d(0), &d(1), &cx.graph.attrs(cx.node));
     let g = c.geom();
@@ -80,49 +78,49 @@ pub(super) fn conv2d_flops(cx: &CostCx<'_>) -> u64 {
 }
 
 /// Channels of `x` apart by group: `[N, C, h, w]` as `[N, G, C/G, h·w]`.
-fn split_conv2d_groups<'g>(x: Var<'g>, groups: usize) -> Var<'g> {
+fn split_groups<'g>(x: Var<'g>, groups: usize) -> Var<'g> {
     let d = x.dims();
-    let [n, c, h, w] = window_geometry_array::<4>(&d);
+    let [n, c, h, w] = first_entries::<4>(&d);
     x.reshape([n, groups, c / groups.max(1), h * w])
 }
 
 /// The weights of one tap by group: `[1, G, O/G, C/G]`.
-fn conv2d_tap_weights<'g>(w: Var<'g>, tap: [usize; 2], groups: usize) -> Var<'g> {
-    let [o, c, _, _] = window_geometry_array::<4>(&w.dims());
+fn take_tap_weights<'g>(w: Var<'g>, tap: [usize; 2], groups: usize) -> Var<'g> {
+    let [o, c, _, _] = first_entries::<4>(&w.dims());
     w.narrow(2, tap[0], 1).narrow(3, tap[1], 1).reshape([1, groups, o / groups.max(1), c])
 }
 
-fn decompose_conv2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_forward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Convolution { images, c_out, groups, windows, .. } = Convolution::of_site(s);
     let Ok(count) = windows.count() else { return Vec::new() };
     let padded = windows.pad(s.args[0], 0.0);
     let y = sum_over_window_taps(windows.taps().map(|tap| {
-        let seen = split_conv2d_groups(windows.tap(padded, tap, count), groups);
-        conv2d_tap_weights(s.args[1], tap, groups).matmul(seen)
+        let seen = split_groups(windows.tap(padded, tap, count), groups);
+        take_tap_weights(s.args[1], tap, groups).matmul(seen)
     }));
     y.map(|y| y.reshape([images, c_out, count[0], count[1]])).into_iter().collect()
 }
 
-fn decompose_conv2d_input_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_input_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Convolution { images, c_in, groups, windows, .. } = Convolution::of_site(s);
     let Ok([ho, wo]) = windows.count() else { return Vec::new() };
-    let dy = split_conv2d_groups(s.args[0], groups);
+    let dy = split_groups(s.args[0], groups);
     let dx = sum_over_window_taps(windows.taps().map(|tap| {
-        let part = conv2d_tap_weights(s.args[1], tap, groups).matmul_t(dy, true, false);
+        let part = take_tap_weights(s.args[1], tap, groups).matmul_t(dy, true, false);
         windows.untap(part.reshape([images, c_in, ho, wo]), tap)
     }));
     dx.map(|dx| windows.crop(dx)).into_iter().collect()
 }
 
-fn decompose_conv2d_weight_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_weight_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Convolution { c_in, c_out, groups, windows, .. } = Convolution::of_site(s);
     let Ok(count) = windows.count() else { return Vec::new() };
     let padded = windows.pad(s.args[0], 0.0);
-    let dy = split_conv2d_groups(s.args[1], groups);
+    let dy = split_groups(s.args[1], groups);
     let parts: Vec<_> = windows
         .taps()
         .map(|tap| {
-            let seen = split_conv2d_groups(windows.tap(padded, tap, count), groups);
+            let seen = split_groups(windows.tap(padded, tap, count), groups);
             dy.matmul_t(seen, false, true).sum(0).reshape([c_out, c_in / groups, 1])
         })
         .collect();
@@ -135,11 +133,11 @@ fn decompose_conv2d_weight_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 pub const CONV2D: OpDef = OpDef {
     infer: |cx| {
         let a = ConvAttrs::of(&cx.attrs);
-        infer_conv2d(cx, &a)
+        infer_output_image(cx, &a)
     },
-    batch: Batch::Rule(super::batch::batch_conv2d),
-    decompose: Some(decompose_conv2d),
-    cost: conv2d_flops,
+    batch: Batch::Rule(super::batch::convolve_members),
+    decompose: Some(decompose_forward),
+    cost: count_flops,
     cases: &[
         Case {
             args: "f[2,3,5,6] f[4,3,3,2]",
@@ -163,8 +161,8 @@ pub const CONV2D: OpDef = OpDef {
         },
     ],
     flags: Flags::PURE.and(Flags::HEAVY),
-    lower: Lower::Kernel(lower::lower_conv2d),
-    ..conv2d_op(
+    lower: Lower::Kernel(lower::emit_conv2d),
+    ..define_op(
         "conv2d",
         "y[n, o, i, j] = Σ x[n, c, i·s − p + k·d, …]·w[o, c, k, l] (cross-correlation; x NCHW, w [O, C/groups, kh, kw])",
         ConvAttrs::FIELDS,
@@ -180,10 +178,10 @@ pub const CONV2D: OpDef = OpDef {
 
 /// The adjoint of [`CONV2D`] in its input.
 pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
-    infer: infer_conv2d_input_grad,
-    batch: Batch::Rule(super::batch::batch_conv2d_input_grad),
-    decompose: Some(decompose_conv2d_input_grad),
-    cost: conv2d_flops,
+    infer: infer_input_grad,
+    batch: Batch::Rule(super::batch::input_grad_of_members),
+    decompose: Some(decompose_input_grad),
+    cost: count_flops,
     cases: &[
         Case {
             args: "f[2,4,3,5] f[4,3,3,2]",
@@ -201,8 +199,8 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    lower: Lower::Kernel(lower::lower_conv2d_input_grad),
-    ..conv2d_op(
+    lower: Lower::Kernel(lower::emit_conv2d_input_grad),
+    ..define_op(
         "conv2d_input_grad",
         "the adjoint of conv2d in x: dx of shape [N, C, in_hw] from dy and w",
         ConvInputGradAttrs::FIELDS,
@@ -218,10 +216,10 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
 
 /// The adjoint of [`CONV2D`] in its weights.
 pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
-    infer: infer_conv2d_weight_grad,
-    batch: Batch::Rule(super::batch::batch_conv2d_weight_grad),
-    decompose: Some(decompose_conv2d_weight_grad),
-    cost: conv2d_flops,
+    infer: infer_weight_grad,
+    batch: Batch::Rule(super::batch::weight_grad_of_members),
+    decompose: Some(decompose_weight_grad),
+    cost: count_flops,
     cases: &[
         Case {
             args: "f[2,3,5,6] f[2,4,3,5]",
@@ -239,8 +237,8 @@ pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    lower: Lower::Kernel(lower::lower_conv2d_weight_grad),
-    ..conv2d_op(
+    lower: Lower::Kernel(lower::emit_conv2d_weight_grad),
+    ..define_op(
         "conv2d_weight_grad",
         "the adjoint of conv2d in w: dw of shape [O, C/groups, kernel] from x and dy",
         ConvWeightGradAttrs::FIELDS,

@@ -9,13 +9,13 @@ use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, sum_over_window_taps, window_geometry_array};
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, first_entries, sum_over_window_taps};
 use crate::nodes::ops::conv::attrs::ConvAttrs;
 use crate::nodes::ops::conv::convolution::Convolution;
-use crate::nodes::ops::conv::{check_conv_channels, check_conv_operands};
+use crate::nodes::ops::conv::{check_input_channels, check_lists_and_operands};
 use Domain::Real;
 
-pub(super) const fn conv_nd_op(
+pub(super) const fn define_op(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
@@ -42,7 +42,7 @@ pub(super) const fn conv_nd_op(
 }
 
 /// Checks the depth of a kernel over three axes.
-pub(super) fn check_conv_nd_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
+pub(super) fn check_kernel_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
     ensure!(N < 3 || w[2] <= DEEPEST, "the kernel's depth {} is above {DEEPEST}: each is a convolution", w[2]);
     Ok(())
 }
@@ -51,120 +51,115 @@ pub(super) fn check_conv_nd_depth<const N: usize>(w: &[usize]) -> Result<(), Str
 const DEEPEST: usize = 1 << 10;
 
 /// The 2-D convolution that computes it: windows over the last axes of `images` images, from and to `c` channels.
-pub(super) fn conv_nd_beneath<const N: usize>(
+pub(super) fn plane_convolution<const N: usize>(
     images: usize,
     c: [usize; 2],
     groups: usize,
     win: &WindowGeometry<N>,
 ) -> Convolution {
-    Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flat_conv_nd_windows(win).tight() }
+    Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flatten_windows(win).tight() }
 }
 
 /// The last two axes of the windows; a plane of height 1 where there is one.
-pub(super) fn flat_conv_nd_windows<const N: usize>(win: &WindowGeometry<N>) -> WindowGeometry<2> {
+pub(super) fn flatten_windows<const N: usize>(win: &WindowGeometry<N>) -> WindowGeometry<2> {
     win.on_plane(if N == 1 { [None, Some(0)] } else { [Some(N - 2), Some(N - 1)] })
 }
 
-fn infer_conv_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = ConvAttrs::of(&cx.attrs);
-    let [x, w] = check_conv_operands::<N>(cx, &a, ["x", "w"])?;
-    check_conv_nd_depth::<N>(&w)?;
-    check_conv_channels(&a, &x, &w)?;
-    let win = a.windows::<N>(window_geometry_array(&x[2..]), window_geometry_array(&w[2..]));
+    let [x, w] = check_lists_and_operands::<N>(cx, &a, ["x", "w"])?;
+    check_kernel_depth::<N>(&w)?;
+    check_input_channels(&a, &x, &w)?;
+    let win = a.windows::<N>(first_entries(&x[2..]), first_entries(&w[2..]));
     let count = win.count()?;
-    conv_nd_beneath(x[0], [x[1], w[0]], a.groups(), &win).geom().validate()?;
+    plane_convolution(x[0], [x[1], w[0]], a.groups(), &win).geom().validate()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], w[0]], &count[..]].concat())
 }
 
 /// The windows of the kernel `w` over the axes of `x`.
-pub(super) fn conv_nd_windows<const N: usize>(a: &ConvAttrs, x: Var<'_>, w: Var<'_>) -> WindowGeometry<N> {
-    a.windows(window_geometry_array(&x.dims()[2..]), window_geometry_array(&w.dims()[2..]))
+pub(super) fn kernel_windows<const N: usize>(a: &ConvAttrs, x: Var<'_>, w: Var<'_>) -> WindowGeometry<N> {
+    a.windows(first_entries(&x.dims()[2..]), first_entries(&w.dims()[2..]))
 }
 
 /// `conv2d` with these windows.
-fn conv_nd_plane<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
+fn convolve_plane<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
     x.g.emit1(Op::CONV2D, &[x, w], &ConvAttrs::new(win, groups).list())
 }
 
 /// `[a, b, l]` as planes of height 1.
 pub(super) fn conv1d_as_plane<'g>(x: Var<'g>) -> Var<'g> {
-    let [a, b, l] = window_geometry_array::<3>(&x.dims());
+    let [a, b, l] = first_entries::<3>(&x.dims());
     x.reshape([a, b, 1, l])
 }
 
 fn decompose_conv1d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let a = ConvAttrs::of(&s.attrs);
-    let y = conv_nd_plane(
+    let y = convolve_plane(
         conv1d_as_plane(x),
         conv1d_as_plane(w),
-        &flat_conv_nd_windows(&conv_nd_windows::<1>(&a, x, w)),
+        &flatten_windows(&kernel_windows::<1>(&a, x, w)),
         a.groups,
     );
-    let [n, o, _, l] = window_geometry_array::<4>(&y.dims());
+    let [n, o, _, l] = first_entries::<4>(&y.dims());
     vec![y.reshape([n, o, l])]
 }
 
 /// `[N, C, D, H, W]` as `[D, N·C·H·W]`: the planes under one tap in depth are then contiguous.
-pub(super) fn conv_nd_depth_first<'g>(x: Var<'g>) -> Var<'g> {
-    let [n, c, d, h, w] = window_geometry_array::<5>(&x.dims());
+pub(super) fn move_depth_first<'g>(x: Var<'g>) -> Var<'g> {
+    let [n, c, d, h, w] = first_entries::<5>(&x.dims());
     x.transpose(&[2, 0, 1, 3, 4]).reshape([d, n * c * h * w])
 }
 
-/// The inverse of [`conv_nd_depth_first`].
-pub(super) fn conv_nd_depth_back<'g>(x: Var<'g>, [n, c, h, w]: [usize; 4]) -> Var<'g> {
+/// The inverse of [`move_depth_first`].
+pub(super) fn move_depth_back<'g>(x: Var<'g>, [n, c, h, w]: [usize; 4]) -> Var<'g> {
     let d = x.dims().first().copied().unwrap_or(0);
     x.reshape([d, n, c, h * w]).transpose(&[1, 2, 0, 3]).reshape([n, c, d, h, w])
 }
 
 /// The weights of one tap in depth.
-pub(super) fn conv_nd_depth_tap<'g>(w: Var<'g>, k: usize) -> Var<'g> {
-    let [a, b, d, kh, kw] = window_geometry_array::<5>(&w.dims());
+pub(super) fn take_depth_tap<'g>(w: Var<'g>, k: usize) -> Var<'g> {
+    let [a, b, d, kh, kw] = first_entries::<5>(&w.dims());
     w.transpose(&[2, 0, 1, 3, 4]).reshape([d, a * b * kh * kw]).narrow(0, k, 1).reshape([a, b, kh, kw])
 }
 
 fn decompose_conv3d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
-    let [n, c, d, h, wd] = window_geometry_array::<5>(&x.dims());
+    let [n, c, d, h, wd] = first_entries::<5>(&x.dims());
     let a = ConvAttrs::of(&s.attrs);
-    let win = conv_nd_windows::<3>(&a, x, w);
+    let win = kernel_windows::<3>(&a, x, w);
     let Ok([depth, ho, wo]) = win.count() else { return Vec::new() };
     let ([low, high], stride, plane) = (win.pad[0], win.stride[0], n * c * h * wd);
-    let padded = conv_nd_depth_first(x).pad(&[low, 0], &[high, 0], 0.0);
+    let padded = move_depth_first(x).pad(&[low, 0], &[high, 0], 0.0);
     let start = |k: usize| k * win.dilation[0];
     let end = |k: usize| start(k) + (depth - 1) * stride + 1;
     // A tap that sees padding alone adds nothing.
     let seen = |k: &usize| end(*k) > low && start(*k) < low + d;
     let y = sum_over_window_taps((0..win.kernel[0]).filter(seen).map(|k| {
         let part = padded.slice(&[start(k), 0], &[end(k), plane], &[stride, 1]);
-        conv_nd_plane(
-            part.reshape([depth * n, c, h, wd]),
-            conv_nd_depth_tap(w, k),
-            &flat_conv_nd_windows(&win),
-            a.groups,
-        )
+        convolve_plane(part.reshape([depth * n, c, h, wd]), take_depth_tap(w, k), &flatten_windows(&win), a.groups)
     }));
     let o = w.dims()[0];
     match y {
-        Some(y) => vec![conv_nd_depth_back(y.reshape([depth, n * o * ho * wo]), [n, o, ho, wo])],
+        Some(y) => vec![move_depth_back(y.reshape([depth, n * o * ho * wo]), [n, o, ho, wo])],
         None => vec![s.g.full(0.0, [n, o, depth, ho, wo], x.dtype())],
     }
 }
 
-fn conv_nd_dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
+fn operand_dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
     cx.graph.dims(cx.graph.args_of(cx.node)[i]).to_vec()
 }
 
 /// 2 operations for each product of one of `elements` elements and a weight.
-pub(super) fn conv_nd_products(cx: &CostCx<'_>, elements: u64) -> u64 {
-    let met = conv_nd_dims(cx, 1)[1..].iter().fold(2u64, |n, &d| n.saturating_mul(d as u64));
+pub(super) fn count_products(cx: &CostCx<'_>, elements: u64) -> u64 {
+    let met = operand_dims(cx, 1)[1..].iter().fold(2u64, |n, &d| n.saturating_mul(d as u64));
     elements.saturating_mul(met)
 }
 
 /// An element of the result is multiplied by the weights of one output channel.
-fn conv_nd_cost(cx: &CostCx<'_>) -> u64 {
-    conv_nd_products(cx, cx.out())
+fn count_flops(cx: &CostCx<'_>) -> u64 {
+    count_products(cx, cx.out())
 }
 
 /// The 1-D convolution, by way of the 2-D one.
@@ -173,13 +168,13 @@ pub const CONV1D: OpDef = OpDef {
         Case { args: "f[2,4,9] f[6,2,3]", attrs: "stride=[2] pad=[1,2] dilation=[2] groups=2", domains: &[Real] },
         Case { args: "f[2,3,5] f[4,3,1]", attrs: "stride=[1] pad=[0,0] dilation=[1] groups=1", domains: &[Real] },
     ],
-    ..conv_nd_op(
+    ..define_op(
         "conv1d",
         "y[n, o, i] = Σ x[n, c, i·s − p + k·d]·w[o, c, k] (cross-correlation; x [N, C, L], w [O, C/groups, k])",
         ConvAttrs::FIELDS,
-        infer_conv_nd::<1>,
+        infer_types::<1>,
         decompose_conv1d,
-        conv_nd_cost,
+        count_flops,
         Deriv::ViaDecompose,
     )
 };
@@ -203,13 +198,13 @@ pub const CONV3D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..conv_nd_op(
+    ..define_op(
         "conv3d",
         "y[n, o, h, i, j] = Σ x[n, c, h·s − p + k·d, …]·w[o, c, k, …] (x [N, C, D, H, W], w [O, C/groups, kd, kh, kw])",
         ConvAttrs::FIELDS,
-        infer_conv_nd::<3>,
+        infer_types::<3>,
         decompose_conv3d,
-        conv_nd_cost,
+        count_flops,
         Deriv::ViaDecompose,
     )
 };

@@ -10,18 +10,18 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Case, Deriv, Domain, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{
-    WindowGeometry, check_window_geometry_array, sum_over_window_taps, window_axis_name, window_geometry_array,
+    WindowGeometry, check_window_sizes, first_entries, sum_over_window_taps, window_axis_name,
 };
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
-use crate::nodes::ops::conv::check_conv_operands;
+use crate::nodes::ops::conv::check_lists_and_operands;
 use crate::nodes::ops::conv::conv_nd::{
-    check_conv_nd_depth, conv_nd_beneath, conv_nd_depth_back, conv_nd_depth_first, conv_nd_depth_tap, conv_nd_op,
-    conv_nd_products, conv_nd_windows, conv1d_as_plane, flat_conv_nd_windows,
+    self, check_kernel_depth, conv1d_as_plane, flatten_windows, kernel_windows, move_depth_back, move_depth_first,
+    plane_convolution, take_depth_tap,
 };
 use Domain::Real;
 
 /// Each axis of a transposed convolution; `win.size` is its operand's.
-fn conv_transpose_axes<const N: usize>(
+fn transpose_axes<const N: usize>(
     win: &WindowGeometry<N>,
     output_pad: [usize; N],
 ) -> Result<[TransposedAxis; N], String> {
@@ -60,19 +60,19 @@ struct TransposedAxis {
     zeros: usize,
 }
 
-fn infer_conv_transpose<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let transpose = ConvTransposeAttrs::of(&cx.attrs);
     let a = ConvAttrs::from(transpose.clone());
-    let [x, w] = check_conv_operands::<N>(cx, &a, ["x", "w"])?;
-    check_conv_nd_depth::<N>(&w)?;
-    let output_pad = check_window_geometry_array::<N>("output_pad", &transpose.output_pad)?;
+    let [x, w] = check_lists_and_operands::<N>(cx, &a, ["x", "w"])?;
+    check_kernel_depth::<N>(&w)?;
+    let output_pad = check_window_sizes::<N>("output_pad", &transpose.output_pad)?;
     ensure!(w[0] == x[1], "w takes {} channels, x has {}", w[0], x[1]);
     let outputs = w[1].checked_mul(a.groups().max(1)).ok_or("the number of channels overflows")?;
     let groups = a.check_groups(x[1], outputs)?;
-    let win = a.windows::<N>(window_geometry_array(&x[2..]), window_geometry_array(&w[2..]));
-    let t = conv_transpose_axes(&win, output_pad)?;
+    let win = a.windows::<N>(first_entries(&x[2..]), first_entries(&w[2..]));
+    let t = transpose_axes(&win, output_pad)?;
     let (size, pad) = (t.map(|t| t.size - t.zeros), t.map(|t| t.pad));
-    conv_nd_beneath(x[0], [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).geom().validate()?;
+    plane_convolution(x[0], [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).geom().validate()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], outputs], &t.map(|t| t.size)[..]].concat())
 }
@@ -82,18 +82,18 @@ fn conv_transpose2d_over<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, gr
     x.g.emit1(Op::CONV2D_INPUT_GRAD, &[x, w], &ConvAttrs::new(win, groups).input_grad(win.size).list())
 }
 
-fn decompose_conv_transpose<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let transpose = ConvTransposeAttrs::of(&s.attrs);
-    let output_pad = window_geometry_array(&to_size_attrs(&transpose.output_pad));
+    let output_pad = first_entries(&to_size_attrs(&transpose.output_pad));
     let a = ConvAttrs::from(transpose);
-    let win = conv_nd_windows::<N>(&a, x, w);
-    let Ok(t) = conv_transpose_axes(&win, output_pad) else { return Vec::new() };
-    let two = flat_conv_nd_windows(&WindowGeometry { size: t.map(|t| t.size - t.zeros), pad: t.map(|t| t.pad), ..win });
+    let win = kernel_windows::<N>(&a, x, w);
+    let Ok(t) = transpose_axes(&win, output_pad) else { return Vec::new() };
+    let two = flatten_windows(&WindowGeometry { size: t.map(|t| t.size - t.zeros), pad: t.map(|t| t.pad), ..win });
     let y = match N {
         1 => {
             let y = conv_transpose2d_over(conv1d_as_plane(x), conv1d_as_plane(w), &two, a.groups);
-            let [n, o, _, l] = window_geometry_array::<4>(&y.dims());
+            let [n, o, _, l] = first_entries::<4>(&y.dims());
             y.reshape([n, o, l])
         }
         2 => conv_transpose2d_over(x, w, &two, a.groups),
@@ -130,23 +130,22 @@ struct Depth {
 /// The transposed 3-D convolution without the zeros at its end. `two` are its windows over height and width.
 fn conv_transpose3d_over<'g>([x, w]: [Var<'g>; 2], a: &ConvAttrs, two: &WindowGeometry<2>, depth: &Depth) -> Var<'g> {
     let &Depth { planes: d, taps: k, stride: step, dilation: far, transposed: t } = depth;
-    let [n, c, _, h, wd] = window_geometry_array::<5>(&x.dims());
+    let [n, c, _, h, wd] = first_entries::<5>(&x.dims());
     let (o, [ho, wo]) = (w.dims()[1] * a.groups(), two.size);
-    let planes = conv_nd_depth_first(x).reshape([d * n, c, h, wd]);
+    let planes = move_depth_first(x).reshape([d * n, c, h, wd]);
     let size = t.size - t.zeros;
     let (reach, full) = ((d - 1) * step + 1, ((d - 1) * step + 1 + (k - 1) * far).max(t.pad[0] + size));
     let y = sum_over_window_taps((0..k).map(|tap| {
-        let part =
-            conv_transpose2d_over(planes, conv_nd_depth_tap(w, tap), two, a.groups).reshape([d, n * o * ho * wo]);
+        let part = conv_transpose2d_over(planes, take_depth_tap(w, tap), two, a.groups).reshape([d, n * o * ho * wo]);
         dilate(part, &[step, 1]).pad(&[tap * far, 0], &[full - tap * far - reach, 0], 0.0)
     }));
     let y = y.map_or_else(|| x.g.full(0.0, [full, n * o * ho * wo], x.dtype()), |y| y.narrow(0, t.pad[0], size));
-    conv_nd_depth_back(y, [n, o, ho, wo])
+    move_depth_back(y, [n, o, ho, wo])
 }
 
 /// An element of the operand is multiplied by the weights of one input channel.
-fn conv_transpose_cost(cx: &CostCx<'_>) -> u64 {
-    conv_nd_products(cx, cx.arg(0))
+fn count_flops(cx: &CostCx<'_>) -> u64 {
+    conv_nd::count_products(cx, cx.arg(0))
 }
 
 /// The transposed 1-D convolution.
@@ -163,13 +162,13 @@ pub const CONV_TRANSPOSE1D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..conv_nd_op(
+    ..conv_nd::define_op(
         "conv_transpose1d",
         "the transpose of conv1d in x, its length (L − 1)·s − p − q + d·(k − 1) + output_pad + 1; w [C, O/groups, k]",
         ConvTransposeAttrs::FIELDS,
-        infer_conv_transpose::<1>,
-        decompose_conv_transpose::<1>,
-        conv_transpose_cost,
+        infer_types::<1>,
+        decompose_node::<1>,
+        count_flops,
         Deriv::ViaDecompose,
     )
 };
@@ -188,13 +187,13 @@ pub const CONV_TRANSPOSE2D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..conv_nd_op(
+    ..conv_nd::define_op(
         "conv_transpose2d",
         "the transpose of conv2d in x, with output_pad rows and columns more at the end; w [C, O/groups, kh, kw]",
         ConvTransposeAttrs::FIELDS,
-        infer_conv_transpose::<2>,
-        decompose_conv_transpose::<2>,
-        conv_transpose_cost,
+        infer_types::<2>,
+        decompose_node::<2>,
+        count_flops,
         Deriv::ViaDecompose,
     )
 };
@@ -213,13 +212,13 @@ pub const CONV_TRANSPOSE3D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..conv_nd_op(
+    ..conv_nd::define_op(
         "conv_transpose3d",
         "the transpose of conv3d in x, with output_pad planes, rows and columns more at the end; w [C, O/groups, kd, kh, kw]",
         ConvTransposeAttrs::FIELDS,
-        infer_conv_transpose::<3>,
-        decompose_conv_transpose::<3>,
-        conv_transpose_cost,
+        infer_types::<3>,
+        decompose_node::<3>,
+        count_flops,
         Deriv::ViaDecompose,
     )
 };
@@ -236,7 +235,7 @@ mod tests {
         output_pad: usize,
     ) -> Result<(usize, [usize; 2], usize), String> {
         let win = WindowGeometry { size: [n], kernel: [k], stride: [s], pad: [pad], dilation: [d] };
-        conv_transpose_axes(&win, [output_pad]).map(|[t]| (t.size, t.pad, t.zeros))
+        transpose_axes(&win, [output_pad]).map(|[t]| (t.size, t.pad, t.zeros))
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_geometry_array};
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, first_entries};
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
 
 /// A 2-D convolution: x `[images, c_in, H, W]`, w `[c_out, c_in/groups, kh, kw]`.
@@ -27,8 +27,7 @@ pub struct Convolution {
 impl Convolution {
     /// The convolution of x by w of these dimensions.
     pub fn new(x: &[usize], w: &[usize], a: &ConvAttrs) -> Convolution {
-        let ([images, c_in, size @ ..], [c_out, _, kernel @ ..]) =
-            (window_geometry_array::<4>(x), window_geometry_array::<4>(w));
+        let ([images, c_in, size @ ..], [c_out, _, kernel @ ..]) = (first_entries::<4>(x), first_entries::<4>(w));
         Convolution { images, c_in, c_out, groups: a.groups(), windows: a.windows(size, kernel).tight() }
     }
 
@@ -41,13 +40,13 @@ impl Convolution {
             Op::CONV2D_BIAS_ACT => Convolution::new(a, b, &ConvBiasActAttrs::of(attrs).into()),
             Op::CONV2D_INPUT_GRAD => {
                 let grad = ConvInputGradAttrs::of(attrs);
-                let [h, w] = window_geometry_array(&to_size_attrs(&grad.in_hw));
+                let [h, w] = first_entries(&to_size_attrs(&grad.in_hw));
                 let conv = ConvAttrs::from(grad);
                 Convolution::new(&[size(a, 0), size(b, 1) * conv.groups(), h, w], b, &conv)
             }
             _ => {
                 let grad = ConvWeightGradAttrs::of(attrs);
-                let [kh, kw] = window_geometry_array(&to_size_attrs(&grad.kernel));
+                let [kh, kw] = first_entries(&to_size_attrs(&grad.kernel));
                 let conv = ConvAttrs::from(grad);
                 let c_in = size(a, 1).checked_div(conv.groups()).unwrap_or(0);
                 Convolution::new(a, &[size(b, 1), c_in, kh, kw], &conv)
@@ -64,19 +63,7 @@ impl Convolution {
     pub fn geom(&self) -> ConvGeom {
         let WindowGeometry { size: [h, w], kernel: [kh, kw], stride, pad, dilation } = self.windows;
         let Convolution { images: n, c_in, c_out, groups, .. } = *self;
-        ConvGeom {
-            n,
-            c_in,
-            h,
-            w,
-            c_out,
-            kh,
-            kw,
-            stride,
-            pad: window_geometry_array(pad.as_flattened()),
-            dilation,
-            groups,
-        }
+        ConvGeom { n, c_in, h, w, c_out, kh, kw, stride, pad: first_entries(pad.as_flattened()), dilation, groups }
     }
 
     /// Ho and Wo, or the reason why the kernels refuse the convolution.

@@ -16,7 +16,7 @@ use crate::nodes::ir::infer::Infer;
 use attrs::ConvAttrs;
 
 /// Checks the lists, and two operands of rank `N` + 2 and one float type.
-fn check_conv_operands<const N: usize>(
+fn check_lists_and_operands<const N: usize>(
     cx: &Infer<'_>,
     a: &ConvAttrs,
     names: [&str; 2],
@@ -28,7 +28,7 @@ fn check_conv_operands<const N: usize>(
 }
 
 /// Checks that `w` has the input channels of `x`.
-pub(in crate::nodes::ops) fn check_conv_channels(a: &ConvAttrs, x: &[usize], w: &[usize]) -> Result<(), String> {
+pub(in crate::nodes::ops) fn check_input_channels(a: &ConvAttrs, x: &[usize], w: &[usize]) -> Result<(), String> {
     let groups = a.check_groups(x[1], w[0])?;
     ensure!(w[1] == x[1] / groups, "w takes {} channels a group, x has {} in {groups} groups", w[1], x[1]);
     Ok(())

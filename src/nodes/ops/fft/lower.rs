@@ -2,34 +2,34 @@
 
 use super::TRANSFORM;
 use super::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
-use crate::kernels::fft::{FftKind, FftRows, fft_kernel_for};
+use crate::kernels::fft::{FftKind, FftRows, transform_kernel_for};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 
 /// `fft`.
-pub fn lower_fft(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_fft(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let FftAttrs { inverse, scale } = FftAttrs::of(&cx.attrs());
-    lower_fft_call(cx, if inverse { FftKind::Inverse } else { FftKind::Forward }, scale)
+    emit_transform(cx, if inverse { FftKind::Inverse } else { FftKind::Forward }, scale)
 }
 
 /// `rfft`.
-pub fn lower_rfft(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_rfft(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let scale = RfftAttrs::of(&cx.attrs()).scale;
-    lower_fft_call(cx, FftKind::Real, scale)
+    emit_transform(cx, FftKind::Real, scale)
 }
 
 /// `irfft`.
-pub fn lower_irfft(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_irfft(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let scale = IrfftAttrs::of(&cx.attrs()).scale;
-    lower_fft_call(cx, FftKind::RealInverse, scale)
+    emit_transform(cx, FftKind::RealInverse, scale)
 }
 
-fn lower_fft_call(cx: &mut LowerCx<'_>, kind: FftKind, scale: f64) -> Result<(), String> {
+fn emit_transform(cx: &mut LowerCx<'_>, kind: FftKind, scale: f64) -> Result<(), String> {
     let (from, to) = (cx.arg_dims(0), cx.out_dims(0));
     let (read, written) = (from.last().copied().unwrap_or(1), to.last().copied().unwrap_or(1));
     let n = if kind == FftKind::Real { read } else { written };
     let (float, p) = (cx.dtype(0).part(), FftRows { rows: to.numel() / written, n, scale });
-    let (kernel, tables, scratch) = fft_kernel_for(kind, n, float)?;
+    let (kernel, tables, scratch) = transform_kernel_for(kind, n, float)?;
     let scratch = cx.scratch(float.size(), scratch);
     let call = Call::new(kernel, p.to_words(), p.units()).prepared(tables);
     let call = call.flops(cx.flops()).cost_class(TRANSFORM).reads_args(1);

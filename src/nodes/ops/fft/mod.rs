@@ -32,21 +32,21 @@ pub static PACK: Pack = Pack::new("fft").costs(&[("FFT", TRANSFORM)]);
 pub const LONGEST_FFT: usize = 1 << 24;
 
 /// The length of a transform of operand 0, which has `n` elements along its last axis.
-fn check_fft_length(n: usize) -> Result<usize, String> {
+fn check_length(n: usize) -> Result<usize, String> {
     ensure!(n >= 1, "the last axis is empty; a transform has 1 element or more");
     ensure!(n <= LONGEST_FFT, "a transform of {n} elements; at most {LONGEST_FFT} are allowed");
     Ok(n)
 }
 
 /// The dimensions of operand 0 before the last axis, and the length of that.
-fn check_fft_op_rows(cx: &Infer<'_>) -> Result<(Dims, usize), String> {
+fn check_rows(cx: &Infer<'_>) -> Result<(Dims, usize), String> {
     let d = cx.dims(0);
     let n = d.last().copied().ok_or("a scalar has no axis to transform along")?;
     Ok((d, n))
 }
 
 /// 5·n·log₂ n for each row, the usual count of a complex transform.
-fn fft_cost(cx: &CostCx<'_>) -> u64 {
+fn count_flops(cx: &CostCx<'_>) -> u64 {
     let elements = cx.out().max(cx.args());
     elements.saturating_mul(5 * u64::from(u64::BITS - elements.leading_zeros()))
 }
@@ -60,8 +60,8 @@ pub const FFT: OpDef = OpDef {
     flags: Flags::PURE,
     infer: |cx| {
         cx.complex(0)?;
-        let (_, n) = check_fft_op_rows(cx)?;
-        check_fft_length(n)?;
+        let (_, n) = check_rows(cx)?;
+        check_length(n)?;
         cx.same_as(0)
     },
     deriv: Deriv::Linear(|s, _, g| {
@@ -69,8 +69,8 @@ pub const FFT: OpDef = OpDef {
         Some(g.scaled_fft(!inverse, scale))
     }),
     batch: Batch::Leading,
-    lower: Lower::Kernel(lower::lower_fft),
-    cost: fft_cost,
+    lower: Lower::Kernel(lower::emit_fft),
+    cost: count_flops,
     cases: &[
         Case { args: "c[3,8]", attrs: "inverse=false scale=1", domains: &[Real] },
         Case { args: "c[2,5]", attrs: "inverse=true scale=0.2", domains: &[Real] },
@@ -89,8 +89,8 @@ pub const RFFT: OpDef = OpDef {
     attrs: RfftAttrs::FIELDS,
     infer: |cx| {
         let float = cx.float(0)?;
-        let (d, n) = check_fft_op_rows(cx)?;
-        let half = check_fft_length(n)? / 2 + 1;
+        let (d, n) = check_rows(cx)?;
+        let half = check_length(n)? / 2 + 1;
         let to = float.complex().ok_or_else(|| format!("there are no complex numbers of {float}"))?;
         cx.result(to, &[&d[..d.len() - 1], &[half]].concat())
     },
@@ -102,7 +102,7 @@ pub const RFFT: OpDef = OpDef {
         *high.last_mut()? = missing;
         Some(g.pad(&vec![0; d.len()], &high, 0.0).scaled_fft(true, RfftAttrs::of(&s.attrs).scale).real())
     }),
-    lower: Lower::Kernel(lower::lower_rfft),
+    lower: Lower::Kernel(lower::emit_rfft),
     cases: &[
         Case { args: "f[3,8]", attrs: "scale=1", domains: &[Real] },
         Case { args: "f[2,5]", attrs: "scale=0.5", domains: &[Real] },
@@ -115,7 +115,7 @@ pub const RFFT: OpDef = OpDef {
 
 /// 2 for each element of a half spectrum that stands for two, 1 for the others; with `imag`, 0 for those whose
 /// imaginary part is ignored.
-fn fft_half_spectrum_weights<'g>(g: Var<'g>, n: usize, imag: bool) -> Var<'g> {
+fn weigh_half_spectrum<'g>(g: Var<'g>, n: usize, imag: bool) -> Var<'g> {
     let k = g.g.iota(0, [n / 2 + 1], DType::I64);
     let alone = k.equal(0.0).logical_or((k * 2.0).equal(n as f64));
     alone.select_as(if imag { 0.0 } else { 1.0 }, 2.0, g.dtype().part()).broadcast(g.dims())
@@ -125,7 +125,7 @@ fn transpose_irfft<'g>(s: &Site<'_, 'g>, _: usize, g: Var<'g>) -> Option<Var<'g>
     let IrfftAttrs { n, scale } = IrfftAttrs::of(&s.attrs);
     let n = usize::try_from(n).ok()?;
     let z = s.g.emit1(Op::RFFT, &[g], &RfftAttrs { scale }.list());
-    Some((z.real() * fft_half_spectrum_weights(z, n, false)).complex(z.imag() * fft_half_spectrum_weights(z, n, true)))
+    Some((z.real() * weigh_half_spectrum(z, n, false)).complex(z.imag() * weigh_half_spectrum(z, n, true)))
 }
 
 /// Real rows of a half spectrum.
@@ -136,17 +136,17 @@ pub const IRFFT: OpDef = OpDef {
     attrs: IrfftAttrs::FIELDS,
     infer: |cx| {
         let part = cx.complex(0)?;
-        let (d, half) = check_fft_op_rows(cx)?;
+        let (d, half) = check_rows(cx)?;
         let n = IrfftAttrs::of(&cx.attrs).n;
         let size = usize::try_from(n).map_err(|_| format!("n is {n}; it must be 1 or more"))?;
         ensure!(size >= 1, "n is 0; it must be 1 or more");
-        check_fft_length(size)?;
+        check_length(size)?;
         let want = size / 2 + 1;
         ensure!(half == want, "the last axis has {half} elements; the half spectrum of {n} has {want}");
         cx.result(part, &[&d[..d.len() - 1], &[size]].concat())
     },
     deriv: Deriv::Linear(transpose_irfft),
-    lower: Lower::Kernel(lower::lower_irfft),
+    lower: Lower::Kernel(lower::emit_irfft),
     cases: &[
         Case { args: "c[3,5]", attrs: "n=8 scale=0.125", domains: &[Real] },
         Case { args: "c[2,3]", attrs: "n=5 scale=1", domains: &[Real] },

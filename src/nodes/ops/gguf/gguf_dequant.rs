@@ -15,7 +15,7 @@ use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flag
 use crate::nodes::ops::gguf::block_operand::check_gguf_blocks;
 use Domain::Index;
 
-fn infer_gguf_dequant(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = GgufDequantAttrs::of(&cx.attrs);
     let dims = check_size_attrs("dims", &a.dims)?;
     let (&k, lead) = dims.split_last().ok_or("dims is empty; blocks run along the last axis")?;
@@ -25,7 +25,7 @@ fn infer_gguf_dequant(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(DType::F32, &dims)
 }
 
-fn lower_gguf_dequant(cx: &mut LowerCx<'_>) -> Result<(), String> {
+fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let block_type = GgufDequantAttrs::of(&cx.attrs()).block_type;
     let p = GgufDequant { block_type: block_type as usize, len: cx.out_dims(0).numel() };
     let call = Call::new(gguf_dequant_kernel, p.to_words(), p.units()).flops(cx.flops());
@@ -34,7 +34,7 @@ fn lower_gguf_dequant(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// The blocks of all members, one after the other.
-fn batch_gguf_dequant<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_node<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let mut a = GgufDequantAttrs::of(&s.site.attrs);
     if a.dims.len() >= MAX_RANK {
         return None;
@@ -51,10 +51,10 @@ pub const GGUF_DEQUANT: OpDef = OpDef {
     arity: Arity::Exactly(1),
     attrs: GgufDequantAttrs::FIELDS,
     flags: Flags::PURE,
-    infer: infer_gguf_dequant,
+    infer: infer_types,
     deriv: Deriv::Zero,
-    batch: Batch::Rule(batch_gguf_dequant),
-    lower: Lower::Kernel(lower_gguf_dequant),
+    batch: Batch::Rule(batch_node),
+    lower: Lower::Kernel(lower_node),
     cost: |cx| 2 * cx.out(),
     // Bytes below 64 make no scale of half precision infinite.
     cases: &[

@@ -19,11 +19,11 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::gguf::block_operand::check_gguf_blocks;
 use crate::nodes::ops::grouped::check_groups;
 use crate::nodes::ops::grouped::lower::LoweredGroups;
-use crate::nodes::ops::index::batch::batch_index_positions;
+use crate::nodes::ops::index::batch::flatten_member_indices;
 use Domain::{Count, Index, Real};
 
 /// Checks that operand `i` is the blocks of the matrices of all groups. Their number, rows and columns.
-fn check_gguf_grouped_blocks(
+fn check_blocks(
     cx: &Infer<'_>,
     i: usize,
     block_type: BlockType,
@@ -37,11 +37,11 @@ fn check_gguf_grouped_blocks(
     Ok([groups, n, k])
 }
 
-fn infer_gguf_grouped(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let a = GgufGroupedAttrs::of(&cx.attrs);
     let sizes = [("groups", a.groups), ("n", a.n), ("k", a.k)];
-    let [groups, n, k] = check_gguf_grouped_blocks(cx, 1, a.block_type, sizes)?;
+    let [groups, n, k] = check_blocks(cx, 1, a.block_type, sizes)?;
     let x = cx.rank(0, "x", 2)?;
     let (terms, columns) = if a.back { (n, k) } else { (k, n) };
     ensure!(x[1] == terms, "rows of {} elements and matrices of {terms} terms do not fit", x[1]);
@@ -50,13 +50,13 @@ fn infer_gguf_grouped(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The cotangent of x: the product with the transpose of what x was multiplied by.
-fn transpose_gguf_grouped<'g>(s: &Site<'_, 'g>, i: usize, ct: Var<'g>) -> Option<Var<'g>> {
+fn transpose_product<'g>(s: &Site<'_, 'g>, i: usize, ct: Var<'g>) -> Option<Var<'g>> {
     let a = GgufGroupedAttrs::of(&s.attrs);
     let back = GgufGroupedAttrs { back: !a.back, ..a };
     (i == 0).then(|| s.g.emit1(Op::GGUF_GROUPED_MATMUL, &[ct, s.args[1], s.args[2]], &back.list()))
 }
 
-fn decompose_gguf_grouped<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = GgufGroupedAttrs::of(&s.attrs);
     let x = s.args[0];
     let w = s.args[1].gguf_dequant(a.block_type, [a.groups, a.n, a.k].map(to_size_attr)).cast(x.dtype());
@@ -68,7 +68,7 @@ fn decompose_gguf_grouped<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 
 /// The rows of all members; a member with blocks of its own has groups of its own. Sizes of groups are left to the
 /// loop: merged, those of one member could make up for those of another.
-fn batch_gguf_grouped<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_node<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let a = GgufGroupedAttrs::of(&s.site.attrs);
     if a.by_size {
         return None;
@@ -78,7 +78,7 @@ fn batch_gguf_grouped<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let (blocks, groups, all) = match s.batched[1] {
         false => (blocks, groups, count),
         true => {
-            let of = batch_index_positions(groups, s.size, count);
+            let of = flatten_member_indices(groups, s.size, count);
             (blocks.reshape([blocks.numel()]), of, s.size.checked_mul(count)?)
         }
     };
@@ -87,7 +87,7 @@ fn batch_gguf_grouped<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     Some(y.into_iter().map(|y| y.unflatten(0, &[s.size, rows])).collect())
 }
 
-fn lower_gguf_grouped(cx: &mut LowerCx<'_>) -> Result<(), String> {
+fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (a, dtype) = (GgufGroupedAttrs::of(&cx.attrs()), cx.dtype(0));
     let (rows, terms, columns) = (cx.arg_dims(0)[0], cx.arg_dims(0)[1], cx.out_dims(0)[1]);
     let [groups, n, k] = [a.groups, a.n, a.k].map(to_size_attr);
@@ -118,11 +118,11 @@ pub const GGUF_GROUPED_MATMUL: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: GgufGroupedAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: infer_gguf_grouped,
-    deriv: Deriv::Linear(transpose_gguf_grouped),
-    batch: Batch::Rule(batch_gguf_grouped),
-    decompose: Some(decompose_gguf_grouped),
-    lower: Lower::Kernel(lower_gguf_grouped),
+    infer: infer_types,
+    deriv: Deriv::Linear(transpose_product),
+    batch: Batch::Rule(batch_node),
+    decompose: Some(decompose_node),
+    lower: Lower::Kernel(lower_node),
     cost: |cx| {
         let a = GgufGroupedAttrs::of(&cx.graph.attrs(cx.node));
         let terms = if a.back { a.n } else { a.k };
@@ -182,7 +182,7 @@ const GROUPED_CASES: &[Case] = &[
 fn infer_gguf_experts(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = GgufExpertsAttrs::of(&cx.attrs);
     let sizes = [("experts", a.experts), ("n", a.n), ("k", a.k)];
-    let [experts, n, k] = check_gguf_grouped_blocks(cx, 0, a.block_type, sizes)?;
+    let [experts, n, k] = check_blocks(cx, 0, a.block_type, sizes)?;
     cx.result(DType::F32, &[experts, k, n])
 }
 

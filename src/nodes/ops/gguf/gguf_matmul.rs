@@ -15,7 +15,7 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::gguf::block_operand::check_gguf_blocks;
 use Domain::{Index, Real};
 
-fn infer_gguf_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let a = GgufMatmulAttrs::of(&cx.attrs);
     let size = |what: &str, x: i64| usize::try_from(x).map_err(|_| format!("{what} is {x}; it must not be negative"));
@@ -31,19 +31,19 @@ fn infer_gguf_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The cotangent of x: the product with the transpose of what x was multiplied by.
-fn transpose_gguf_matmul<'g>(s: &Site<'_, 'g>, i: usize, ct: Var<'g>) -> Option<Var<'g>> {
+fn transpose_product<'g>(s: &Site<'_, 'g>, i: usize, ct: Var<'g>) -> Option<Var<'g>> {
     let a = GgufMatmulAttrs::of(&s.attrs);
     let back = GgufMatmulAttrs { back: !a.back, ..a };
     (i == 0).then(|| s.g.emit1(Op::GGUF_MATMUL, &[ct, s.args[1]], &back.list()))
 }
 
 /// The members' x as further rows. Members with blocks of their own are left to the loop.
-fn batch_gguf_matmul<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_node<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let fits = !s.batched[1] && s.rank(0) < crate::arena::dims::MAX_RANK;
     if fits { s.emit(&[s.arg(0), s.site.args[1]], &GgufMatmulAttrs::of(&s.site.attrs).list()) } else { None }
 }
 
-fn decompose_gguf_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let GgufMatmulAttrs { block_type, n, k, back } = GgufMatmulAttrs::of(&s.attrs);
     let x = s.args[0];
     let d = s.args[1].gguf_dequant(block_type, [n, k].map(|x| x as usize)).cast(x.dtype());
@@ -53,7 +53,7 @@ fn decompose_gguf_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![y.reshape([&dims[..dims.len() - 1], &[columns]].concat())]
 }
 
-fn lower_gguf_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let a = GgufMatmulAttrs::of(&cx.attrs());
     let (n, k, columns) = (a.n as usize, a.k as usize, if a.back { a.k } else { a.n } as usize);
     let (m, dtype) = (cx.out_dims(0).numel() / columns.max(1), cx.dtype(0));
@@ -74,11 +74,11 @@ pub const GGUF_MATMUL: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: GgufMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: infer_gguf_matmul,
-    deriv: Deriv::Linear(transpose_gguf_matmul),
-    batch: Batch::Rule(batch_gguf_matmul),
-    decompose: Some(decompose_gguf_matmul),
-    lower: Lower::Kernel(lower_gguf_matmul),
+    infer: infer_types,
+    deriv: Deriv::Linear(transpose_product),
+    batch: Batch::Rule(batch_node),
+    decompose: Some(decompose_node),
+    lower: Lower::Kernel(lower_node),
     cost: |cx| {
         let a = GgufMatmulAttrs::of(&cx.graph.attrs(cx.node));
         let terms = if a.back { a.n } else { a.k };

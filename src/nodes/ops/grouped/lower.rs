@@ -71,12 +71,12 @@ fn grouped_lowering_class(dtype: DType) -> CostClass {
 }
 
 /// `call` with scratch of `len` elements of `dtype` for each thread, if there are any.
-fn lower_grouped_with_scratch(cx: &mut LowerCx<'_>, dtype: DType, len: usize, call: Call) -> Call {
+fn add_scratch(cx: &mut LowerCx<'_>, dtype: DType, len: usize, call: Call) -> Call {
     if len > 0 { call.scratch(cx.scratch(dtype.size(), len)) } else { call }
 }
 
 /// `grouped_matmul`.
-pub fn lower_grouped_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_grouped_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let GroupedMatmulAttrs { tw, by_size } = GroupedMatmulAttrs::of(&cx.attrs());
     let (x, w, n, dtype) = (cx.arg_dims(0), cx.arg_dims(1), cx.out_dims(0)[1], cx.dtype(0));
     let p = GroupedProduct { rows: x[0], k: x[1], n, groups: w[0], transposed: tw };
@@ -90,14 +90,14 @@ pub fn lower_grouped_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
         .flops(cx.flops())
         .cost_class(grouped_lowering_class(dtype))
         .whole(2);
-    let call = lower_grouped_with_scratch(cx, dtype, p.scratch(dtype), call);
+    let call = add_scratch(cx, dtype, p.scratch(dtype), call);
     cx.call(call);
     groups.put_back(cx, dtype, to, (Buf::Out(0), n));
     Ok(())
 }
 
 /// `grouped_outer`.
-pub fn lower_grouped_outer(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_grouped_outer(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let GroupedOuterAttrs { by_size, .. } = GroupedOuterAttrs::of(&cx.attrs());
     let (y, dtype) = (cx.out_dims(0), cx.dtype(0));
     let p = GroupedOuter { rows: cx.arg_dims(0)[0], groups: y[0], k: y[1], n: y[2] };
@@ -110,7 +110,7 @@ pub fn lower_grouped_outer(cx: &mut LowerCx<'_>) -> Result<(), String> {
         .flops(cx.flops())
         .cost_class(grouped_lowering_class(dtype))
         .whole(3);
-    let call = lower_grouped_with_scratch(cx, dtype, p.scratch(dtype), call);
+    let call = add_scratch(cx, dtype, p.scratch(dtype), call);
     cx.call(call);
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::index::batch::batch_index_positions;
+use crate::nodes::ops::index::batch::flatten_member_indices;
 use Domain::{Count, Index, Real};
 use attrs::{GroupedMatmulAttrs, GroupedOuterAttrs};
 
@@ -29,7 +29,7 @@ pub fn check_groups(cx: &Infer<'_>, rows: usize, groups: usize, by_size: bool) -
     }
 }
 
-fn infer_grouped_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let GroupedMatmulAttrs { tw, by_size } = GroupedMatmulAttrs::of(&cx.attrs);
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
@@ -40,7 +40,7 @@ fn infer_grouped_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(dtype, &[x[0], n])
 }
 
-fn infer_grouped_outer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_outer(cx: &mut Infer<'_>) -> Result<(), String> {
     let GroupedOuterAttrs { groups, by_size } = GroupedOuterAttrs::of(&cx.attrs);
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
@@ -52,33 +52,33 @@ fn infer_grouped_outer(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The group of each of `rows` rows, from the sizes of the groups: the number of groups that end at the row or before.
-fn grouped_op_of_sizes<'g>(sizes: Var<'g>, rows: usize) -> Var<'g> {
+fn expand_group_sizes<'g>(sizes: Var<'g>, rows: usize) -> Var<'g> {
     let (dtype, ends) = (sizes.dtype(), sizes.cumsum(0, false, false).unsqueeze(0));
     let row = sizes.g.iota(0, [rows], dtype).unsqueeze(1);
     ends.less_equal(row).cast(dtype).sum(1)
 }
 
-fn grouped_op_of_rows<'g>(s: &Site<'_, 'g>, rows: usize, by_size: bool) -> Var<'g> {
-    if by_size { grouped_op_of_sizes(s.args[2], rows) } else { s.args[2] }
+fn find_row_groups<'g>(s: &Site<'_, 'g>, rows: usize, by_size: bool) -> Var<'g> {
+    if by_size { expand_group_sizes(s.args[2], rows) } else { s.args[2] }
 }
 
 /// The matrix of each row, and a product with it.
-fn decompose_grouped_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let GroupedMatmulAttrs { tw, by_size } = GroupedMatmulAttrs::of(&s.attrs);
     let (x, w) = (s.args[0], s.args[1]);
-    let own = w.gather(grouped_op_of_rows(s, x.dims()[0], by_size), 0);
+    let own = w.gather(find_row_groups(s, x.dims()[0], by_size), 0);
     vec![x.unsqueeze(1).matmul_t(own, false, tw).squeeze(1)]
 }
 
 /// The outer product of each row, added to that of its group.
-fn decompose_grouped_outer<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_outer<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let GroupedOuterAttrs { groups, by_size } = GroupedOuterAttrs::of(&s.attrs);
     let (x, g) = (s.args[0], s.args[1]);
     let all = x.unsqueeze(2) * g.unsqueeze(1);
-    vec![all.scatter_add(grouped_op_of_rows(s, x.dims()[0], by_size), 0, to_size_attr(groups))]
+    vec![all.scatter_add(find_row_groups(s, x.dims()[0], by_size), 0, to_size_attr(groups))]
 }
 
-fn transpose_grouped_matmul<'g>(s: &Site<'_, 'g>, i: usize, ct: Var<'g>) -> Option<Var<'g>> {
+fn transpose_product<'g>(s: &Site<'_, 'g>, i: usize, ct: Var<'g>) -> Option<Var<'g>> {
     let a = GroupedMatmulAttrs::of(&s.attrs);
     let (x, w, groups) = (s.args[0], s.args[1], s.args[2]);
     if i == 0 {
@@ -90,7 +90,7 @@ fn transpose_grouped_matmul<'g>(s: &Site<'_, 'g>, i: usize, ct: Var<'g>) -> Opti
     Some(s.g.emit1(Op::GROUPED_OUTER, &[rows, columns, groups], &attrs.list()))
 }
 
-fn transpose_grouped_outer<'g>(s: &Site<'_, 'g>, i: usize, ct: Var<'g>) -> Option<Var<'g>> {
+fn transpose_outer<'g>(s: &Site<'_, 'g>, i: usize, ct: Var<'g>) -> Option<Var<'g>> {
     let GroupedOuterAttrs { by_size, .. } = GroupedOuterAttrs::of(&s.attrs);
     let attrs = GroupedMatmulAttrs { tw: i == 0, by_size };
     Some(s.g.emit1(Op::GROUPED_MATMUL, &[s.args[1 - i], ct, s.args[2]], &attrs.list()))
@@ -98,7 +98,7 @@ fn transpose_grouped_outer<'g>(s: &Site<'_, 'g>, i: usize, ct: Var<'g>) -> Optio
 
 /// The rows of all members, each with a group of its own for each member that has matrices of its own. Sizes of groups
 /// are left to the loop: merged, those of one member could make up for those of another.
-fn batch_grouped_matmul<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_node<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let a = GroupedMatmulAttrs::of(&s.site.attrs);
     if a.by_size {
         return None;
@@ -107,27 +107,27 @@ fn batch_grouped_matmul<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let rows = x.axis_len(1)?;
     let (w, groups) = match s.batched[1] {
         false => (s.site.args[1], groups),
-        true => (s.site.args[1].flatten(0, 1), batch_index_positions(groups, s.size, s.site.args[1].axis_len(1)?)),
+        true => (s.site.args[1].flatten(0, 1), flatten_member_indices(groups, s.size, s.site.args[1].axis_len(1)?)),
     };
     let y = s.emit(&[x.flatten(0, 1), w, groups.flatten(0, 1)], &a.list())?;
     Some(y.into_iter().map(|y| y.unflatten(0, &[s.size, rows])).collect())
 }
 
-/// As [`batch_grouped_matmul`]; each member has groups of its own.
-fn batch_grouped_outer<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+/// As [`batch_node`]; each member has groups of its own.
+fn batch_outer<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let GroupedOuterAttrs { groups, by_size } = GroupedOuterAttrs::of(&s.site.attrs);
     if by_size {
         return None;
     }
     let count = to_size_attr(groups);
-    let of = batch_index_positions(s.arg(2), s.size, count).flatten(0, 1);
+    let of = flatten_member_indices(s.arg(2), s.size, count).flatten(0, 1);
     let attrs = GroupedOuterAttrs { groups: size_attr_to_i64(s.size.checked_mul(count)?), by_size };
     let y = s.emit(&[s.arg(0).flatten(0, 1), s.arg(1).flatten(0, 1), of], &attrs.list())?;
     Some(y.into_iter().map(|y| y.unflatten(0, &[s.size, count])).collect())
 }
 
 /// 2·rows·k·n.
-fn grouped_flops(cx: &CostCx<'_>) -> u64 {
+fn count_flops(cx: &CostCx<'_>) -> u64 {
     let args = cx.graph.args_of(cx.node);
     let (x, last) = (cx.graph.dims(args[0]), cx.graph.dims(args[1]));
     // The matrices have k·n elements each, and so has the outer product of two rows.
@@ -143,12 +143,12 @@ pub const GROUPED_MATMUL: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: GroupedMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: infer_grouped_matmul,
-    deriv: Deriv::Multilinear(transpose_grouped_matmul),
-    batch: Batch::Rule(batch_grouped_matmul),
-    decompose: Some(decompose_grouped_matmul),
-    lower: Lower::Kernel(lower::lower_grouped_matmul),
-    cost: grouped_flops,
+    infer: infer_types,
+    deriv: Deriv::Multilinear(transpose_product),
+    batch: Batch::Rule(batch_node),
+    decompose: Some(decompose_matmul),
+    lower: Lower::Kernel(lower::emit_grouped_matmul),
+    cost: count_flops,
     cases: &[
         Case { args: "f[7,4] f[3,4,5] i32[7]", attrs: "tw=false by_size=false", domains: &[Real, Real, Index(3)] },
         Case { args: "f[7,4] f[3,5,4] i64[7]", attrs: "tw=true by_size=false", domains: &[Real, Real, Index(3)] },
@@ -173,12 +173,12 @@ pub const GROUPED_OUTER: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: GroupedOuterAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: infer_grouped_outer,
-    deriv: Deriv::Multilinear(transpose_grouped_outer),
-    batch: Batch::Rule(batch_grouped_outer),
-    decompose: Some(decompose_grouped_outer),
-    lower: Lower::Kernel(lower::lower_grouped_outer),
-    cost: grouped_flops,
+    infer: infer_outer,
+    deriv: Deriv::Multilinear(transpose_outer),
+    batch: Batch::Rule(batch_outer),
+    decompose: Some(decompose_outer),
+    lower: Lower::Kernel(lower::emit_grouped_outer),
+    cost: count_flops,
     cases: &[
         Case { args: "f[7,4] f[7,5] i32[7]", attrs: "groups=3 by_size=false", domains: &[Real, Real, Index(3)] },
         Case { args: "f[6,4] f[6,3] i64[6]", attrs: "groups=4 by_size=false", domains: &[Real, Real, Index(2)] },

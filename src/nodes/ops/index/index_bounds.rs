@@ -85,7 +85,7 @@ fn largest_index_bound(most: i64, x: i64) -> Option<i64> {
 }
 
 /// Whether `v` has the positions that a max pool found in planes of `area` elements; −1 means none.
-pub fn index_bounds_of_pool(g: &Graph<'_>, v: Value, area: usize) -> bool {
+pub fn has_pool_positions(g: &Graph<'_>, v: Value, area: usize) -> bool {
     let n = g.def[v.at()];
     let plane = |x: Value| g.dims(x).iter().rev().take(2).product::<usize>();
     g.op[n.at()] == Op::MAX_POOL2D && v != g.out(n) && plane(g.args_of(n)[0]) <= area
@@ -192,7 +192,7 @@ mod tests {
         let other = x.top_k(1, -1).1;
         let graph = g.finish([y.named("y"), at.named("at"), other.named("other")]).unwrap();
         let view = graph.view();
-        let known = |i: usize, area: usize| index_bounds_of_pool(&view, view.outputs()[i], area);
+        let known = |i: usize, area: usize| has_pool_positions(&view, view.outputs()[i], area);
         assert_eq!([known(1, 23), known(1, 24), known(1, 25)], [false, true, true]);
         assert_eq!([known(0, 24), known(2, 24)], [false, false]);
     }

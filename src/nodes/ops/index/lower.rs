@@ -14,7 +14,7 @@ use crate::nodes::ops::index::attrs::Scatter as Mode;
 use crate::nodes::ops::index::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 
 /// `scatter`: in place of its first operand, where that dies.
-pub fn lower_scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dtype, index) = (cx.dtype(0), cx.dtype(2));
     let ScatterAttrs { axis, mode, own } = ScatterAttrs::of(&cx.attrs());
     let axis = to_size_attr(axis);
@@ -34,7 +34,7 @@ pub fn lower_scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `ravel_index`.
-pub fn lower_ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let sizes = to_size_attrs(&RavelIndexAttrs::of(&cx.attrs()).sizes);
     let p = Ravel { len: cx.out_dims(0).numel(), axes: sizes.len() };
     let words: Vec<u64> = p.to_words().into_iter().chain(sizes.iter().map(|&n| n as u64)).collect();
@@ -46,47 +46,47 @@ pub fn lower_ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn lower_gather_with(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
+fn push_gather(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
     let call = Call::new(kernel, p.to_words(), p.units()).cost_class(CostClass::INDEX).reads_args(2).looks(1, p.n);
     cx.call(call.writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
 
-fn lower_scatter_with(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
+fn push_scatter(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
     let call = Call::new(kernel, p.to_words(), p.units_scatter()).flops(cx.flops());
     cx.call(call.reads_args(2).looks(1, p.n).early().writes(Buf::Out(0), p.per_unit_scatter()));
     Ok(())
 }
 
 /// `gather`.
-pub fn lower_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size_attr(GatherAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
-    lower_gather_with(cx, index::gather_kernel_for(cx.dtype(0), cx.dtype(1)), p)
+    push_gather(cx, index::gather_kernel_for(cx.dtype(0), cx.dtype(1)), p)
 }
 
 /// `take_along_axis`.
-pub fn lower_take_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_take_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let axis = to_size_attr(GatherAttrs::of(&cx.attrs()).axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
-    lower_gather_with(cx, index::take_along_axis_kernel_for(cx.dtype(0), cx.dtype(1)), p)
+    push_gather(cx, index::take_along_axis_kernel_for(cx.dtype(0), cx.dtype(1)), p)
 }
 
 /// `scatter_add`.
-pub fn lower_scatter_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_scatter_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let AxisSplit { outer, n, inner } =
         split_at_axis(&cx.out_dims(0), to_size_attr(ScatterAddAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
-    lower_scatter_with(cx, scatter::scatter_add_kernel_for(cx.dtype(0), cx.dtype(1))?, p)
+    push_scatter(cx, scatter::scatter_add_kernel_for(cx.dtype(0), cx.dtype(1))?, p)
 }
 
 /// `scatter_along_axis`.
-pub fn lower_scatter_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_scatter_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let axis = to_size_attr(ScatterAddAttrs::of(&cx.attrs()).axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
-    lower_scatter_with(cx, scatter::scatter_along_axis_add_kernel_for(cx.dtype(0), cx.dtype(1))?, p)
+    push_scatter(cx, scatter::scatter_along_axis_add_kernel_for(cx.dtype(0), cx.dtype(1))?, p)
 }
 
 #[cfg(test)]

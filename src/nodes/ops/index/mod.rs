@@ -19,7 +19,13 @@ use crate::nodes::ops::common::cost::cost_free;
 use Domain::{Index, Real};
 use attrs::{GatherAttrs, HistogramAttrs, OneHotAttrs, ScatterAddAttrs};
 
-const fn index_op(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: Lower, deriv: Deriv) -> OpDef {
+const fn define_op(
+    name: &'static str,
+    doc: &'static str,
+    attrs: &'static [Field],
+    lower: Lower,
+    deriv: Deriv,
+) -> OpDef {
     OpDef {
         name,
         doc,
@@ -37,11 +43,11 @@ const fn index_op(name: &'static str, doc: &'static str, attrs: &'static [Field]
 }
 
 /// A length in an attribute.
-fn index_length(x: i64) -> Result<usize, String> {
+fn check_length(x: i64) -> Result<usize, String> {
     usize::try_from(x).map_err(|_| format!("size {x} is negative"))
 }
 
-fn check_index_op_sums(cx: &Infer<'_>) -> Result<DType, String> {
+fn check_summed_dtype(cx: &Infer<'_>) -> Result<DType, String> {
     cx.real(0)?;
     let d = cx.dtype(0);
     ensure!(d.is_float() || d.is_index(), "no sums of {d}; cast it");
@@ -57,17 +63,17 @@ pub const GATHER: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &[&t[..axis], &i[..], &t[axis + 1..]].concat())
     },
-    batch: Batch::Rule(batch::batch_gather),
+    batch: Batch::Rule(batch::gather_members),
     cases: &[
         Case { args: "f[5,3] i32[4]", attrs: "axis=0", domains: &[Real, Index(5)] },
         Case { args: "f[2,5,3] i64[2,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
         Case { args: "f[4] i32[]", attrs: "axis=0", domains: &[Real, Index(4)] },
     ],
-    ..index_op(
+    ..define_op(
         "gather",
         "slices of x at the indices along `axis`",
         GatherAttrs::FIELDS,
-        Lower::Kernel(lower::lower_gather),
+        Lower::Kernel(lower::emit_gather),
         Deriv::Linear(|s, i, g| {
             let axis = GatherAttrs::of(&s.attrs).axis;
             (i == 0).then(|| g.scatter_add(s.args[1], axis, s.args[0].dims()[to_size_attr(axis)]))
@@ -79,27 +85,27 @@ pub const GATHER: OpDef = OpDef {
 pub const SCATTER_ADD: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
-        let dtype = check_index_op_sums(cx)?;
+        let dtype = check_summed_dtype(cx)?;
         let (u, i) = (cx.dims(0), cx.dims(1));
         let ScatterAddAttrs { axis, size } = ScatterAddAttrs::of(&cx.attrs);
         let axis = usize::try_from(axis).map_err(|_| format!("axis {axis} is negative"))?;
         let fits = axis.checked_add(i.len()).is_some_and(|end| u.get(axis..end) == Some(&i[..]));
         ensure!(fits, "updates of shape {u} do not hold indices of shape {} at axis {axis}", Infer::show_dims(&i));
-        let n = index_length(size)?;
+        let n = check_length(size)?;
         cx.result(dtype, &[&u[..axis], &[n], &u[axis + i.len()..]].concat())
     },
     cost: crate::nodes::ops::common::cost::cost_per_operand,
-    batch: Batch::Rule(batch::batch_scatter_add),
+    batch: Batch::Rule(batch::scatter_add_members),
     cases: &[
         Case { args: "f[4,3] i32[4]", attrs: "axis=0 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[2,2,2,3] i64[2,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[3] i32[]", attrs: "axis=0 size=2", domains: &[Real, Index(2)] },
     ],
-    ..index_op(
+    ..define_op(
         "scatter_add",
         "zeros of `size` along `axis`, with the update slices added at the indices",
         ScatterAddAttrs::FIELDS,
-        Lower::Kernel(lower::lower_scatter_add),
+        Lower::Kernel(lower::emit_scatter_add),
         Deriv::Linear(|s, i, g| (i == 0).then(|| g.gather(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     )
 };
@@ -115,16 +121,16 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &i)
     },
-    batch: Batch::Rule(batch::batch_take_along_axis),
+    batch: Batch::Rule(batch::take_members_along_axis),
     cases: &[
         Case { args: "f[4,5] i32[4,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
         Case { args: "f[4,5,2] i64[3,5,2]", attrs: "axis=0", domains: &[Real, Index(4)] },
     ],
-    ..index_op(
+    ..define_op(
         "take_along_axis",
         "y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`",
         GatherAttrs::FIELDS,
-        Lower::Kernel(lower::lower_take_along_axis),
+        Lower::Kernel(lower::emit_take_along_axis),
         Deriv::Linear(|s, i, g| {
             let axis = GatherAttrs::of(&s.attrs).axis;
             let size = s.args[0].dims()[to_size_attr(axis)] as i64;
@@ -138,25 +144,25 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
 pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
-        let dtype = check_index_op_sums(cx)?;
+        let dtype = check_summed_dtype(cx)?;
         cx.expect_dims(1, "the index", &cx.dims(0))?;
         let mut d = cx.dims(0);
         let ScatterAddAttrs { axis, size } = ScatterAddAttrs::of(&cx.attrs);
         let axis = check_axis(axis, d.len())?;
-        d.make_mut()[axis] = index_length(size)?;
+        d.make_mut()[axis] = check_length(size)?;
         cx.result(dtype, &d)
     },
     cost: crate::nodes::ops::common::cost::cost_per_operand,
-    batch: Batch::Rule(batch::batch_scatter_along_axis),
+    batch: Batch::Rule(batch::scatter_members_along_axis),
     cases: &[
         Case { args: "f[4,2] i32[4,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[3,5,2] i64[3,5,2]", attrs: "axis=0 size=4", domains: &[Real, Index(4)] },
     ],
-    ..index_op(
+    ..define_op(
         "scatter_along_axis",
         "zeros of `size` along `axis`, with update[.., i, ..] added at index[.., i, ..]",
         ScatterAddAttrs::FIELDS,
-        Lower::Kernel(lower::lower_scatter_along_axis),
+        Lower::Kernel(lower::emit_scatter_along_axis),
         Deriv::Linear(|s, i, g| (i == 0).then(|| g.take_along_axis(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     )
 };
@@ -167,7 +173,7 @@ pub const ONE_HOT: OpDef = OpDef {
     infer: |cx| {
         cx.index(0)?;
         let OneHotAttrs { depth, dtype: to } = OneHotAttrs::of(&cx.attrs);
-        let depth = index_length(depth)?;
+        let depth = check_length(depth)?;
         ensure!(to.is_float() || to.is_int() || to == DType::Bool, "no one-hot of {to}");
         let mut d = cx.dims(0).to_vec();
         d.push(depth);
@@ -188,7 +194,7 @@ pub const ONE_HOT: OpDef = OpDef {
         Case { args: "i32[4]", attrs: "depth=5 dtype=f32", domains: &[Index(5)] },
         Case { args: "i64[2,3]", attrs: "depth=4 dtype=f64", domains: &[Index(4)] },
     ],
-    ..index_op(
+    ..define_op(
         "one_hot",
         "1 at the index along a new last axis, 0 elsewhere; an index outside it gives zeros",
         OneHotAttrs::FIELDS,
@@ -235,7 +241,7 @@ pub const HISTOGRAM: OpDef = OpDef {
         Case { args: "f[40] f[] f[]", attrs: "bins=5", domains: &[Real, Domain::Unit, Domain::Positive] },
         Case { args: "f[3] f[] f[]", attrs: "bins=1", domains: &[Domain::Unit, Index(1)] },
     ],
-    ..index_op(
+    ..define_op(
         "histogram",
         "how many elements of x fall into each of `bins` equal parts of low..=high",
         HistogramAttrs::FIELDS,

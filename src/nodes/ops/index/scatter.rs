@@ -17,7 +17,7 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::index::attrs::{RavelIndexAttrs, Scatter, ScatterAddAttrs, ScatterAttrs};
 use Domain::{Distinct, Index, Real};
 
-fn infer_scatter(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let (base, updates, index) = (cx.dims(0), cx.dims(1), cx.dims(2));
     cx.same_dtype(0, 1)?;
     let d = cx.dtype(2);
@@ -65,7 +65,7 @@ struct ScatterOpWeights<'g> {
 }
 
 /// The elements of `x` at the indices of the updates.
-fn scatter_op_elements_at<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
+fn take_updated<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
     let a = ScatterAttrs::of(&s.attrs);
     match a.own {
         true => x.take_along_axis(s.args[2], a.axis),
@@ -74,7 +74,7 @@ fn scatter_op_elements_at<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
 }
 
 /// Sums of updates at their indices.
-fn scatter_op_sums<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
+fn sum_updates<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
     let ScatterAttrs { axis, own, .. } = ScatterAttrs::of(&s.attrs);
     let op = if own { Op::SCATTER_ALONG_AXIS } else { Op::SCATTER_ADD };
     let size = s.args[0].dims()[to_size_attr(axis)] as i64;
@@ -82,7 +82,7 @@ fn scatter_op_sums<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
 }
 
 /// The op again, in another mode.
-fn scatter_op_in_mode<'g>(s: &Site<'_, 'g>, base: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
+fn repeat_in_mode<'g>(s: &Site<'_, 'g>, base: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
     let attrs = ScatterAttrs { mode, ..ScatterAttrs::of(&s.attrs) };
     base.scattered(updates, s.args[2], &attrs)
 }
@@ -104,10 +104,10 @@ impl<'g> ScatterOpWeights<'g> {
         let only = |only| ScatterOpShare { only: Some(only), times: None };
         if a.own {
             let order = s.g.iota(a.axis, d, DType::I64);
-            let winner = scatter_op_in_mode(s, s.g.full(-1.0, base, DType::I64), order, Scatter::Set);
+            let winner = repeat_in_mode(s, s.g.full(-1.0, base, DType::I64), order, Scatter::Set);
             return ScatterOpWeights {
                 base: only(winner.less(0.0)),
-                updates: only(scatter_op_elements_at(s, winner).equal(order)),
+                updates: only(take_updated(s, winner).equal(order)),
             };
         }
         // One winner for each index of the axis.
@@ -128,10 +128,10 @@ impl<'g> ScatterOpWeights<'g> {
     fn ties(s: &Site<'_, 'g>) -> ScatterOpWeights<'g> {
         let (dtype, y) = (s.args[0].dtype(), s.outs[0]);
         let base = s.args[0].equal(y).cast(dtype);
-        let updates = s.args[1].equal(scatter_op_elements_at(s, y)).cast(dtype);
-        let count = base + scatter_op_sums(s, updates);
+        let updates = s.args[1].equal(take_updated(s, y)).cast(dtype);
+        let count = base + sum_updates(s, updates);
         let share = |hit: Var<'g>, count: Var<'g>| ScatterOpShare { only: None, times: Some(hit / count) };
-        ScatterOpWeights { base: share(base, count), updates: share(updates, scatter_op_elements_at(s, count)) }
+        ScatterOpWeights { base: share(base, count), updates: share(updates, take_updated(s, count)) }
     }
 
     /// The product of all other factors. Only factors that are not 0 are divided by.
@@ -139,30 +139,30 @@ impl<'g> ScatterOpWeights<'g> {
         let (base, u) = (s.args[0], s.args[1]);
         let zero = u.equal(0.0);
         let rest = zero.select(u.full_like(1.0), u);
-        let product = scatter_op_in_mode(s, base, rest, Scatter::Mul);
+        let product = repeat_in_mode(s, base, rest, Scatter::Mul);
         let zeros = zero.cast(u.dtype());
-        let others = (scatter_op_elements_at(s, scatter_op_sums(s, zeros)) - zeros).equal(0.0);
-        let of_base = scatter_op_in_mode(s, base.full_like(1.0), u, Scatter::Mul);
+        let others = (take_updated(s, sum_updates(s, zeros)) - zeros).equal(0.0);
+        let of_base = repeat_in_mode(s, base.full_like(1.0), u, Scatter::Mul);
         ScatterOpWeights {
             base: ScatterOpShare { only: None, times: Some(of_base) },
-            updates: ScatterOpShare { only: Some(others), times: Some(scatter_op_elements_at(s, product) / rest) },
+            updates: ScatterOpShare { only: Some(others), times: Some(take_updated(s, product) / rest) },
         }
     }
 }
 
-fn scatter_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     if t[0].is_none() && t[1].is_none() {
         return vec![None];
     }
     let w = ScatterOpWeights::new(s);
-    let (base, updates) = (t[0].map(|t| w.base.of(t)), t[1].map(|t| scatter_op_sums(s, w.updates.of(t))));
+    let (base, updates) = (t[0].map(|t| w.base.of(t)), t[1].map(|t| sum_updates(s, w.updates.of(t))));
     vec![[base, updates].into_iter().flatten().reduce(|a, b| a + b)]
 }
 
-fn scatter_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
     let [Some(g)] = *ct else { return vec![None; 3] };
     let w = ScatterOpWeights::new(s);
-    vec![want[0].then(|| w.base.of(g)), want[1].then(|| w.updates.of(scatter_op_elements_at(s, g))), None]
+    vec![want[0].then(|| w.base.of(g)), want[1].then(|| w.updates.of(take_updated(s, g))), None]
 }
 
 /// A tensor with updates joined in at indices.
@@ -173,10 +173,10 @@ pub const SCATTER: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: ScatterAttrs::FIELDS,
     flags: Flags::PURE,
-    infer: infer_scatter,
-    deriv: Deriv::Rules(scatter_jvp, scatter_vjp),
-    batch: Batch::Rule(super::batch::batch_scatter),
-    lower: Lower::Kernel(lower::lower_scatter),
+    infer: infer_types,
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
+    batch: Batch::Rule(super::batch::scatter_members),
+    lower: Lower::Kernel(lower::emit_scatter),
     cost: |cx| cx.arg(1),
     cases: &[
         Case { args: "f[5,3] f[4,3] i32[4]", attrs: "axis=0 mode=set own=false", domains: &[Real, Real, Index(5)] },
@@ -235,7 +235,7 @@ pub const RAVEL_INDEX: OpDef = OpDef {
     },
     deriv: Deriv::Zero,
     batch: Batch::Leading,
-    lower: Lower::Kernel(lower::lower_ravel_index),
+    lower: Lower::Kernel(lower::emit_ravel_index),
     cost: |cx| 2 * cx.arg(0),
     cases: &[
         Case { args: "i32[4,2]", attrs: "sizes=[3,5]", domains: &[Index(3)] },

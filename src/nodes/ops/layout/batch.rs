@@ -5,57 +5,57 @@ use super::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, T
 use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::BatchSite;
-use crate::nodes::ops::common::batch_site::{behind_batch, with_batch_site_entry};
+use crate::nodes::ops::common::batch_site::{behind_batch, prepend_batch_entry};
 
 /// The dimensions that a reshape or a broadcast gives all members together.
-fn batch_layout_dims(s: &BatchSite<'_, '_>) -> Vec<usize> {
+fn join_member_dims(s: &BatchSite<'_, '_>) -> Vec<usize> {
     let dims = s.site.g.shape_dims(ToShapeAttrs::of(&s.site.attrs).shape);
     [&[s.size], &dims[..]].concat()
 }
 
 /// The rule of `reshape`.
-pub(super) fn batch_reshape<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
-    Some(vec![s.site.args[0].reshape(batch_layout_dims(s))])
+pub(super) fn reshape_members<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    Some(vec![s.site.args[0].reshape(join_member_dims(s))])
 }
 
 /// The rule of `broadcast`.
-pub(super) fn batch_broadcast<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
-    let dims = batch_layout_dims(s);
+pub(super) fn broadcast_members<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let dims = join_member_dims(s);
     Some(vec![s.aligned(0, dims.len() - 1).broadcast(dims)])
 }
 
 /// The rule of `transpose`.
-pub(super) fn batch_transpose<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+pub(super) fn transpose_members<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let TransposeAttrs { perm } = TransposeAttrs::of(&s.site.attrs);
-    s.emit(s.site.args, &TransposeAttrs { perm: with_batch_site_entry(0, &behind_batch(&perm)) }.list())
+    s.emit(s.site.args, &TransposeAttrs { perm: prepend_batch_entry(0, &behind_batch(&perm)) }.list())
 }
 
 /// The rule of `slice`.
-pub(super) fn batch_slice<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+pub(super) fn slice_members<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let SliceAttrs { starts, limits, steps } = SliceAttrs::of(&s.site.attrs);
     let attrs = SliceAttrs {
-        starts: with_batch_site_entry(0, &starts),
-        limits: with_batch_site_entry(size_attr_to_i64(s.size), &limits),
-        steps: with_batch_site_entry(1, &steps),
+        starts: prepend_batch_entry(0, &starts),
+        limits: prepend_batch_entry(size_attr_to_i64(s.size), &limits),
+        steps: prepend_batch_entry(1, &steps),
     };
     s.emit(s.site.args, &attrs.list())
 }
 
 /// The rule of `concat`.
-pub(super) fn batch_concat<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+pub(super) fn concat_members<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let ConcatAttrs { axis } = ConcatAttrs::of(&s.site.attrs);
     s.emit(&s.all(), &ConcatAttrs { axis: axis + 1 }.list())
 }
 
 /// The rule of `pad`.
-pub(super) fn batch_pad<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+pub(super) fn pad_members<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let PadAttrs { low, high, value } = PadAttrs::of(&s.site.attrs);
-    let attrs = PadAttrs { low: with_batch_site_entry(0, &low), high: with_batch_site_entry(0, &high), value };
+    let attrs = PadAttrs { low: prepend_batch_entry(0, &low), high: prepend_batch_entry(0, &high), value };
     s.emit(s.site.args, &attrs.list())
 }
 
 /// The rule of `flip`.
-pub(super) fn batch_flip<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+pub(super) fn flip_members<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let FlipAttrs { axes } = FlipAttrs::of(&s.site.attrs);
     s.emit(s.site.args, &FlipAttrs { axes: behind_batch(&axes) }.list())
 }

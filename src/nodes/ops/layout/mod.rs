@@ -27,7 +27,7 @@ use attrs::{BarrierAttrs, ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeA
 /// An op that is recomputed rather than kept, and that moves codes as it moves reals.
 const MOVES: Flags = Flags::PURE.and(Flags::MOVE).and(Flags::MOVES_CODES);
 
-const fn layout_op(
+const fn define_move(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
@@ -59,13 +59,13 @@ pub const RESHAPE: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
-    batch: Batch::Rule(batch::batch_reshape),
+    batch: Batch::Rule(batch::reshape_members),
     cases: &[
         Case { args: "f[3,4]", attrs: "shape=[2,6]", domains: &[Real] },
         Case { args: "f[1]", attrs: "shape=[]", domains: &[Real] },
         Case { args: "f[0,3]", attrs: "shape=[3,0,2]", domains: &[Real] },
     ],
-    ..layout_op(
+    ..define_move(
         "reshape",
         "the same elements in row-major order, in another shape",
         ToShapeAttrs::FIELDS,
@@ -77,11 +77,11 @@ pub const RESHAPE: OpDef = OpDef {
     )
 };
 
-const fn define_layout_op(name: &'static str, doc: &'static str, deriv: Deriv) -> OpDef {
+const fn define_view(name: &'static str, doc: &'static str, deriv: Deriv) -> OpDef {
     OpDef {
         flags: Flags::PURE.and(Flags::MOVES_CODES).and(Flags::SAME_BYTES),
         cases: &[Case { args: "f[3,4]", attrs: "", domains: &[Real] }],
-        ..layout_op(
+        ..define_move(
             name,
             doc,
             &[],
@@ -95,7 +95,7 @@ const fn define_layout_op(name: &'static str, doc: &'static str, deriv: Deriv) -
 }
 
 /// The operand, marked as a boundary of rematerialisation.
-pub const CHECKPOINT: OpDef = define_layout_op(
+pub const CHECKPOINT: OpDef = define_view(
     "checkpoint",
     "y = x; under a memory budget, values between two checkpoints may be recomputed",
     Deriv::Linear(|_, _, g| Some(g)),
@@ -104,7 +104,7 @@ pub const CHECKPOINT: OpDef = define_layout_op(
 /// The operand, which no pass merges with its copies.
 pub const OPTIMIZATION_BARRIER: OpDef = OpDef {
     attrs: BarrierAttrs::FIELDS,
-    ..define_layout_op(
+    ..define_view(
         "optimization_barrier",
         "y = x; passes treat y as another value than x, so a computation that is repeated from y is not merged with the original",
         Deriv::Linear(|_, _, g| Some(g)),
@@ -122,18 +122,18 @@ pub const TRANSPOSE: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
-    batch: Batch::Rule(batch::batch_transpose),
+    batch: Batch::Rule(batch::transpose_members),
     cases: &[
         Case { args: "f[3,4]", attrs: "perm=[1,0]", domains: &[Real] },
         Case { args: "f[2,3,4]", attrs: "perm=[2,0,1]", domains: &[Real] },
         Case { args: "f[2,3,4,5]", attrs: "perm=[0,2,1,3]", domains: &[Real] },
         Case { args: "i64[33,70]", attrs: "perm=[1,0]", domains: &[Domain::Index(99)] },
     ],
-    ..layout_op(
+    ..define_move(
         "transpose",
         "axis i of y is axis perm[i] of x",
         TransposeAttrs::FIELDS,
-        lower::lower_transpose,
+        lower::emit_transpose,
         Deriv::Linear(|s, _, g| {
             let perm = to_size_attrs(&TransposeAttrs::of(&s.attrs).perm);
             let mut back = vec![0; perm.len()];
@@ -144,7 +144,7 @@ pub const TRANSPOSE: OpDef = OpDef {
 };
 
 /// Whether `from` broadcasts to `to`, last axes aligned.
-fn layout_broadcasts_to(from: &[usize], to: &[usize]) -> bool {
+fn broadcasts_to(from: &[usize], to: &[usize]) -> bool {
     from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(&a, &b)| a == b || a == 1)
 }
 
@@ -153,28 +153,28 @@ pub const BROADCAST: OpDef = OpDef {
     flags: MOVES,
     infer: |cx| {
         let (from, to) = (cx.dims(0), cx.shapes.dims(ToShapeAttrs::of(&cx.attrs).shape));
-        ensure!(layout_broadcasts_to(&from, &to), "shape {from} does not broadcast to {to}");
+        ensure!(broadcasts_to(&from, &to), "shape {from} does not broadcast to {to}");
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
-    batch: Batch::Rule(batch::batch_broadcast),
+    batch: Batch::Rule(batch::broadcast_members),
     cases: &[
         Case { args: "f[4]", attrs: "shape=[3,4]", domains: &[Real] },
         Case { args: "f[3,1]", attrs: "shape=[2,3,4]", domains: &[Real] },
         Case { args: "f[]", attrs: "shape=[5]", domains: &[Real] },
         Case { args: "f[2,1,3,1]", attrs: "shape=[2,4,3,5]", domains: &[Real] },
     ],
-    ..layout_op(
+    ..define_move(
         "broadcast",
         "x repeated along axes of size 1 and along missing leading axes",
         ToShapeAttrs::FIELDS,
-        lower::lower_broadcast,
+        lower::emit_broadcast,
         Deriv::Linear(|s, _, g| Some(g.unbroadcast(&s.args[0].dims()))),
     )
 };
 
 /// The size of each axis of a slice.
-fn infer_sliced_layout(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String> {
+fn infer_slice_dims(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String> {
     let a = SliceAttrs::of(&cx.attrs);
     let (starts, limits) = (check_size_attrs("starts", &a.starts)?, check_size_attrs("limits", &a.limits)?);
     let steps = check_size_attrs("steps", &a.steps)?;
@@ -196,21 +196,21 @@ pub const SLICE: OpDef = OpDef {
     flags: MOVES,
     infer: |cx| {
         let from = cx.dims(0);
-        let to = infer_sliced_layout(cx, &from)?;
+        let to = infer_slice_dims(cx, &from)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
-    batch: Batch::Rule(batch::batch_slice),
+    batch: Batch::Rule(batch::slice_members),
     cases: &[
         Case { args: "f[5,6]", attrs: "starts=[1,0] limits=[4,6] steps=[1,1]", domains: &[Real] },
         Case { args: "f[5,6]", attrs: "starts=[0,1] limits=[5,6] steps=[2,3]", domains: &[Real] },
         Case { args: "f[7]", attrs: "starts=[3] limits=[3] steps=[1]", domains: &[Real] },
     ],
-    ..layout_op(
+    ..define_move(
         "slice",
         "the elements starts..limits of each axis, in steps of `steps`",
         SliceAttrs::FIELDS,
-        lower::lower_slice,
+        lower::emit_slice,
         Deriv::Linear(|s, _, g| {
             let from = s.args[0].dims();
             let a = SliceAttrs::of(&s.attrs);
@@ -262,17 +262,17 @@ pub const CONCAT: OpDef = OpDef {
         }
         cx.result(dtype, &to)
     },
-    batch: Batch::Rule(batch::batch_concat),
+    batch: Batch::Rule(batch::concat_members),
     cases: &[
         Case { args: "f[2,3] f[4,3]", attrs: "axis=0", domains: &[Real] },
         Case { args: "f[2,3] f[2,1] f[2,2]", attrs: "axis=1", domains: &[Real] },
         Case { args: "i32[2,3,2] i32[2,0,2] i32[2,1,2]", attrs: "axis=1", domains: &[Domain::Index(5)] },
     ],
-    ..layout_op(
+    ..define_move(
         "concat",
         "the operands, one after another along `axis`",
         ConcatAttrs::FIELDS,
-        lower::lower_concat,
+        lower::emit_concat,
         Deriv::Rules(concat_tangent, concat_cotangents),
     )
 };
@@ -291,16 +291,16 @@ pub const PAD: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
-    batch: Batch::Rule(batch::batch_pad),
+    batch: Batch::Rule(batch::pad_members),
     cases: &[
         Case { args: "f[3,4]", attrs: "low=[1,0] high=[0,2] value=0", domains: &[Real] },
         Case { args: "f[5]", attrs: "low=[2] high=[1] value=-1.5", domains: &[Real] },
     ],
-    ..layout_op(
+    ..define_move(
         "pad",
         "x with `low` elements of `value` before and `high` after each axis",
         PadAttrs::FIELDS,
-        lower::lower_pad,
+        lower::emit_pad,
         // Affine, not linear, when the value is not 0: the tangent is padded with 0.
         Deriv::Rules(
             |s, t| {
@@ -324,16 +324,16 @@ pub const FLIP: OpDef = OpDef {
         check_axes(&FlipAttrs::of(&cx.attrs).axes, rank)?;
         cx.same_as(0)
     },
-    batch: Batch::Rule(batch::batch_flip),
+    batch: Batch::Rule(batch::flip_members),
     cases: &[
         Case { args: "f[3,4]", attrs: "axes=[1]", domains: &[Real] },
         Case { args: "f[3,4,2]", attrs: "axes=[0,2]", domains: &[Real] },
     ],
-    ..layout_op(
+    ..define_move(
         "flip",
         "the elements in reverse order along `axes`",
         FlipAttrs::FIELDS,
-        lower::lower_flip,
+        lower::emit_flip,
         Deriv::Linear(|s, _, g| Some(g.flip(FlipAttrs::of(&s.attrs).axes.as_slice()))),
     )
 };

@@ -2,28 +2,28 @@
 
 use super::PACK;
 use super::triangular::LOWER;
-use super::{linalg_cubic_cost, linalg_halved_lower, linalg_square_dims, linalg_symmetric_part, lower};
+use super::{check_square_dims, cubic_cost, halve_triangle, lower, symmetric_part};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::Dominant;
 
 /// L̇ = L·Φ(L⁻¹·Ȧ·L⁻ᵀ) for the symmetric part of Ȧ; Φ takes the lower triangle and halves its diagonal.
-fn cholesky_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let l = s.outs[0];
     let factor = t[0].map(|t| {
-        let left = LOWER.solve(l, linalg_symmetric_part(t), false);
-        l.matmul(linalg_halved_lower(LOWER.solve_right(l, left, true)))
+        let left = LOWER.solve(l, symmetric_part(t), false);
+        l.matmul(halve_triangle(LOWER.solve_right(l, left, true)))
     });
     vec![factor]
 }
 
 /// Ā = the symmetric part of L⁻ᵀ·Φ(Lᵀ·L̄)·L⁻¹.
-fn cholesky_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let l = s.outs[0];
     let a = ct[0].map(|g| {
-        let middle = linalg_halved_lower(l.matmul_t(g.tril(0), true, false));
-        linalg_symmetric_part(LOWER.solve_right(l, LOWER.solve(l, middle, true), false))
+        let middle = halve_triangle(l.matmul_t(g.tril(0), true, false));
+        symmetric_part(LOWER.solve_right(l, LOWER.solve(l, middle, true), false))
     });
     vec![a]
 }
@@ -37,13 +37,13 @@ pub const CHOLESKY: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| {
-        linalg_square_dims(cx, 0, "A")?;
+        check_square_dims(cx, 0, "A")?;
         cx.same_as(0)
     },
-    deriv: Deriv::Rules(cholesky_jvp, cholesky_vjp),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::Leading,
-    lower: Lower::Kernel(lower::lower_cholesky),
-    cost: |cx| linalg_cubic_cost(cx, 1),
+    lower: Lower::Kernel(lower::emit_cholesky),
+    cost: |cx| cubic_cost(cx, 1),
     cases: &[
         Case { args: "f[3,3]", attrs: "", domains: &[Dominant] },
         Case { args: "f[2,4,4]", attrs: "", domains: &[Dominant] },

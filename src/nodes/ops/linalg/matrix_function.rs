@@ -4,13 +4,10 @@
 //! equal eigenvalues. That of the root is a Sylvester equation in the root. Both maps are their own transposes.
 
 use super::PACK;
-use super::eigh::{eigh_jvp_of, eigh_vjp_of};
+use super::eigh::{spectral_cotangent, spectral_tangents};
 use super::matrix_function_slope::matrix_function_slope;
 use super::sylvester::sylvester;
-use super::{
-    linalg_cubic_cost, linalg_op_rounding_noise, linalg_results_of, linalg_square_dims, linalg_sum_of,
-    linalg_symmetric_part,
-};
+use super::{check_square_dims, cubic_cost, rounding_noise, sum_present, symmetric_part, unary_results};
 use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
@@ -42,50 +39,50 @@ attrs! {
 }
 
 /// f of eigenvalues `w`. Eigenvalues below 0 that rounding does not tell from 0 have the root 0.
-fn matrix_function_of_values<'g>(w: Var<'g>, f: MatrixFunction) -> Var<'g> {
+fn apply_to_eigenvalues<'g>(w: Var<'g>, f: MatrixFunction) -> Var<'g> {
     match f {
         MatrixFunction::Exp => w.exp(),
         MatrixFunction::Log => w.log(),
         MatrixFunction::InverseSqrt => w.rsqrt(),
         MatrixFunction::Sqrt if w.numel() == 0 => w,
         MatrixFunction::Sqrt => {
-            let noise = linalg_op_rounding_noise(w.abs().reduce(Op::REDUCE_MAX, -1, true));
+            let noise = rounding_noise(w.abs().reduce(Op::REDUCE_MAX, -1, true));
             let rounded = w.less(0.0).logical_and(w.abs().less_equal(noise));
             rounded.select(0.0, w).sqrt()
         }
     }
 }
 
-fn decompose_matrix_function<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let [w, u] = linalg_results_of(s.args[0], Op::EIGH);
-    let values = matrix_function_of_values(w, MatrixFunctionAttrs::of(&s.attrs).function);
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let [w, u] = unary_results(s.args[0], Op::EIGH);
+    let values = apply_to_eigenvalues(w, MatrixFunctionAttrs::of(&s.attrs).function);
     let y = (u * values.unsqueeze(-2)).matmul_t(u, false, true);
-    vec![linalg_symmetric_part(y), w, u]
+    vec![symmetric_part(y), w, u]
 }
 
 /// The derivative of f(A) in the direction of the symmetric part of `e`.
-fn matrix_function_derivative<'g>(s: &Site<'_, 'g>, e: Var<'g>) -> Var<'g> {
+fn derive_along<'g>(s: &Site<'_, 'g>, e: Var<'g>) -> Var<'g> {
     let (y, f) = (s.outs[0], MatrixFunctionAttrs::of(&s.attrs).function);
     match f {
         MatrixFunction::Exp | MatrixFunction::Log => matrix_function_slope(s.args[0], e, f),
-        MatrixFunction::Sqrt => sylvester(linalg_symmetric_part(e), y, false),
+        MatrixFunction::Sqrt => sylvester(symmetric_part(e), y, false),
         // Y·Ẏ + Ẏ·Y = −Y²·E·Y², the derivative of A⁻¹.
         MatrixFunction::InverseSqrt => {
             let inverse = y.matmul(y);
-            sylvester(-inverse.matmul(linalg_symmetric_part(e)).matmul(inverse), y, false)
+            sylvester(-inverse.matmul(symmetric_part(e)).matmul(inverse), y, false)
         }
     }
 }
 
-fn matrix_function_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(t) = t[0] else { return vec![None; 3] };
-    let [w, u] = eigh_jvp_of(s.outs[1], s.outs[2], t);
-    vec![Some(matrix_function_derivative(s, t)), Some(w), Some(u)]
+    let [w, u] = spectral_tangents(s.outs[1], s.outs[2], t);
+    vec![Some(derive_along(s, t)), Some(w), Some(u)]
 }
 
-fn matrix_function_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
-    let of_factors = eigh_vjp_of(s.outs[1], s.outs[2], ct[1], ct[2]);
-    vec![linalg_sum_of([ct[0].map(|g| matrix_function_derivative(s, g)), of_factors])]
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+    let of_factors = spectral_cotangent(s.outs[1], s.outs[2], ct[1], ct[2]);
+    vec![sum_present([ct[0].map(|g| derive_along(s, g)), of_factors])]
 }
 
 /// Functions of symmetric matrices.
@@ -97,17 +94,17 @@ pub const MATRIX_FUNCTION: OpDef = OpDef {
     attrs: MatrixFunctionAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| {
-        let (batch, n) = linalg_square_dims(cx, 0, "A")?;
+        let (batch, n) = check_square_dims(cx, 0, "A")?;
         let dtype = cx.dtype(0);
         cx.same_as(0)?;
         cx.result(dtype, &[&batch[..], &[n]].concat())?;
         cx.same_as(0)
     },
-    deriv: Deriv::Rules(matrix_function_jvp, matrix_function_vjp),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_matrix_function),
+    decompose: Some(decompose_node),
     lower: Lower::Expand,
-    cost: |cx| linalg_cubic_cost(cx, 33),
+    cost: |cx| cubic_cost(cx, 33),
     cases: &[
         Case { args: "f[3,3]", attrs: "function=exp", domains: &[Dominant] },
         Case { args: "f[2,3,3]", attrs: "function=log", domains: &[Dominant] },

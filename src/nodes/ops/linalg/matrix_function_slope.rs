@@ -7,7 +7,7 @@
 
 use super::PACK;
 use super::matrix_function::{MatrixFunction, MatrixFunctionAttrs};
-use super::{linalg_cubic_cost, linalg_results_of, linalg_square_dims, linalg_sum_of, linalg_symmetric_part};
+use super::{check_square_dims, cubic_cost, sum_present, symmetric_part, unary_results};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
@@ -81,31 +81,31 @@ fn second_differences(w: Var<'_>, f: MatrixFunction) -> Var<'_> {
 /// The second derivative of f(A) in the directions `e` and `h`:
 /// U·(Σₖ f\[wᵢ, wₖ, wⱼ\]·(ÊᵢₖĤₖⱼ + ĤᵢₖÊₖⱼ))·Uᵀ, Ê = UᵀEU.
 fn matrix_function_bend<'g>(s: &Site<'_, 'g>, e: Var<'g>, h: Var<'g>) -> Var<'g> {
-    let [w, u] = linalg_results_of(s.args[0], Op::EIGH);
+    let [w, u] = unary_results(s.args[0], Op::EIGH);
     if w.numel() == 0 {
         return e * 0.0;
     }
-    let inside = |m: Var<'g>| u.matmul_t(linalg_symmetric_part(m).matmul(u), true, false);
+    let inside = |m: Var<'g>| u.matmul_t(symmetric_part(m).matmul(u), true, false);
     let (e, h) = (inside(e), inside(h));
     let product = e.unsqueeze(-1) * h.unsqueeze(-3);
     let half = (second_differences(w, MatrixFunctionAttrs::of(&s.attrs).function) * product).sum(-2);
     u.matmul(half + half.t()).matmul_t(u, false, true)
 }
 
-fn decompose_matrix_function_slope<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let [w, u] = linalg_results_of(s.args[0], Op::EIGH);
-    let inside = u.matmul_t(linalg_symmetric_part(s.args[1]).matmul(u), true, false);
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let [w, u] = unary_results(s.args[0], Op::EIGH);
+    let inside = u.matmul_t(symmetric_part(s.args[1]).matmul(u), true, false);
     let scaled = inside * first_differences(w, MatrixFunctionAttrs::of(&s.attrs).function);
-    vec![linalg_symmetric_part(u.matmul(scaled).matmul_t(u, false, true))]
+    vec![symmetric_part(u.matmul(scaled).matmul_t(u, false, true))]
 }
 
-fn matrix_function_slope_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let along = t[1].map(|t| matrix_function_slope(s.args[0], t, MatrixFunctionAttrs::of(&s.attrs).function));
-    vec![linalg_sum_of([t[0].map(|t| matrix_function_bend(s, s.args[1], t)), along])]
+    vec![sum_present([t[0].map(|t| matrix_function_bend(s, s.args[1], t)), along])]
 }
 
 /// Both derivatives are symmetric in all their directions.
-fn matrix_function_slope_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(g) = ct[0] else { return vec![None, None] };
     let function = MatrixFunctionAttrs::of(&s.attrs).function;
     let of_a = want[0].then(|| matrix_function_bend(s, s.args[1], g));
@@ -121,18 +121,18 @@ pub const MATRIX_FUNCTION_SLOPE: OpDef = OpDef {
     attrs: MatrixFunctionAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| {
-        linalg_square_dims(cx, 0, "A")?;
+        check_square_dims(cx, 0, "A")?;
         cx.same(0, 1)?;
         let function = MatrixFunctionAttrs::of(&cx.attrs).function;
         let known = matches!(function, MatrixFunction::Exp | MatrixFunction::Log);
         crate::ensure!(known, "the roots have derivatives of their own; exp or log is needed");
         cx.same_as(0)
     },
-    deriv: Deriv::Rules(matrix_function_slope_jvp, matrix_function_slope_vjp),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_matrix_function_slope),
+    decompose: Some(decompose_node),
     lower: Lower::Expand,
-    cost: |cx| linalg_cubic_cost(cx, 33),
+    cost: |cx| cubic_cost(cx, 33),
     cases: &[
         Case { args: "f[3,3] f[3,3]", attrs: "function=exp", domains: &[Dominant, Real] },
         Case { args: "f[2,3,3] f[2,3,3]", attrs: "function=log", domains: &[Dominant, Real] },

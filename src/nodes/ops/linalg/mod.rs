@@ -39,7 +39,7 @@ pub const FACTOR: CostClass = CostClass::new(150, 150_000, 30_000);
 pub static PACK: Pack = Pack::new("linalg").costs(&[("LINALG", FACTOR)]);
 
 /// Batch axes, rows and columns of operand `i`, called `what`.
-fn linalg_matrix_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usize, usize), String> {
+fn check_matrix_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usize, usize), String> {
     let d = cx.dims(i);
     cx.float(i)?;
     ensure!(d.len() >= 2, "{what} has shape {d}; rank 2 or more is needed");
@@ -48,44 +48,44 @@ fn linalg_matrix_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usi
 }
 
 /// Batch axes and size of operand `i`, called `what`, a batch of square matrices.
-fn linalg_square_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usize), String> {
-    let (batch, m, n) = linalg_matrix_dims(cx, i, what)?;
+fn check_square_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usize), String> {
+    let (batch, m, n) = check_matrix_dims(cx, i, what)?;
     ensure!(m == n, "{what} has shape {}; its matrices must be square", cx.dims(i));
     ensure!(i32::try_from(n).is_ok(), "{what} has shape {}; its rows have no i32 positions", cx.dims(i));
     Ok((batch, n))
 }
 
 /// `thirds`/3 operations for each number of the first operand and each of its shorter side.
-fn linalg_cubic_cost(cx: &CostCx<'_>, thirds: u64) -> u64 {
+fn cubic_cost(cx: &CostCx<'_>, thirds: u64) -> u64 {
     let d = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
     let short = d.iter().rev().take(2).copied().min().unwrap_or(0) as u64;
     cx.arg(0).saturating_mul(short).saturating_mul(thirds) / 3
 }
 
 /// The transposed matrix times `scale`, added to the matrix times `scale`.
-fn linalg_symmetric_part<'g>(x: Var<'g>) -> Var<'g> {
+fn symmetric_part<'g>(x: Var<'g>) -> Var<'g> {
     (x + x.t()) * 0.5
 }
 
 /// The lower triangle with a halved diagonal: the part of a symmetric matrix whose sum with its transpose it is.
-fn linalg_halved_lower<'g>(x: Var<'g>) -> Var<'g> {
+fn halve_triangle<'g>(x: Var<'g>) -> Var<'g> {
     (x.tril(0) + x.tril(-1)) * 0.5
 }
 
 /// The sum of what is there.
-fn linalg_sum_of<'g>(parts: impl IntoIterator<Item = Option<Var<'g>>>) -> Option<Var<'g>> {
+fn sum_present<'g>(parts: impl IntoIterator<Item = Option<Var<'g>>>) -> Option<Var<'g>> {
     parts.into_iter().flatten().reduce(|a, b| a + b)
 }
 
 /// What rounding leaves of numbers of magnitudes up to `largest`: below it, they are 0 to rounding.
-fn linalg_op_rounding_noise<'g>(largest: Var<'g>) -> Var<'g> {
+fn rounding_noise<'g>(largest: Var<'g>) -> Var<'g> {
     let epsilon = if largest.dtype().size() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
     largest * (16.0 * epsilon)
 }
 
 /// The results of `op` on `x` alone, for rules and methods.
 #[track_caller]
-fn linalg_results_of<'g, const N: usize>(x: Var<'g>, op: Op) -> [Var<'g>; N] {
+fn unary_results<'g, const N: usize>(x: Var<'g>, op: Op) -> [Var<'g>; N] {
     let all = x.g.emit(op, &[x], &[]);
     std::array::from_fn(|i| all[i])
 }

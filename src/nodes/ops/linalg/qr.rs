@@ -2,30 +2,30 @@
 
 use super::PACK;
 use super::triangular::UPPER;
-use super::{linalg_cubic_cost, linalg_matrix_dims, linalg_sum_of, lower};
+use super::{check_matrix_dims, cubic_cost, lower, sum_present};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::Real;
 
 /// The first `k` columns, and the rest if there is one.
-fn qr_op_split_columns<'g>(x: Var<'g>, k: usize) -> (Var<'g>, Option<Var<'g>>) {
+fn split_columns<'g>(x: Var<'g>, k: usize) -> (Var<'g>, Option<Var<'g>>) {
     let n = x.dims().last().copied().unwrap_or(k);
     if n == k { (x, None) } else { (x.narrow(-1, 0, k), Some(x.narrow(-1, k, n - k))) }
 }
 
 /// The number of columns of Q.
-fn qr_op_rank(s: &Site<'_, '_>) -> usize {
+fn count_q_columns(s: &Site<'_, '_>) -> usize {
     s.outs[0].dims().last().copied().unwrap_or(0)
 }
 
 /// With C = Qᵀ·Ȧ·R⁻¹ and W = C from the diagonal on, plus Cᵀ above it: Ṙ = W·R, Q̇ = Ȧ·R⁻¹ − Q·W. Columns of A beyond
 /// the square have Ṙ = Q̇ᵀ·A + Qᵀ·Ȧ.
-fn qr_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(t) = t[0] else { return vec![None, None] };
-    let (q, k) = (s.outs[0], qr_op_rank(s));
+    let (q, k) = (s.outs[0], count_q_columns(s));
     let ((r, _), (t, t_rest), (_, a_rest)) =
-        (qr_op_split_columns(s.outs[1], k), qr_op_split_columns(t, k), qr_op_split_columns(s.args[0], k));
+        (split_columns(s.outs[1], k), split_columns(t, k), split_columns(s.args[0], k));
     let quotient = UPPER.solve_right(r, t, false);
     let c = q.matmul_t(quotient, true, false);
     let w = c.triu(0) + c.tril(-1).t();
@@ -36,16 +36,15 @@ fn qr_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
 
 /// With M = R·R̄ᵀ − Q̄ᵀ·Q: Ā = (Q̄ + Q·(the lower triangle of M, mirrored))·R⁻ᵀ. Columns of A beyond the square add
 /// A·R̄ᵀ to Q̄ and have Ā = Q·R̄.
-fn qr_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
-    let (q, k) = (s.outs[0], qr_op_rank(s));
-    let ((r, _), (_, a_rest)) = (qr_op_split_columns(s.outs[1], k), qr_op_split_columns(s.args[0], k));
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+    let (q, k) = (s.outs[0], count_q_columns(s));
+    let ((r, _), (_, a_rest)) = (split_columns(s.outs[1], k), split_columns(s.args[0], k));
     let (gr, gr_rest) = ct[1].map_or((None, None), |g| {
-        let (g, rest) = qr_op_split_columns(g, k);
+        let (g, rest) = split_columns(g, k);
         (Some(g), rest)
     });
-    let gq = linalg_sum_of([ct[0], gr_rest.zip(a_rest).map(|(g, a)| a.matmul_t(g, false, true))]);
-    let Some(m) = linalg_sum_of([gr.map(|g| r.matmul_t(g, false, true)), gq.map(|g| -g.matmul_t(q, true, false))])
-    else {
+    let gq = sum_present([ct[0], gr_rest.zip(a_rest).map(|(g, a)| a.matmul_t(g, false, true))]);
+    let Some(m) = sum_present([gr.map(|g| r.matmul_t(g, false, true)), gq.map(|g| -g.matmul_t(q, true, false))]) else {
         return vec![None];
     };
     let mirrored = q.matmul(m.tril(0) + m.tril(-1).t());
@@ -63,15 +62,15 @@ pub const QR: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| {
-        let (batch, m, n) = linalg_matrix_dims(cx, 0, "A")?;
+        let (batch, m, n) = check_matrix_dims(cx, 0, "A")?;
         let (dtype, k) = (cx.dtype(0), m.min(n));
         cx.result(dtype, &[&batch[..], &[m, k]].concat())?;
         cx.result(dtype, &[&batch[..], &[k, n]].concat())
     },
-    deriv: Deriv::Rules(qr_jvp, qr_vjp),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::Leading,
-    lower: Lower::Kernel(lower::lower_qr),
-    cost: |cx| linalg_cubic_cost(cx, 12),
+    lower: Lower::Kernel(lower::emit_qr),
+    cost: |cx| cubic_cost(cx, 12),
     cases: &[
         Case { args: "f[3,3]", attrs: "", domains: &[Real] },
         Case { args: "f[2,4,3]", attrs: "", domains: &[Real] },

@@ -2,7 +2,7 @@
 
 use super::PACK;
 use super::attrs::{LuSolveAttrs, SolveAttrs};
-use super::{linalg_cubic_cost, linalg_matrix_dims, linalg_results_of, linalg_square_dims, linalg_sum_of, lower};
+use super::{check_matrix_dims, check_square_dims, cubic_cost, lower, sum_present, unary_results};
 use crate::ensure;
 use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
@@ -15,33 +15,33 @@ use crate::nodes::ops::common::batch_site::repeat_for_batch_members;
 use Domain::{Dominant, Real};
 
 /// A⁻¹·b, or A⁻ᵀ·b, by factors that are known.
-fn solve_by<'g>(s: &Site<'_, 'g>, lu: Var<'g>, rows: Var<'g>, b: Var<'g>, transpose: bool) -> Var<'g> {
+fn apply_factors<'g>(s: &Site<'_, 'g>, lu: Var<'g>, rows: Var<'g>, b: Var<'g>, transpose: bool) -> Var<'g> {
     let SolveAttrs { singular } = SolveAttrs::of(&s.attrs);
     s.g.emit1(Op::LU_SOLVE, &[lu, rows, b], &LuSolveAttrs { transpose, singular }.list())
 }
 
-fn decompose_solve<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let [lu, rows] = linalg_results_of(s.args[0], Op::LU);
-    vec![solve_by(s, lu, rows, s.args[1], false), lu, rows]
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let [lu, rows] = unary_results(s.args[0], Op::LU);
+    vec![apply_factors(s, lu, rows, s.args[1], false), lu, rows]
 }
 
 /// Ẋ = A⁻¹(Ḃ − ȦX).
-fn solve_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let moved = t[0].map(|t| -t.matmul(s.outs[0]));
-    let side = linalg_sum_of([t[1].map(|t| t.broadcast(s.outs[0].dims())), moved]);
-    vec![side.map(|b| solve_by(s, s.outs[1], s.outs[2], b, false)), None, None]
+    let side = sum_present([t[1].map(|t| t.broadcast(s.outs[0].dims())), moved]);
+    vec![side.map(|b| apply_factors(s, s.outs[1], s.outs[2], b, false)), None, None]
 }
 
 /// B̄ = A⁻ᵀX̄, Ā = −B̄Xᵀ, each summed over axes that were broadcast.
-fn solve_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(g) = ct[0] else { return vec![None, None] };
-    let b = solve_by(s, s.outs[1], s.outs[2], g, true);
+    let b = apply_factors(s, s.outs[1], s.outs[2], g, true);
     let a = needed[0].then(|| (-b.matmul_t(s.outs[0], false, true)).unbroadcast(&s.args[0].dims()));
     vec![a, Some(b.unbroadcast(&s.args[1].dims()))]
 }
 
 /// X as of a product's operands; the factors are those of each member's matrices.
-fn batch_solve<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_node<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let rank = s.rank(0).max(s.rank(1));
     let own = s.site.args[0].dims();
     let mut outs = s.site.rebuild_with(&[s.aligned(0, rank), s.aligned(1, rank)]);
@@ -62,15 +62,15 @@ pub const SOLVE: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT).and(Flags::STATS),
     infer: |cx| {
         infer_linalg_solution(cx, "A", 1)?;
-        let (batch, n) = linalg_square_dims(cx, 0, "A")?;
+        let (batch, n) = check_square_dims(cx, 0, "A")?;
         cx.same_as(0)?;
         cx.result(DType::I32, &[&batch[..], &[n]].concat())
     },
-    deriv: Deriv::Rules(solve_jvp, solve_vjp),
-    batch: Batch::Rule(batch_solve),
-    decompose: Some(decompose_solve),
-    lower: Lower::Kernel(lower::lower_solve),
-    cost: |cx| linalg_cubic_cost(cx, 2).saturating_add(linalg_solve_cost(cx)),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
+    batch: Batch::Rule(batch_node),
+    decompose: Some(decompose_node),
+    lower: Lower::Kernel(lower::emit_solve),
+    cost: |cx| cubic_cost(cx, 2).saturating_add(substitution_cost(cx)),
     cases: &[
         Case { args: "f[3,3] f[3,2]", attrs: "singular=fault", domains: CASE },
         Case { args: "f[4,4] f[2,4,1]", attrs: "singular=nan", domains: &[Real] },
@@ -88,8 +88,8 @@ const CASE: &[Domain] = &[Dominant, Real];
 
 /// The type of X for a square operand 0, called `what`, and right-hand sides in operand `b`; adds it as a result.
 pub(super) fn infer_linalg_solution(cx: &mut Infer<'_>, what: &str, b: usize) -> Result<(), String> {
-    let (batch_a, n) = linalg_square_dims(cx, 0, what)?;
-    let (batch_b, rows, k) = linalg_matrix_dims(cx, b, "B")?;
+    let (batch_a, n) = check_square_dims(cx, 0, what)?;
+    let (batch_b, rows, k) = check_matrix_dims(cx, b, "B")?;
     cx.same_dtype(0, b)?;
     let (da, db, dtype) = (cx.dims(0), cx.dims(b), cx.dtype(0));
     ensure!(rows == n, "{what} has shape {da} and B has shape {db}; B needs {n} rows");
@@ -99,7 +99,7 @@ pub(super) fn infer_linalg_solution(cx: &mut Infer<'_>, what: &str, b: usize) ->
 }
 
 /// Two operations for each number of X and each row of the matrix.
-pub(super) fn linalg_solve_cost(cx: &CostCx<'_>) -> u64 {
+pub(super) fn substitution_cost(cx: &CostCx<'_>) -> u64 {
     let n = cx.graph.dims(cx.graph.args_of(cx.node)[0]).last().copied().unwrap_or(0) as u64;
     cx.out().saturating_mul(2 * n)
 }

@@ -6,7 +6,7 @@
 //! a quotient, so the same holds for derivatives of any order.
 
 use super::PACK;
-use super::{linalg_matrix_dims, linalg_op_rounding_noise};
+use super::{check_matrix_dims, rounding_noise};
 use crate::ensure;
 use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::builder::Var;
@@ -50,7 +50,7 @@ fn spectral_divisors<'g>(w: Var<'g>, by: QuotientBy) -> Var<'g> {
     }
 }
 
-fn decompose_spectral_quotient<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w, by) = (s.args[0], s.args[1], SpectralQuotientAttrs::of(&s.attrs).by);
     if x.numel() == 0 {
         return vec![x];
@@ -59,24 +59,24 @@ fn decompose_spectral_quotient<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let longest = d[d.len() - 2].max(d[d.len() - 1]) as f64;
     let largest = |x: Var<'g>| x.abs().reduce(Op::REDUCE_MAX, -1, true);
     let divisor = spectral_divisors(w, by);
-    let zero = divisor.abs().less_equal(linalg_op_rounding_noise(largest(w)).unsqueeze(-1)).broadcast(d);
+    let zero = divisor.abs().less_equal(rounding_noise(largest(w)).unsqueeze(-1)).broadcast(d);
     // A dividend is a sum of products; its rounding grows with the root of their number.
     let size = largest(largest(x).squeeze(-1)).unsqueeze(-1);
-    let nothing = x.abs().less_equal(linalg_op_rounding_noise(size) * longest.sqrt());
+    let nothing = x.abs().less_equal(rounding_noise(size) * longest.sqrt());
     let undefined = nothing.select(0.0, x.full_like(f64::NAN));
     let y = zero.select(undefined, x / zero.select(1.0, divisor.broadcast(d)));
     vec![if by == QuotientBy::Gap { y.tril(-1) + y.triu(1) } else { y }]
 }
 
 /// Ẏ = (Ẋ − Y∘Ḋ)/D, where D are the divisors.
-fn spectral_quotient_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let by = SpectralQuotientAttrs::of(&s.attrs).by;
     let of_w = t[1].map(|t| -(s.outs[0] * spectral_divisors(t, by)));
-    vec![super::linalg_sum_of([t[0], of_w]).map(|x| spectral_quotient(x, s.args[1], by))]
+    vec![super::sum_present([t[0], of_w]).map(|x| spectral_quotient(x, s.args[1], by))]
 }
 
 /// X̄ = Ȳ/D; D̄ = −(Ȳ∘Y)/D, summed to the values that each divisor is made of.
-fn spectral_quotient_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
     let (Some(g), by) = (ct[0], SpectralQuotientAttrs::of(&s.attrs).by) else { return vec![None, None] };
     let of_w = want[1].then(|| {
         let d = -spectral_quotient(g * s.outs[0], s.args[1], by);
@@ -98,7 +98,7 @@ pub const SPECTRAL_QUOTIENT: OpDef = OpDef {
     attrs: SpectralQuotientAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
-        let (mut dims, m, n) = linalg_matrix_dims(cx, 0, "x")?;
+        let (mut dims, m, n) = check_matrix_dims(cx, 0, "x")?;
         let by = SpectralQuotientAttrs::of(&cx.attrs).by;
         cx.same_dtype(0, 1)?;
         ensure!(by == QuotientBy::Column || m == n, "x has shape {}; its matrices must be square", cx.dims(0));
@@ -106,9 +106,9 @@ pub const SPECTRAL_QUOTIENT: OpDef = OpDef {
         ensure!(cx.dims(1) == dims, "w has shape {}; {dims} is needed", cx.dims(1));
         cx.same_as(0)
     },
-    deriv: Deriv::Rules(spectral_quotient_jvp, spectral_quotient_vjp),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_spectral_quotient),
+    decompose: Some(decompose_node),
     lower: Lower::Expand,
     cost: |cx| 8 * cx.out(),
     cases: &[

@@ -2,7 +2,7 @@
 
 use super::PACK;
 use super::spectral_quotient::{QuotientBy, spectral_quotient};
-use super::{linalg_cubic_cost, linalg_matrix_dims, linalg_sum_of, lower};
+use super::{check_matrix_dims, cubic_cost, lower, sum_present};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
@@ -48,7 +48,7 @@ impl<'g> SvdFactors<'g> {
 
 /// With P = Uᵀ·Ȧ·V: ṡ = the diagonal of P, U̇ = U·(F∘(P·S + S·Pᵀ)) + (1 − UUᵀ)·Ȧ·V·S⁻¹,
 /// V̇ = V·(F∘(S·P + Pᵀ·S)) + (1 − VVᵀ)·Ȧᵀ·U·S⁻¹.
-fn svd_jvp<'g>(site: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(site: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(t) = t[0] else { return vec![None; 3] };
     let f = SvdFactors::of(site);
     let (av, au) = (t.matmul_t(f.vt, false, true), t.matmul_t(f.u, true, false));
@@ -67,17 +67,17 @@ fn svd_jvp<'g>(site: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>
 
 /// Ā = U·(diag s̄ + (J + Jᵀ)·S + S·(K + Kᵀ))·Vᵀ + (1 − UUᵀ)·Ū·S⁻¹·Vᵀ + U·S⁻¹·V̄ᵀ·(1 − VVᵀ), with J = F∘(UᵀŪ) and
 /// K = F∘(VᵀV̄).
-fn svd_vjp<'g>(site: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(site: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let f = SvdFactors::of(site);
     let v = f.vt.t();
     let twice = |x: Var<'g>| x + x.t();
     let from_u = ct[0].map(|g| twice(f.over_gaps(f.u.matmul_t(g, true, false))) * f.s);
     let from_v = ct[2].map(|g| twice(f.over_gaps(f.vt.matmul_t(g, false, true))) * f.s.t());
-    let middle = linalg_sum_of([ct[1].map(|g| g.diag_embed(0, -2, -1)), from_u, from_v]);
+    let middle = sum_present([ct[1].map(|g| g.diag_embed(0, -2, -1)), from_u, from_v]);
     let inside = middle.map(|m| f.u.matmul(m).matmul(f.vt));
     let tall = ct[0].filter(|_| f.is_tall()).map(|g| f.outside(f.u, g).matmul(f.vt));
     let wide = ct[2].filter(|_| f.is_wide()).map(|g| f.u.matmul_t(f.outside(v, g.t()), false, true));
-    vec![linalg_sum_of([inside, tall, wide])]
+    vec![sum_present([inside, tall, wide])]
 }
 
 /// Thin singular value decompositions.
@@ -90,16 +90,16 @@ pub const SVD: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| {
-        let (batch, m, n) = linalg_matrix_dims(cx, 0, "A")?;
+        let (batch, m, n) = check_matrix_dims(cx, 0, "A")?;
         let (dtype, k) = (cx.dtype(0), m.min(n));
         cx.result(dtype, &[&batch[..], &[m, k]].concat())?;
         cx.result(dtype, &[&batch[..], &[k]].concat())?;
         cx.result(dtype, &[&batch[..], &[k, n]].concat())
     },
-    deriv: Deriv::Rules(svd_jvp, svd_vjp),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::Leading,
-    lower: Lower::Kernel(lower::lower_svd),
-    cost: |cx| linalg_cubic_cost(cx, 120),
+    lower: Lower::Kernel(lower::emit_svd),
+    cost: |cx| cubic_cost(cx, 120),
     cases: &[
         Case { args: "f[3,3]", attrs: "", domains: &[Distinct] },
         Case { args: "f[2,4,3]", attrs: "", domains: &[Distinct] },

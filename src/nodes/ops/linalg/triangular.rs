@@ -2,11 +2,11 @@
 
 use super::PACK;
 use super::attrs::{Singular, TriangularSolveAttrs};
-use super::{linalg_sum_of, lower};
+use super::{lower, sum_present};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::linalg::solve::{infer_linalg_solution, linalg_solve_cost};
+use crate::nodes::ops::linalg::solve::{infer_linalg_solution, substitution_cost};
 use Domain::{Dominant, Real};
 
 /// Solves in rules: a singular triangle gives NaN.
@@ -37,7 +37,7 @@ impl TriangularRuleSide {
 }
 
 /// The part of `x` that belongs to the triangle.
-fn triangular_mask<'g>(a: &TriangularSolveAttrs, x: Var<'g>) -> Var<'g> {
+fn keep_triangle<'g>(a: &TriangularSolveAttrs, x: Var<'g>) -> Var<'g> {
     match (a.upper, i64::from(a.unit)) {
         (true, strict) => x.triu(strict),
         (false, strict) => x.tril(-strict),
@@ -45,28 +45,28 @@ fn triangular_mask<'g>(a: &TriangularSolveAttrs, x: Var<'g>) -> Var<'g> {
 }
 
 /// X with the batch's axis before all axes that the operands broadcast.
-fn batch_triangular_solve<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_node<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let rank = s.rank(0).max(s.rank(1));
     Some(s.site.rebuild_with(&[s.aligned(0, rank), s.aligned(1, rank)]))
 }
 
 /// Ẋ = T⁻¹(Ḃ − ṪX).
-fn triangular_solve_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let attrs = TriangularSolveAttrs::of(&s.attrs);
-    let moved = t[0].map(|t| -triangular_mask(&attrs, t).matmul_t(s.outs[0], attrs.transpose, false));
-    let side = linalg_sum_of([t[1].map(|t| t.broadcast(s.outs[0].dims())), moved]);
+    let moved = t[0].map(|t| -keep_triangle(&attrs, t).matmul_t(s.outs[0], attrs.transpose, false));
+    let side = sum_present([t[1].map(|t| t.broadcast(s.outs[0].dims())), moved]);
     vec![side.and_then(|b| s.rebuild_with(&[s.args[0], b]).first().copied())]
 }
 
 /// B̄ = T⁻ᵀX̄; T̄ is the triangle of −B̄Xᵀ. Both are summed over axes that were broadcast.
-fn triangular_solve_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(g) = ct[0] else { return vec![None, None] };
     let (attrs, x) = (TriangularSolveAttrs::of(&s.attrs), s.outs[0]);
     let back = TriangularSolveAttrs { transpose: !attrs.transpose, ..attrs };
     let b = s.g.emit1(s.op, &[s.args[0], g], &back.list());
     let a = needed[0].then(|| {
         let full = if attrs.transpose { x.matmul_t(b, false, true) } else { b.matmul_t(x, false, true) };
-        -triangular_mask(&attrs, full.unbroadcast(&s.args[0].dims()))
+        -keep_triangle(&attrs, full.unbroadcast(&s.args[0].dims()))
     });
     vec![a, Some(b.unbroadcast(&s.args[1].dims()))]
 }
@@ -80,10 +80,10 @@ pub const TRIANGULAR_SOLVE: OpDef = OpDef {
     attrs: TriangularSolveAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| infer_linalg_solution(cx, "A", 1),
-    deriv: Deriv::Rules(triangular_solve_jvp, triangular_solve_vjp),
-    batch: Batch::Rule(batch_triangular_solve),
-    lower: Lower::Kernel(lower::lower_triangular_solve),
-    cost: |cx| linalg_solve_cost(cx) / 2,
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
+    batch: Batch::Rule(batch_node),
+    lower: Lower::Kernel(lower::emit_triangular_solve),
+    cost: |cx| substitution_cost(cx) / 2,
     cases: &[
         Case { args: "f[3,3] f[3,2]", attrs: "upper=false transpose=false unit=false singular=fault", domains: CASE },
         Case { args: "f[4,4] f[4,1]", attrs: "upper=true transpose=true unit=false singular=nan", domains: CASE },

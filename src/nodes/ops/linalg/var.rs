@@ -2,8 +2,8 @@
 //! are a batch.
 
 use super::attrs::{LuSolveAttrs, Singular, SolveAttrs, TriangularSolveAttrs};
-use super::linalg_results_of;
 use super::matrix_function::{MatrixFunction, MatrixFunctionAttrs};
+use super::unary_results;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 
@@ -73,7 +73,7 @@ impl<'g> Var<'g> {
     /// factors, too: with a zero on the diagonal.
     #[track_caller]
     pub fn lu(self) -> [Var<'g>; 3] {
-        linalg_results_of(self, Op::LU)
+        unary_results(self, Op::LU)
     }
 
     /// X with A·X = B, or Aᵀ·X = B if `transpose`, where this and `rows` are the factors that [`Var::lu`] gives for A.
@@ -145,7 +145,7 @@ impl<'g> Var<'g> {
     /// R holds no negative number, so that a matrix of full rank has one result.
     #[track_caller]
     pub fn qr(self) -> [Var<'g>; 2] {
-        linalg_results_of(self, Op::QR)
+        unary_results(self, Op::QR)
     }
 
     /// Eigenvalues, ascending, and eigenvectors, as columns, of the symmetric part (A + Aᵀ)/2: `[w, U]`. The largest
@@ -157,7 +157,7 @@ impl<'g> Var<'g> {
     /// For f(A) = U·diag(f(w))·Uᵀ, [`Var::matrix_function`] has the right gradient everywhere.
     #[track_caller]
     pub fn eigh(self) -> [Var<'g>; 2] {
-        linalg_results_of(self, Op::EIGH)
+        unary_results(self, Op::EIGH)
     }
 
     /// The thin singular value decomposition of this, `[.., m, n]`: `[U, s, Vᵀ]` with k = min(m, n) singular values,
@@ -169,7 +169,7 @@ impl<'g> Var<'g> {
     /// of the singular values alone have their gradients there. For U·Vᵀ, [`Var::matrix_polar`] has the right gradient.
     #[track_caller]
     pub fn svd(self) -> [Var<'g>; 3] {
-        linalg_results_of(self, Op::SVD)
+        unary_results(self, Op::SVD)
     }
 
     /// f of the symmetric part (A + Aᵀ)/2 of this, `[.., n, n]`: f of its eigenvalues, with the same eigenvectors. An
@@ -209,7 +209,7 @@ impl<'g> Var<'g> {
     /// are 0, Q is not unique: the gradient is NaN, unless its cotangent has no part there.
     #[track_caller]
     pub fn matrix_polar(self) -> [Var<'g>; 2] {
-        linalg_results_of(self, Op::POLAR)
+        unary_results(self, Op::POLAR)
     }
 
     /// X with the least ‖A·X − B‖ for this A, `[.., m, n]`, of full rank with m ≥ n, and `b`, `[.., m, k]`, by QR

@@ -14,7 +14,7 @@ use crate::nodes::ops::loss::cross_entropy_options::CrossEntropy;
 use Domain::{Index, Real};
 
 /// Checks logits `[N, C]`, labels `[N]` and the attributes, and gives N.
-fn check_cross_entropy_rows(cx: &Infer<'_>) -> Result<usize, String> {
+fn check_rows(cx: &Infer<'_>) -> Result<usize, String> {
     cx.float(0)?;
     cx.index(1)?;
     let d = cx.rank(0, "logits", 2)?;
@@ -28,27 +28,27 @@ fn check_cross_entropy_rows(cx: &Infer<'_>) -> Result<usize, String> {
 }
 
 /// `v[N]` as `[N, C]`.
-fn cross_entropy_op_over_columns<'g>(v: Var<'g>, like: Var<'g>) -> Var<'g> {
+fn repeat_over_columns<'g>(v: Var<'g>, like: Var<'g>) -> Var<'g> {
     v.reshape([v.numel(), 1]).broadcast(like.dims())
 }
 
 /// Whether each row counts.
-fn cross_entropy_row_counts<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn mark_counted_rows<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     s.args[1].not_equal(CrossEntropyAttrs::of(&s.attrs).ignore_index as f64)
 }
 
 /// The labels as a column `[N, 1]`, with 0 for an ignored one: that may be any number.
-fn cross_entropy_label_column<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn labels_as_column<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let labels = s.args[1];
-    cross_entropy_row_counts(s).select(labels, labels.full_like(0.0)).reshape([labels.numel(), 1])
+    mark_counted_rows(s).select(labels, labels.full_like(0.0)).reshape([labels.numel(), 1])
 }
 
 /// (1 − ε)(lse − x[label]) + ε(lse − mean x), 0 in ignored rows; and lse.
-fn decompose_cross_entropy<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_forward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, labels, smooth) = (s.args[0], s.args[1], CrossEntropyAttrs::of(&s.attrs).label_smoothing);
     let lse = x.logsumexp(1);
-    let counted = cross_entropy_row_counts(s);
-    let picked = x.take_along_axis(cross_entropy_label_column(s), 1).reshape(labels.dims());
+    let counted = mark_counted_rows(s);
+    let picked = x.take_along_axis(labels_as_column(s), 1).reshape(labels.dims());
     let mut loss = lse - picked;
     if smooth > 0.0 {
         loss = loss * (1.0 - smooth) + (lse - x.mean(1)) * smooth;
@@ -56,15 +56,15 @@ fn decompose_cross_entropy<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![counted.select(loss, loss.full_like(0.0)), lse]
 }
 
-fn cross_entropy_backward_op<'g>(s: &Site<'_, 'g>, lse: Var<'g>, dloss: Var<'g>) -> Var<'g> {
+fn emit_backward<'g>(s: &Site<'_, 'g>, lse: Var<'g>, dloss: Var<'g>) -> Var<'g> {
     let attrs = CrossEntropyAttrs::of(&s.attrs);
     s.g.emit1(Op::SOFTMAX_CROSS_ENTROPY_BACKWARD, &[s.args[0], s.args[1], lse, dloss], &attrs.list())
 }
 
-fn cross_entropy_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let loss = t[0].map(|t| {
         let lse = s.outs[1];
-        (cross_entropy_backward_op(s, lse, lse.full_like(1.0)) * t).sum(1)
+        (emit_backward(s, lse, lse.full_like(1.0)) * t).sum(1)
     });
     vec![loss, None]
 }
@@ -73,13 +73,13 @@ fn cross_entropy_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<
 pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::STATS),
     infer: |cx| {
-        let n = check_cross_entropy_rows(cx)?;
+        let n = check_rows(cx)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &[n])?;
         cx.result(dtype, &[n])
     },
     batch: Batch::Rule(|s| s.merged()),
-    decompose: Some(decompose_cross_entropy),
+    decompose: Some(decompose_forward),
     cases: &[
         Case { args: "f[4,5] i32[4]", attrs: "ignore_index=-100 label_smoothing=0", domains: &[Real, Index(5)] },
         Case { args: "f[7,3] i64[7]", attrs: "ignore_index=1 label_smoothing=0.1", domains: &[Real, Index(3)] },
@@ -91,35 +91,33 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
             domains: &[Real, Index(1100)],
         },
     ],
-    lower: Lower::Kernel(lower::lower_cross_entropy),
+    lower: Lower::Kernel(lower::emit_softmax_cross_entropy),
     ..loss_op(
         "softmax_cross_entropy",
         "loss = −Σ target·ln softmax(x) for each row, target = (1 − ε)·onehot(label) + ε/C, 0 where label = ignore_index; lse = ln Σ eˣ",
         2,
         CrossEntropyAttrs::FIELDS,
-        Deriv::Rules(cross_entropy_jvp, |s, ct, _| {
-            vec![ct[0].map(|g| cross_entropy_backward_op(s, s.outs[1], g)), None]
-        }),
+        Deriv::Rules(push_tangents, |s, ct, _| vec![ct[0].map(|g| emit_backward(s, s.outs[1], g)), None]),
     )
 };
 
 /// (e^(x − lse) − target)·dloss, 0 in ignored rows.
-fn decompose_cross_entropy_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, lse, dloss) = (s.args[0], s.args[2], s.args[3]);
     let (smooth, classes) = (CrossEntropyAttrs::of(&s.attrs).label_smoothing, x.dims().get(1).copied().unwrap_or(1));
     // A scatter, not `one_hot`: a label outside of the classes is an error.
-    let at = cross_entropy_label_column(s);
+    let at = labels_as_column(s);
     let hot = x.full_like(0.0).scatter(at, at.full_like(1.0).cast(x.dtype()), 1, Scatter::Set);
     let target = if smooth > 0.0 { hot * (1.0 - smooth) + smooth / classes as f64 } else { hot };
-    let dx = ((x - cross_entropy_op_over_columns(lse, x)).exp() - target) * cross_entropy_op_over_columns(dloss, x);
+    let dx = ((x - repeat_over_columns(lse, x)).exp() - target) * repeat_over_columns(dloss, x);
     // A select, not a product with 0: infinite logits of an ignored row have no gradient either.
-    vec![cross_entropy_op_over_columns(cross_entropy_row_counts(s), x).select(dx, x.full_like(0.0))]
+    vec![repeat_over_columns(mark_counted_rows(s), x).select(dx, x.full_like(0.0))]
 }
 
 /// The cotangent of the logits of [`SOFTMAX_CROSS_ENTROPY`].
 pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
     infer: |cx| {
-        let n = check_cross_entropy_rows(cx)?;
+        let n = check_rows(cx)?;
         for (i, what) in [(2, "lse"), (3, "dloss")] {
             cx.same_dtype(0, i)?;
             cx.expect_dims(i, what, &[n])?;
@@ -127,7 +125,7 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
         cx.same_as(0)
     },
     batch: Batch::Rule(|s| s.merged()),
-    decompose: Some(decompose_cross_entropy_backward),
+    decompose: Some(decompose_backward),
     cases: &[
         Case {
             args: "f[4,5] i32[4] f[4] f[4]",
@@ -140,7 +138,7 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
             domains: &[Real, Index(3), Domain::Positive, Real],
         },
     ],
-    lower: Lower::Kernel(lower::lower_cross_entropy_backward),
+    lower: Lower::Kernel(lower::emit_softmax_cross_entropy_backward),
     ..loss_op(
         "softmax_cross_entropy_backward",
         "dx = (e^(x − lse) − target)·dloss, with the target of softmax_cross_entropy; 0 in ignored rows",
@@ -154,7 +152,7 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
 pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| {
-        let n = check_cross_entropy_rows(cx)?;
+        let n = check_rows(cx)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &[n])?;
         cx.result(dtype, &[n])?;
@@ -166,7 +164,7 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
         let attrs = CrossEntropyAttrs { ignore_index, label_smoothing };
         let mut all = Vec::from(s.g.emit(Op::SOFTMAX_CROSS_ENTROPY, s.args, &attrs.list()));
         if let Some(&lse) = all.get(1) {
-            all.push(cross_entropy_backward_op(s, lse, lse.full_like(weight)));
+            all.push(emit_backward(s, lse, lse.full_like(weight)));
         }
         all
     }),
@@ -193,7 +191,7 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
             domains: &[Real, Index(4)],
         },
     ],
-    lower: Lower::Kernel(lower::lower_cross_entropy_gradient),
+    lower: Lower::Kernel(lower::emit_cross_entropy_gradient),
     ..loss_op(
         "cross_entropy_gradient",
         "loss and lse of softmax_cross_entropy, and the gradient of weight·Σ loss in the logits",
@@ -204,13 +202,13 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
 };
 
 /// The loss of each row of logits `[N, classes]`.
-pub(super) fn cross_entropy_of_labels<'g>(x: Var<'g>, labels: Var<'g>, opt: &CrossEntropy<'g>) -> Var<'g> {
+pub(super) fn label_losses<'g>(x: Var<'g>, labels: Var<'g>, opt: &CrossEntropy<'g>) -> Var<'g> {
     let attrs = CrossEntropyAttrs { ignore_index: opt.ignore_index, label_smoothing: opt.label_smoothing };
     x.g.emit1(Op::SOFTMAX_CROSS_ENTROPY, &[x, labels], &attrs.list())
 }
 
 /// (1 − ε)·w[label]·(−ln p[label]) − ε/classes·Σ w·ln p for each row, and w[label]; both 0 in ignored rows.
-pub(super) fn weighted_cross_entropy_rows<'g>(
+pub(super) fn weighted_label_losses<'g>(
     x: Var<'g>,
     labels: Var<'g>,
     w: Var<'g>,
@@ -221,7 +219,7 @@ pub(super) fn weighted_cross_entropy_rows<'g>(
         let none = x.g.fail(Kind::Shape, format!("cross_entropy: label_smoothing is {smooth}; it must lie in [0, 1]"));
         return (none, none);
     }
-    let hard = cross_entropy_of_labels(x, labels, &CrossEntropy { label_smoothing: 0.0, ..*opt });
+    let hard = label_losses(x, labels, &CrossEntropy { label_smoothing: 0.0, ..*opt });
     let counted = labels.not_equal(opt.ignore_index as f64);
     // An ignored label may be any number: it must not reach the gather.
     let of_row = counted.select(w.gather(counted.select(labels, 0.0), 0), 0.0);
@@ -234,7 +232,7 @@ pub(super) fn weighted_cross_entropy_rows<'g>(
 
 /// −Σ w·((1 − ε)·target + ε/classes)·ln softmax(x) for each row, reduced. A class with target 0 and probability 0 adds
 /// nothing.
-pub(super) fn cross_entropy_of_probabilities<'g>(x: Var<'g>, targets: Var<'g>, opt: CrossEntropy<'g>) -> Var<'g> {
+pub(super) fn probability_losses<'g>(x: Var<'g>, targets: Var<'g>, opt: CrossEntropy<'g>) -> Var<'g> {
     let (smooth, d) = (opt.label_smoothing, x.dims());
     let classes = d.last().copied().unwrap_or(0);
     let unset = CrossEntropy::default().ignore_index;

@@ -9,14 +9,14 @@ use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, SquaredErrorAttrs};
 
-fn lower_cross_entropy_params(cx: &LowerCx<'_>) -> CrossEntropy {
+fn read_params(cx: &LowerCx<'_>) -> CrossEntropy {
     let (d, a) = (cx.arg_dims(0), CrossEntropyAttrs::of(&cx.attrs()));
     CrossEntropy { rows: d[0], classes: d[1], ignore_index: a.ignore_index, smoothing: a.label_smoothing }
 }
 
 /// `softmax_cross_entropy`.
-pub fn lower_cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = lower_cross_entropy_params(cx);
+pub fn emit_softmax_cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = read_params(cx);
     let kernel = softmax::cross_entropy_kernel_for(cx.dtype(0), cx.dtype(1))?;
     let call =
         Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::CROSS_ENTROPY).reads_args(2);
@@ -26,8 +26,8 @@ pub fn lower_cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `softmax_cross_entropy_backward`.
-pub fn lower_cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = lower_cross_entropy_params(cx);
+pub fn emit_softmax_cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = read_params(cx);
     let kernel = softmax::cross_entropy_backward_kernel_for(cx.dtype(0), cx.dtype(1))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SOFTMAX);
     let call = call.looks(1, p.classes).or(p.ignore_index);
@@ -36,8 +36,8 @@ pub fn lower_cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> 
 }
 
 /// `cross_entropy_gradient`.
-pub fn lower_cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = lower_cross_entropy_params(cx);
+pub fn emit_cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = read_params(cx);
     let kernel = softmax::cross_entropy_gradient_kernel_for(cx.dtype(0), cx.dtype(1))?;
     let mut words = p.to_words();
     words.push(CrossEntropyGradientAttrs::of(&cx.attrs()).weight.to_bits());
@@ -49,10 +49,10 @@ pub fn lower_cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> 
 }
 
 /// `squared_error_gradient`.
-pub fn lower_squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (len, dtype) = (cx.arg_dims(0).numel(), cx.dtype(0));
     let SquaredErrorAttrs { mean, weight } = SquaredErrorAttrs::of(&cx.attrs());
-    let plan = reduce::plan_reduce(1, len, 1);
+    let plan = reduce::plan_steps(1, len, 1);
     let divisor = if mean { len } else { 0 };
     let kernel = squared_error::squared_error_kernel_for(dtype)?;
     let call = |p: SquaredError, sums: Buf, flops: u64| {
@@ -131,7 +131,7 @@ mod tests {
             assert_eq!((&call.params, call.units, call.work), (&p.to_words(), 1, CostClass::REDUCE));
             assert_eq!((&call.inplace[..], call.flops), (&[(0, 1), (1, 1)][..], 5 * len as u64));
         }
-        let plan = reduce::plan_reduce(1, 40_000, 1);
+        let plan = reduce::plan_steps(1, 40_000, 1);
         let partial = plan.partial.unwrap();
         let last = Reduce { divisor: 40_000, ..plan.last };
         for mean in [true, false] {

@@ -59,7 +59,7 @@ pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
         Case { args: "f[40000] f[40000]", attrs: "mean=true weight=0.000025", domains: &[Real] },
         Case { args: "f[0,3] f[0,3]", attrs: "mean=false weight=1", domains: &[Real] },
     ],
-    lower: Lower::Kernel(lower::lower_squared_error_gradient),
+    lower: Lower::Kernel(lower::emit_squared_error_gradient),
     ..loss_op(
         "squared_error_gradient",
         "y = Σ (a − b)² or its mean, and weight·(a − b) + weight·(a − b)",
@@ -72,7 +72,7 @@ pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
 /// The error of the loss `name` for operands of different shapes, if they are: `what` and `with` say what they are. A
 /// loss never broadcasts, because `[n, 1]` against `[n]` would be the loss of n² pairs.
 #[track_caller]
-pub(crate) fn refuse_loss_shapes<'g>(
+pub(crate) fn refuse_unequal_shapes<'g>(
     name: &str,
     (what, a): (&str, Var<'g>),
     (with, b): (&str, Var<'g>),
@@ -85,7 +85,7 @@ pub(crate) fn refuse_loss_shapes<'g>(
 }
 
 /// Two operands of one float type; one result of their shape, or a scalar.
-fn infer_loss_pair(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_pair(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same(0, 1)?;
     match ReductionAttrs::of(&cx.attrs).reduction {
@@ -95,7 +95,7 @@ fn infer_loss_pair(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The losses of the elements, their mean or their sum.
-fn loss_op_reduced<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
+fn reduce_elements<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
     vec![match ReductionAttrs::of(&s.attrs).reduction {
         Reduction::None => loss,
         Reduction::Mean => loss.mean(..),
@@ -105,11 +105,11 @@ fn loss_op_reduced<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
 
 /// The squared error of two tensors.
 pub const MSE_LOSS: OpDef = OpDef {
-    infer: infer_loss_pair,
+    infer: infer_pair,
     cost: cost_per_operand,
     decompose: Some(|s| {
         let d = s.args[0] - s.args[1];
-        loss_op_reduced(s, d * d)
+        reduce_elements(s, d * d)
     }),
     cases: &[
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=none", domains: &[Real] },
@@ -121,13 +121,13 @@ pub const MSE_LOSS: OpDef = OpDef {
 
 /// Binary cross entropy of logits.
 pub const BCE_WITH_LOGITS: OpDef = OpDef {
-    infer: infer_loss_pair,
+    infer: infer_pair,
     cost: |cx| 10 * cx.arg(0),
     // The number in `doc`, in a form that is smooth at x = 0 (where the derivatives of max and |x| are
     // conventions, not σ(x) − y) and that loses nothing to cancellation where the loss is tiny.
     decompose: Some(|s| {
         let (x, y) = (s.args[0], s.args[1]);
-        loss_op_reduced(s, (-x).softplus() * y + x.softplus() * (1.0 - y))
+        reduce_elements(s, (-x).softplus() * y + x.softplus() * (1.0 - y))
     }),
     cases: &[
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=none", domains: &[Real, Unit] },
@@ -144,7 +144,7 @@ pub const BCE_WITH_LOGITS: OpDef = OpDef {
 };
 
 /// max(ln p, −100), whose derivative is 1/max(p, 1e-12).
-fn loss_bounded_log<'g>(p: Var<'g>) -> Var<'g> {
+fn bounded_log<'g>(p: Var<'g>) -> Var<'g> {
     let least = 1e-12;
     let tiny = p.less(least);
     // The value is constant there; the term beside it has value 0 and the slope 1/least.

@@ -6,7 +6,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::loss::attrs::{Reduction, ReductionAttrs};
 use crate::nodes::ops::loss::cross_entropy_options::CrossEntropy;
-use crate::nodes::ops::loss::{cross_entropy, loss_bounded_log, refuse_loss_shapes};
+use crate::nodes::ops::loss::{bounded_log, cross_entropy, refuse_unequal_shapes};
 
 impl<'g> Var<'g> {
     /// The mean of −ln softmax(x)\[label\] over the rows whose label is not −100: [`Var::cross_entropy_with`] with
@@ -34,7 +34,7 @@ impl<'g> Var<'g> {
                 return self.g.fail(Kind::Shape, format!("cross_entropy: weights of {why}"));
             }
             if labels.dtype().is_float() && rows == d {
-                return cross_entropy::cross_entropy_of_probabilities(self, labels, opt);
+                return cross_entropy::probability_losses(self, labels, opt);
             }
             if d.split_last().is_none_or(|(_, lead)| *lead != *rows) {
                 let text =
@@ -44,10 +44,10 @@ impl<'g> Var<'g> {
             let (x, flat) = (self.reshape([rows.numel(), classes]), labels.reshape([rows.numel()]));
             let (loss, counts) = match opt.weight {
                 Some(w) => {
-                    let (loss, weights) = cross_entropy::weighted_cross_entropy_rows(x, flat, w, &opt);
+                    let (loss, weights) = cross_entropy::weighted_label_losses(x, flat, w, &opt);
                     (loss, Some(weights))
                 }
-                None => (cross_entropy::cross_entropy_of_labels(x, flat, &opt), None),
+                None => (cross_entropy::label_losses(x, flat, &opt), None),
             };
             let ones = || flat.not_equal(opt.ignore_index as f64).cast(loss.dtype());
             match opt.reduction {
@@ -78,7 +78,7 @@ impl<'g> Var<'g> {
         if !self.g.owns("bce", &[targets]) || !self.is_some() || !targets.is_some() {
             return self.g.var(Value::NONE);
         }
-        if let Some(error) = refuse_loss_shapes("bce", ("targets", targets), ("probabilities", self)) {
+        if let Some(error) = refuse_unequal_shapes("bce", ("targets", targets), ("probabilities", self)) {
             return error;
         }
         let (a, b) = (self.dtype(), targets.dtype());
@@ -86,9 +86,7 @@ impl<'g> Var<'g> {
             let (t, p) = (targets.dims(), self.dims());
             return self.g.fail(Kind::Shape, format!("bce: targets of {b}{t} do not fit probabilities of {a}{p}"));
         }
-        self.g.with_caller(|| {
-            reduction.of(-(targets * loss_bounded_log(self) + (1.0 - targets) * loss_bounded_log(1.0 - self)))
-        })
+        self.g.with_caller(|| reduction.of(-(targets * bounded_log(self) + (1.0 - targets) * bounded_log(1.0 - self))))
     }
 
     /// The mean of the binary cross entropy between σ(this) and `targets`, which are in [0, 1].

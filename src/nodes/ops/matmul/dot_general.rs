@@ -1,7 +1,7 @@
 //! XLA's product: any batch axes, free axes and contracted axes.
 
 use super::attrs::DotGeneralAttrs;
-use super::int_matmul::int_matmul_dtype;
+use super::int_matmul::product_dtype;
 use crate::ensure;
 use crate::nodes::build::axes::check_axes;
 use crate::nodes::build::size_attrs::to_size_attrs;
@@ -12,13 +12,13 @@ use crate::nodes::ir::site::Site;
 use Domain::Real;
 
 /// The axes of `rank` that neither list names.
-fn dot_general_free_axes(rank: usize, batch: &[usize], contract: &[usize]) -> Vec<usize> {
+fn free_axes(rank: usize, batch: &[usize], contract: &[usize]) -> Vec<usize> {
     (0..rank).filter(|a| !batch.contains(a) && !contract.contains(a)).collect()
 }
 
-fn infer_dot_general(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
-    let dtype = if d.is_float() { d } else { int_matmul_dtype(d)? };
+    let dtype = if d.is_float() { d } else { product_dtype(d)? };
     cx.same_dtype(0, 1)?;
     let (a, b) = (cx.dims(0), cx.dims(1));
     let axes = DotGeneralAttrs::of(&cx.attrs);
@@ -34,17 +34,17 @@ fn infer_dot_general(cx: &mut Infer<'_>) -> Result<(), String> {
         ensure!(a[x] == b[y], "axis {x} of {a} and axis {y} of {b} differ");
     }
     let free = |d: &[usize], batch: &[usize], con: &[usize]| -> Vec<usize> {
-        dot_general_free_axes(d.len(), batch, con).into_iter().map(|i| d[i]).collect()
+        free_axes(d.len(), batch, con).into_iter().map(|i| d[i]).collect()
     };
     let batch: Vec<usize> = ba.iter().map(|&i| a[i]).collect();
     cx.result(dtype, &[batch, free(&a, &ba, &ca), free(&b, &bb, &cb)].concat())
 }
 
 /// Transposes and reshapes both sides to `[batch, free, contracted]` and multiplies.
-fn decompose_dot_general<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let side = |x: Var<'g>, batch: &[usize], contract: &[usize]| {
         let d = x.dims();
-        let free = dot_general_free_axes(d.len(), batch, contract);
+        let free = free_axes(d.len(), batch, contract);
         let size = |axes: &[usize]| axes.iter().map(|&i| d[i]).product::<usize>();
         let perm = [batch, &free, contract].concat();
         let flat = if perm.is_sorted() { x } else { x.permute(&perm) };
@@ -65,10 +65,10 @@ pub const DOT_GENERAL: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: DotGeneralAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: infer_dot_general,
+    infer: infer_types,
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_dot_general),
+    decompose: Some(decompose_node),
     lower: Lower::Expand,
     cost: |cx| 2 * cx.out(),
     cases: &[

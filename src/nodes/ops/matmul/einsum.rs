@@ -144,7 +144,7 @@ impl<'g> EinsumTerm<'g> {
 }
 
 /// The size of each label. A letter has one size; `...` broadcasts.
-fn einsum_sizes(terms: &[EinsumTerm<'_>]) -> Result<BTreeMap<EinsumLabel, usize>, String> {
+fn find_label_sizes(terms: &[EinsumTerm<'_>]) -> Result<BTreeMap<EinsumLabel, usize>, String> {
     let mut found: BTreeMap<EinsumLabel, (usize, usize)> = BTreeMap::new();
     for (i, t) in terms.iter().enumerate() {
         for (&label, &n) in t.labels.iter().zip(t.x.dims().iter()) {
@@ -160,7 +160,7 @@ fn einsum_sizes(terms: &[EinsumTerm<'_>]) -> Result<BTreeMap<EinsumLabel, usize>
 }
 
 /// The labels of the output.
-fn einsum_result_labels(output: Option<&str>, terms: &[EinsumTerm<'_>]) -> Result<Vec<EinsumLabel>, String> {
+fn find_result_labels(output: Option<&str>, terms: &[EinsumTerm<'_>]) -> Result<Vec<EinsumLabel>, String> {
     let all = || terms.iter().flat_map(|t| &t.labels).copied();
     let dots = all().filter_map(|l| if let EinsumLabel::Dots(i) = l { Some(i.0 + 1) } else { None }).max().unwrap_or(0);
     let Some(text) = output else {
@@ -182,7 +182,7 @@ fn einsum_result_labels(output: Option<&str>, terms: &[EinsumTerm<'_>]) -> Resul
 
 /// The pair whose product shortens the work most: the least size of the result, less the sizes of both; among equals
 /// the least number of products, then the first.
-fn einsum_cheapest_pair(
+fn choose_cheapest_pair(
     terms: &[EinsumTerm<'_>],
     sizes: &BTreeMap<EinsumLabel, usize>,
     out: &[EinsumLabel],
@@ -207,7 +207,7 @@ fn einsum_cheapest_pair(
     best.0
 }
 
-fn einsum_contraction<'g>(equation: &str, xs: &[Var<'g>]) -> Result<Var<'g>, String> {
+fn contract_operands<'g>(equation: &str, xs: &[Var<'g>]) -> Result<Var<'g>, String> {
     let (inputs, output) = match equation.split_once("->") {
         Some((inputs, output)) => (inputs, Some(output)),
         None => (equation, None),
@@ -221,14 +221,14 @@ fn einsum_contraction<'g>(equation: &str, xs: &[Var<'g>]) -> Result<Var<'g>, Str
     let labelled =
         named.map(|(i, (text, &x))| Ok(EinsumTerm { x, labels: EinsumSubscript::parse(text)?.of_rank(i, x.rank())? }));
     let terms = labelled.collect::<Result<Vec<EinsumTerm<'g>>, String>>()?;
-    let (sizes, out) = (einsum_sizes(&terms)?, einsum_result_labels(output, &terms)?);
+    let (sizes, out) = (find_label_sizes(&terms)?, find_result_labels(output, &terms)?);
     let mut terms: Vec<EinsumTerm<'g>> = terms.into_iter().map(|t| t.distinct(&sizes)).collect();
     for i in 0..terms.len() {
         let elsewhere = |l: EinsumLabel| terms.iter().enumerate().any(|(k, t)| k != i && t.has(l));
         terms[i] = terms[i].clone().summed(|l| out.contains(&l) || elsewhere(l));
     }
     while terms.len() > 1 {
-        let (i, k) = einsum_cheapest_pair(&terms, &sizes, &out);
+        let (i, k) = choose_cheapest_pair(&terms, &sizes, &out);
         let (b, a) = (terms.remove(k), terms.remove(i));
         let product = a.times(&b, |l| out.contains(&l) || terms.iter().any(|t| t.has(l)));
         terms.insert(i, product);
@@ -266,7 +266,7 @@ impl Builder {
             if !self.owns("einsum", xs) || xs.iter().any(|x| !x.is_some()) {
                 return self.var(crate::arena::Value::NONE);
             }
-            match einsum_contraction(equation, xs) {
+            match contract_operands(equation, xs) {
                 Ok(y) => y,
                 Err(why) => self.fail(Kind::Shape, format!("einsum(\"{equation}\"): {why}")),
             }

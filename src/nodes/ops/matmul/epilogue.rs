@@ -10,10 +10,10 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::activation::ActGrad;
 use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs, MatmulDactAttrs};
 use crate::nodes::ops::matmul::matmul_dims::matmul_operand_dims;
-use crate::nodes::ops::matmul::matmul_flops;
+use crate::nodes::ops::matmul::product_flops;
 use Domain::Real;
 
-fn infer_matmul_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_bias_act(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     cx.same_dtype(0, 2)?;
@@ -23,7 +23,7 @@ fn infer_matmul_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(dtype, &dims)
 }
 
-fn decompose_bias_act_epilogue<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_bias_act<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = MatmulBiasActAttrs::of(&s.attrs);
     vec![a.act.apply(s.args[0].matmul_t(s.args[1], a.ta, a.tb) + s.args[2])]
 }
@@ -35,12 +35,12 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: MatmulBiasActAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
-    infer: infer_matmul_epilogue,
+    infer: infer_bias_act,
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_bias_act_epilogue),
-    lower: Lower::Kernel(lower::lower_matmul_bias_act),
-    cost: matmul_flops,
+    decompose: Some(decompose_bias_act),
+    lower: Lower::Kernel(lower::emit_matmul_bias_act),
+    cost: product_flops,
     cases: &[
         Case { args: "f[3,4] f[4,5] f[5]", attrs: "ta=false tb=false act=none", domains: &[Real] },
         Case { args: "f[3,4] f[5,4] f[5]", attrs: "ta=false tb=true act=relu", domains: &[Real] },
@@ -55,7 +55,7 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     ..OpDef::BLANK
 };
 
-fn infer_epilogue_sum(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_sum(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     cx.same_dtype(0, 2)?;
@@ -64,7 +64,7 @@ fn infer_epilogue_sum(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(dtype, &dims)
 }
 
-fn decompose_epilogue_sum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_sum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
     vec![s.args[2] + s.args[0].matmul_t(s.args[1], ta, tb)]
 }
@@ -76,12 +76,12 @@ pub const MATMUL_ADD: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: MatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
-    infer: infer_epilogue_sum,
+    infer: infer_sum,
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_epilogue_sum),
-    lower: Lower::Kernel(lower::lower_matmul_add),
-    cost: matmul_flops,
+    decompose: Some(decompose_sum),
+    lower: Lower::Kernel(lower::emit_matmul_add),
+    cost: product_flops,
     cases: &[
         Case { args: "f[3,4] f[4,5] f[3,5]", attrs: "ta=false tb=false", domains: &[Real] },
         Case { args: "f[8,60] f[8,70] f[60,70]", attrs: "ta=true tb=false", domains: &[Real] },
@@ -93,7 +93,7 @@ pub const MATMUL_ADD: OpDef = OpDef {
     ..OpDef::BLANK
 };
 
-fn infer_dact_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_dact(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     cx.same_dtype(0, 2)?;
@@ -103,7 +103,7 @@ fn infer_dact_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(dtype, &dims[dims.len() - 1..])
 }
 
-fn decompose_dact_epilogue<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_dact<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = MatmulDactAttrs::of(&s.attrs);
     let (y, r) = (s.args[0].matmul_t(s.args[1], a.ta, a.tb), s.args[2]);
     let y = match a.by {
@@ -123,12 +123,12 @@ pub const MATMUL_DACT: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: MatmulDactAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
-    infer: infer_dact_epilogue,
+    infer: infer_dact,
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_dact_epilogue),
-    lower: Lower::Kernel(lower::lower_matmul_dact),
-    cost: matmul_flops,
+    decompose: Some(decompose_dact),
+    lower: Lower::Kernel(lower::emit_matmul_dact),
+    cost: product_flops,
     cases: &[
         Case { args: "f[3,4] f[4,5] f[3,5]", attrs: "ta=false tb=false by=relu", domains: &[Real] },
         Case { args: "f[3,4] f[5,4] f[3,5]", attrs: "ta=false tb=true by=tanh", domains: &[Real] },

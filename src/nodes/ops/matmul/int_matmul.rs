@@ -1,7 +1,7 @@
 //! Products of integer matrices.
 
 use super::matmul_dims::matmul_dims;
-use super::matmul_flops;
+use super::product_flops;
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::int_gemm::{IntGemm, int_gemm_kernel};
@@ -15,7 +15,7 @@ use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use Domain::{Code, Index};
 
 /// The type of a product of matrices of `dtype`: sums of `i8` and `u8` are `i32`.
-pub fn int_matmul_dtype(dtype: DType) -> Result<DType, String> {
+pub fn product_dtype(dtype: DType) -> Result<DType, String> {
     match dtype {
         DType::I8 | DType::U8 | DType::I32 => Ok(DType::I32),
         DType::I64 => Ok(DType::I64),
@@ -23,8 +23,8 @@ pub fn int_matmul_dtype(dtype: DType) -> Result<DType, String> {
     }
 }
 
-fn infer_int_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
-    let dtype = int_matmul_dtype(cx.dtype(0))?;
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = product_dtype(cx.dtype(0))?;
     cx.same_dtype(0, 1)?;
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs);
     let (a, b) = (cx.dims(0), cx.dims(1));
@@ -33,7 +33,7 @@ fn infer_int_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(dtype, &dims)
 }
 
-fn lower_int_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (a, y) = (cx.arg_dims(0), cx.out_dims(0));
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs());
     let (batch, m, n, k) = (y[0], y[1], y[2], a[if ta { 1 } else { 2 }]);
@@ -59,11 +59,11 @@ pub const INT_MATMUL: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: MatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: infer_int_matmul,
+    infer: infer_types,
     deriv: Deriv::Zero,
     batch: Batch::Rule(|s| s.merged()),
-    lower: Lower::Kernel(lower_int_matmul),
-    cost: matmul_flops,
+    lower: Lower::Kernel(lower_node),
+    cost: product_flops,
     cases: &[
         Case { args: "u8[2,3,4] u8[2,4,5]", attrs: "ta=false tb=false", domains: &[Index(256)] },
         Case { args: "i8[1,70,33] i8[1,90,33]", attrs: "ta=false tb=true", domains: &[Code] },

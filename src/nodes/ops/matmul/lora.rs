@@ -9,7 +9,7 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::attrs::LoraMatmulAttrs;
 use Domain::Real;
 
-fn infer_lora_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     (1..cx.args.len()).try_for_each(|i| cx.same_dtype(0, i))?;
     let (x, w, a) = (cx.dims(0), cx.rank(1, "w", 2)?, cx.rank(2, "a", 2)?);
@@ -34,7 +34,7 @@ fn infer_lora_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn decompose_lora_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let LoraMatmulAttrs { scale, transposed } = LoraMatmulAttrs::of(&s.attrs);
     let times = |x: Var<'g>, i: usize| x.matmul_t(s.args[i], false, transposed);
     let low = times(s.args[0], 2);
@@ -50,11 +50,11 @@ pub const LORA_MATMUL: OpDef = OpDef {
     arity: Arity::Between(4, 5),
     attrs: LoraMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
-    infer: infer_lora_matmul,
+    infer: infer_types,
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_lora_matmul),
-    lower: Lower::Kernel(lower::lower_lora_matmul),
+    decompose: Some(decompose_node),
+    lower: Lower::Kernel(lower::emit_lora_matmul),
     cost: |cx| {
         let d = |i: usize| cx.graph.dims(cx.graph.args_of(cx.node)[i]);
         let rows = cx.arg(0) / d(0).last().copied().unwrap_or(1).max(1) as u64;

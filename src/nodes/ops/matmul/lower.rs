@@ -9,18 +9,18 @@ use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::{lowering_dtype, push_lowering_program};
+use crate::nodes::ops::common::lowering::{kernel_dtype, push_tile_program};
 use crate::nodes::ops::matmul::attrs::{LoraMatmulAttrs, MatmulAttrs, MatmulBiasActAttrs, MatmulDactAttrs};
 use crate::nodes::ops::reduce::lower::{lower_reduced_blocks, lower_reduced_columns};
 
 /// The strides of the last two axes of `d`, exchanged if asked.
-fn lower_matmul_strides(d: &Dims, exchanged: bool) -> Strides {
+fn last_axes_strides(d: &Dims, exchanged: bool) -> Strides {
     let cols = d[d.len() - 1];
     if exchanged { Strides { row: 1, col: cols } } else { Strides { row: cols, col: 1 } }
 }
 
 /// Strides of the batch axes of `d`, aligned with those of the result; 0 where a matrix repeats.
-fn lower_matmul_batch_strides(d: &Dims, to: &[usize]) -> Vec<usize> {
+fn batch_strides(d: &Dims, to: &[usize]) -> Vec<usize> {
     let (s, own) = (d.strides(), d.len() - 2);
     let lead = to.len() - own;
     let step = |i: usize| if i < lead || d[i - lead] == 1 { 0 } else { s[i - lead] };
@@ -28,48 +28,48 @@ fn lower_matmul_batch_strides(d: &Dims, to: &[usize]) -> Vec<usize> {
 }
 
 /// The product of the first two operands of a node.
-pub fn lower_matmul_product(cx: &LowerCx<'_>) -> Result<Gemm, String> {
+pub fn product_of_operands(cx: &LowerCx<'_>) -> Result<Gemm, String> {
     let (a, b, y) = (cx.arg_dims(0), cx.arg_dims(1), cx.out_dims(0));
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs());
     let lead = y.len() - 2;
     let k = a[a.len() - if ta { 2 } else { 1 }];
-    let g = Gemm::new(y[lead], y[lead + 1], k).with_strides(lower_matmul_strides(&a, ta), lower_matmul_strides(&b, tb));
-    let (sa, sb) = (lower_matmul_batch_strides(&a, &y[..lead]), lower_matmul_batch_strides(&b, &y[..lead]));
+    let g = Gemm::new(y[lead], y[lead + 1], k).with_strides(last_axes_strides(&a, ta), last_axes_strides(&b, tb));
+    let (sa, sb) = (batch_strides(&a, &y[..lead]), batch_strides(&b, &y[..lead]));
     let dims: Vec<Batch> = (0..lead).map(|i| Batch { size: y[i], a: sa[i], b: sb[i] }).collect();
     g.with_batch(&dims).ok_or_else(|| "too many batch axes".to_string())
 }
 
 /// `matmul`.
-pub fn lower_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let g = lower_matmul_product(cx)?;
-    lower_plain_matmul(cx, g)
+pub fn emit_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let g = product_of_operands(cx)?;
+    emit_plain_product(cx, g)
 }
 
 /// `matmul_bias_act`.
-pub fn lower_matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let act = MatmulBiasActAttrs::of(&cx.attrs()).act.epilogue_act();
-    let g = Gemm { bias: true, act, ..lower_matmul_product(cx)? };
-    lower_plain_matmul(cx, g)
+    let g = Gemm { bias: true, act, ..product_of_operands(cx)? };
+    emit_plain_product(cx, g)
 }
 
 /// `matmul_add`.
-pub fn lower_matmul_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let g = Gemm { accumulate: true, ..lower_matmul_product(cx)? };
+pub fn emit_matmul_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let g = Gemm { accumulate: true, ..product_of_operands(cx)? };
     let to = MatmulTo { c: Buf::Out(0), old: Buf::Arg(2), sums: None };
-    lower_matmul_call_to(cx, g, &[Buf::Arg(0), Buf::Arg(1)], to, cx.flops())
+    emit_product_to(cx, g, &[Buf::Arg(0), Buf::Arg(1)], to, cx.flops())
 }
 
 /// `matmul_dact`.
-pub fn lower_matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dtype, y) = (cx.dtype(0), cx.out_dims(0));
     let act = MatmulDactAttrs::of(&cx.attrs()).by.epilogue_act();
-    let g = Gemm { act, precision: cx.precision, ..lower_matmul_product(cx)? };
+    let g = Gemm { act, precision: cx.precision, ..product_of_operands(cx)? };
     if !cx.used[1] {
-        return lower_plain_matmul(cx, g);
+        return emit_plain_product(cx, g);
     }
     let Some(g) = g.with_sums_for(dtype) else {
         if !g.is_empty() {
-            lower_plain_matmul(cx, g)?;
+            emit_plain_product(cx, g)?;
         }
         let rows = y[..y.len() - 1].iter().product();
         return lower_reduced_columns(cx, (rows, g.n), (Buf::Out(0), Buf::Out(1)));
@@ -77,13 +77,13 @@ pub fn lower_matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let blocks = g.unit_sums().0;
     let sums = if blocks == 1 { Buf::Out(1) } else { cx.temp(dtype.size(), blocks * g.n) };
     let to = MatmulTo { c: Buf::Out(0), old: Buf::Out(0), sums: Some(sums) };
-    lower_matmul_call_to(cx, g, &[0, 1, 2].map(Buf::Arg), to, cx.flops())?;
+    emit_product_to(cx, g, &[0, 1, 2].map(Buf::Arg), to, cx.flops())?;
     if blocks > 1 { lower_reduced_blocks(cx, (blocks, g.n), (sums, Buf::Out(1))) } else { Ok(()) }
 }
 
-fn lower_plain_matmul(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
+fn emit_plain_product(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
     let reads: Vec<Buf> = (0..cx.args()).map(Buf::Arg).collect();
-    lower_matmul_call(cx, g, &reads, Buf::Out(0), cx.flops())
+    emit_product_call(cx, g, &reads, Buf::Out(0), cx.flops())
 }
 
 /// Where a product goes.
@@ -96,20 +96,20 @@ struct MatmulTo {
 }
 
 /// The call of a product of `reads` into `out`. A product that accumulates is added to `out`.
-pub fn lower_matmul_call(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
-    lower_matmul_call_to(cx, g, reads, MatmulTo { c: out, old: out, sums: None }, flops)
+pub fn emit_product_call(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
+    emit_product_to(cx, g, reads, MatmulTo { c: out, old: out, sums: None }, flops)
 }
 
 /// The call of a product of `reads`.
-fn lower_matmul_call_to(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], to: MatmulTo, flops: u64) -> Result<(), String> {
+fn emit_product_to(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], to: MatmulTo, flops: u64) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
     let scratch = g.scratch_len_for(dtype);
     let (split, units) = g.division();
-    let whole = if let Split::Columns { .. } = split { lower_matmul_whole_columns(&g) } else { lower_matmul_whole(&g) };
-    let call = Call::new(gemm::gemm_kernel_for(dtype, &g)?, g.to_words(), units)
+    let whole = if let Split::Columns { .. } = split { whole_operands_of_columns(&g) } else { whole_operands(&g) };
+    let call = Call::new(gemm::product_kernel_for(dtype, &g)?, g.to_words(), units)
         .flops(flops)
         .reads(reads)
-        .cost_class(lower_matmul_cost_class(dtype, &g))
+        .cost_class(product_cost_class(dtype, &g))
         .whole(whole);
     let call = if g.accumulate { call.reads(&[to.old]).inplace(&[(reads.len(), 0)]) } else { call };
     let call = call.divided(to.c, split);
@@ -120,7 +120,7 @@ fn lower_matmul_call_to(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], to: Matmul
 }
 
 /// `lora_matmul`: the low-rank product, scaled while it is small, is added to the large one.
-pub fn lower_lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (x, y, low) = (cx.arg_dims(0), cx.out_dims(0), cx.out_dims(1));
     let lead = y.len() - 1;
     let (rows, k, rank, n) = (y[..lead].iter().product::<usize>(), x[lead], low[lead], y[lead]);
@@ -129,11 +129,11 @@ pub fn lower_lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
         let g = Gemm::new(rows, n, k);
         if transposed { g.with_b_transposed() } else { g }
     };
-    let (size, e) = (cx.dtype(0).size(), lowering_dtype(cx.dtype(0))?);
+    let (size, e) = (cx.dtype(0).size(), kernel_dtype(cx.dtype(0))?);
     let flops = |g: &Gemm| 2 * (g.len() * g.k) as u64;
     let low = if cx.used[1] { Buf::Out(1) } else { cx.temp(size, rows * rank) };
     let g = by(rank, k);
-    lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(2)], low, flops(&g))?;
+    emit_product_call(cx, g, &[Buf::Arg(0), Buf::Arg(2)], low, flops(&g))?;
     let mut scaled = low;
     if scale != 1.0 {
         scaled = cx.temp(size, rows * rank);
@@ -141,27 +141,27 @@ pub fn lower_lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
         let steps = vec![TileStep::fill(e, scale), TileStep::new(TileOp::Mul, e, &[0, 1], [0.0; 2])];
         let p = TileProgram { inputs, steps, outputs: vec![2], len: rows * rank };
         p.check()?;
-        push_lowering_program(cx, &p, &[low], &[scaled], p.len as u64);
+        push_tile_program(cx, &p, &[low], &[scaled], p.len as u64);
     }
     let g = by(n, k);
-    lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], Buf::Out(0), flops(&g))?;
+    emit_product_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], Buf::Out(0), flops(&g))?;
     let g = Gemm { accumulate: true, bias: cx.args() == 5, ..by(n, rank) };
     let reads = [scaled, Buf::Arg(3), Buf::Arg(4)];
-    lower_matmul_call(cx, g, &reads[..2 + usize::from(g.bias)], Buf::Out(0), flops(&g))
+    emit_product_call(cx, g, &reads[..2 + usize::from(g.bias)], Buf::Out(0), flops(&g))
 }
 
 /// The operands of a product that all units read whole, as bits: B, and A if it is column-major.
-pub fn lower_matmul_whole(g: &Gemm) -> u64 {
+pub fn whole_operands(g: &Gemm) -> u64 {
     2 | u64::from(g.a.col != 1)
 }
 
-/// [`lower_matmul_whole`] where units are columns: A, and B unless it is column-major.
-fn lower_matmul_whole_columns(g: &Gemm) -> u64 {
+/// [`whole_operands`] where units are columns: A, and B unless it is column-major.
+fn whole_operands_of_columns(g: &Gemm) -> u64 {
     1 | u64::from(g.b.row != 1) << 1
 }
 
 /// The cost class of a product.
-pub fn lower_matmul_cost_class(dtype: DType, g: &Gemm) -> CostClass {
+pub fn product_cost_class(dtype: DType, g: &Gemm) -> CostClass {
     if dtype == DType::F32 { CostClass::product(g.runs_in_for(dtype)) } else { CostClass::PRODUCT_F64 }
 }
 
@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn units_of_rows_read_all_of_b_and_all_of_a_column_major_a() {
         let g = Gemm::new(2, 3, 4);
-        assert_eq!([g, g.with_a_transposed()].map(|g| lower_matmul_whole(&g)), [2, 3]);
-        assert_eq!([g, g.with_b_transposed()].map(|g| lower_matmul_whole_columns(&g)), [3, 1]);
+        assert_eq!([g, g.with_a_transposed()].map(|g| whole_operands(&g)), [2, 3]);
+        assert_eq!([g, g.with_b_transposed()].map(|g| whole_operands_of_columns(&g)), [3, 1]);
         let (plain, turned) = (matmul(&[4, 8], &[8, 3], false, false), matmul(&[8, 4], &[8, 3], true, false));
         assert_eq!((plain.whole, turned.whole), (2, 3));
         assert_eq!((plain.flops, plain.work), (2 * 4 * 3 * 8, CostClass::PRODUCT));
@@ -202,8 +202,8 @@ mod tests {
     #[test]
     fn products_of_f64_have_a_cost_of_their_own() {
         let g = Gemm::new(2, 3, 4);
-        assert_eq!(lower_matmul_cost_class(F32, &g), CostClass::PRODUCT);
-        assert_eq!(lower_matmul_cost_class(DType::F64, &g), CostClass::PRODUCT_F64);
+        assert_eq!(product_cost_class(F32, &g), CostClass::PRODUCT);
+        assert_eq!(product_cost_class(DType::F64, &g), CostClass::PRODUCT_F64);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use Domain::Real;
 use attrs::MatmulAttrs;
 use matmul_dims::matmul_operand_dims;
 
-fn infer_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     let dims = matmul_operand_dims(cx)?;
@@ -28,13 +28,13 @@ fn infer_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The product with the batch's axis before all axes that the operands broadcast.
-fn batch_matmul<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_node<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let rank = s.rank(0).max(s.rank(1));
     Some(s.site.rebuild_with(&[s.aligned(0, rank), s.aligned(1, rank)]))
 }
 
 /// ā and b̄ are products again, in the layout that needs no transposed copy; broadcast batch axes are summed.
-fn transpose_matmul<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g>> {
+fn transpose_product<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
     let (a, b) = (s.args[0], s.args[1]);
     let full = match (i, ta, tb) {
@@ -47,7 +47,7 @@ fn transpose_matmul<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g
 }
 
 /// 2·m·n·k over the batch.
-pub fn matmul_flops(cx: &CostCx<'_>) -> u64 {
+pub fn product_flops(cx: &CostCx<'_>) -> u64 {
     let a = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
     let MatmulAttrs { ta, .. } = MatmulAttrs::of(&cx.graph.attrs(cx.node));
     let k = a.len().checked_sub(if ta { 2 } else { 1 }).map_or(0, |i| a[i]);
@@ -61,11 +61,11 @@ pub const MATMUL: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: MatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::PRODUCT),
-    infer: infer_matmul,
-    deriv: Deriv::Multilinear(transpose_matmul),
-    batch: Batch::Rule(batch_matmul),
-    lower: Lower::Kernel(lower::lower_matmul),
-    cost: matmul_flops,
+    infer: infer_types,
+    deriv: Deriv::Multilinear(transpose_product),
+    batch: Batch::Rule(batch_node),
+    lower: Lower::Kernel(lower::emit_matmul),
+    cost: product_flops,
     cases: &[
         Case { args: "f[3,4] f[4,5]", attrs: "ta=false tb=false", domains: &[Real] },
         Case { args: "f[4,3] f[4,5]", attrs: "ta=true tb=false", domains: &[Real] },

@@ -9,34 +9,34 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{
-    NormAttrs, STATISTICS, check_norm_backward, check_norm_channels, check_norm_eps, norm_op_add_cotangents,
-    norm_op_per_channel, norm_sum_to_channels,
+    NormAttrs, STATISTICS, add_cotangents, check_backward_channels, check_channels, check_eps, shape_channel_values,
+    sum_to_channels,
 };
 use Domain::Real;
 
-fn decompose_batch_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_forward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let axes: Vec<i64> = (0..x.rank() as i64).filter(|&a| a != 1).collect();
     // A mean far from 0 is rounded by much of small deviations, so means are of the distances from a near number.
     let near = x.narrow(0, 0, 1).mean(&axes[..]).stop_gradient();
-    let x = x - norm_op_per_channel(near, x);
+    let x = x - shape_channel_values(near, x);
     let mean = x.mean(&axes[..]);
-    let d = x - norm_op_per_channel(mean, x);
+    let d = x - shape_channel_values(mean, x);
     let var = (d * d).mean(&axes[..]);
     let scale = (var + NormAttrs::of(&s.attrs).eps).rsqrt() * s.args[1];
-    vec![d * norm_op_per_channel(scale, x) + norm_op_per_channel(s.args[2], x), near + mean, var]
+    vec![d * shape_channel_values(scale, x) + shape_channel_values(s.args[2], x), near + mean, var]
 }
 
 /// The mean of each channel over the batch, shaped to broadcast over x.
-fn batch_norm_mean_of_channels(x: Var<'_>) -> Var<'_> {
+fn channel_means(x: Var<'_>) -> Var<'_> {
     let n = x.numel() / x.dims()[1].max(1);
-    norm_op_per_channel(norm_sum_to_channels(x) / n as f64, x)
+    shape_channel_values(sum_to_channels(x) / n as f64, x)
 }
 
 /// x − mean. A mean far from 0 is rounded by much of small deviations; what is left of their mean is taken off, too.
-fn batch_norm_deviations<'g>(x: Var<'g>, mean: Var<'g>) -> Var<'g> {
-    let d = x - norm_op_per_channel(mean, x);
-    d - batch_norm_mean_of_channels(d)
+fn subtract_mean<'g>(x: Var<'g>, mean: Var<'g>) -> Var<'g> {
+    let d = x - shape_channel_values(mean, x);
+    d - channel_means(d)
 }
 
 /// x − mean, 1/√(var + eps) and x̂ at a batch norm; the second is shaped to broadcast over x.
@@ -46,38 +46,38 @@ struct BatchNormParts<'g> {
     hat: Var<'g>,
 }
 
-fn batch_norm_op_parts<'g>(s: &Site<'_, 'g>) -> BatchNormParts<'g> {
+fn compute_parts<'g>(s: &Site<'_, 'g>) -> BatchNormParts<'g> {
     let x = s.args[0];
-    let centred = batch_norm_deviations(x, s.outs[1]);
-    let rstd = norm_op_per_channel((s.outs[2] + NormAttrs::of(&s.attrs).eps).rsqrt(), x);
+    let centred = subtract_mean(x, s.outs[1]);
+    let rstd = shape_channel_values((s.outs[2] + NormAttrs::of(&s.attrs).eps).rsqrt(), x);
     BatchNormParts { centred, rstd, hat: centred * rstd }
 }
 
 /// ẏ = γ·r·(ẋ − mean ẋ − x̂·mean(x̂⊙ẋ)) + γ̇·x̂ + β̇; the mean has mean ẋ, and var has 2·mean((x − mean)⊙ẋ).
-fn batch_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let (x, gamma) = (s.args[0], s.args[1]);
-    let BatchNormParts { centred, rstd, hat } = batch_norm_op_parts(s);
-    let means = t[0].map(|t| [batch_norm_mean_of_channels(t), batch_norm_mean_of_channels(centred * t)]);
+    let BatchNormParts { centred, rstd, hat } = compute_parts(s);
+    let means = t[0].map(|t| [channel_means(t), channel_means(centred * t)]);
     let from_x = t[0]
         .zip(means)
-        .map(|(t, [a, b])| (t - a - centred * (b * rstd * rstd)) * (rstd * norm_op_per_channel(gamma, x)));
-    let from_gamma = t[1].map(|t| hat * norm_op_per_channel(t, x));
-    let from_beta = t[2].map(|t| norm_op_per_channel(t, x).broadcast(x.dims()));
+        .map(|(t, [a, b])| (t - a - centred * (b * rstd * rstd)) * (rstd * shape_channel_values(gamma, x)));
+    let from_gamma = t[1].map(|t| hat * shape_channel_values(t, x));
+    let from_beta = t[2].map(|t| shape_channel_values(t, x).broadcast(x.dims()));
     let y = [from_x, from_gamma, from_beta].into_iter().flatten().reduce(|a, b| a + b);
     vec![y, means.map(|m| m[0].reshape(gamma.dims())), means.map(|m| (m[1] * 2.0).reshape(gamma.dims()))]
 }
 
 /// The backward op for y. The cotangent of the mean adds m̄/n to dx, and that of var 2·v̄·(x − mean)/n.
-fn batch_norm_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let (x, gamma, mean, var) = (s.args[0], s.args[1], s.outs[1], s.outs[2]);
     let n = x.numel() as f64 / mean.numel().max(1) as f64;
-    let from_mean = ct[1].map(|ct| norm_op_per_channel(ct / n, x).broadcast(x.dims()));
-    let from_var = ct[2].map(|ct| batch_norm_deviations(x, mean) * norm_op_per_channel(ct * (2.0 / n), x));
+    let from_mean = ct[1].map(|ct| shape_channel_values(ct / n, x).broadcast(x.dims()));
+    let from_var = ct[2].map(|ct| subtract_mean(x, mean) * shape_channel_values(ct * (2.0 / n), x));
     let all = ct[0].map(|dy| {
         let rstd = (var + NormAttrs::of(&s.attrs).eps).rsqrt();
         s.g.emit(Op::BATCH_NORM_BACKWARD, &[dy, x, gamma, mean, rstd], &[])
     });
-    norm_op_add_cotangents(all.as_deref(), [from_mean, from_var])
+    add_cotangents(all.as_deref(), [from_mean, from_var])
 }
 
 /// Normalisation of each channel over the batch, with its statistics.
@@ -88,17 +88,17 @@ pub const BATCH_NORM: OpDef = OpDef {
     attrs: NormAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
-        let c = check_norm_channels(cx)?;
-        check_norm_eps(NormAttrs::of(&cx.attrs).eps)?;
+        let c = check_channels(cx)?;
+        check_eps(NormAttrs::of(&cx.attrs).eps)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         ensure!(d.iter().all(|&n| n > 0), "the batch {d} is empty");
         cx.same_as(0)?;
         cx.result(dtype, &[c])?;
         cx.result(dtype, &[c])
     },
-    deriv: Deriv::Rules(batch_norm_jvp, batch_norm_vjp),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_batch_norm),
+    decompose: Some(decompose_forward),
     lower: Lower::Expand,
     cost: |cx| 10 * cx.arg(0),
     cases: &[
@@ -110,13 +110,12 @@ pub const BATCH_NORM: OpDef = OpDef {
 };
 
 /// dx = γr(dy − mean(dy) − x̂·mean(x̂⊙dy)), dγ = Σ dy⊙x̂, dβ = Σ dy.
-fn decompose_batch_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma) = (s.args[0], s.args[1], s.args[2]);
-    let rstd = norm_op_per_channel(s.args[4], x);
-    let hat = batch_norm_deviations(x, s.args[3]) * rstd;
-    let dx = (dy - batch_norm_mean_of_channels(dy) - hat * batch_norm_mean_of_channels(hat * dy))
-        * (rstd * norm_op_per_channel(gamma, x));
-    vec![dx, norm_sum_to_channels(dy * hat), norm_sum_to_channels(dy)]
+    let rstd = shape_channel_values(s.args[4], x);
+    let hat = subtract_mean(x, s.args[3]) * rstd;
+    let dx = (dy - channel_means(dy) - hat * channel_means(hat * dy)) * (rstd * shape_channel_values(gamma, x));
+    vec![dx, sum_to_channels(dy * hat), sum_to_channels(dy)]
 }
 
 /// The cotangents of all operands of [`BATCH_NORM`].
@@ -127,7 +126,7 @@ pub const BATCH_NORM_BACKWARD: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE,
     infer: |cx| {
-        let c = check_norm_backward(cx)?;
+        let c = check_backward_channels(cx)?;
         cx.expect_dims(3, "mean", &[c])?;
         cx.expect_dims(4, "rstd", &[c])?;
         cx.same_as(1)?;
@@ -136,8 +135,8 @@ pub const BATCH_NORM_BACKWARD: OpDef = OpDef {
     },
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_batch_norm_backward),
-    lower: Lower::Kernel(lower::lower_batch_norm_backward),
+    decompose: Some(decompose_backward),
+    lower: Lower::Kernel(lower::emit_batch_norm_backward),
     cost: |cx| 12 * cx.arg(0),
     cases: &[
         Case { args: "f[3,2,4,3] f[3,2,4,3] f[2] f[2] f[2]", attrs: "", domains: STATISTICS },

@@ -1,7 +1,7 @@
 //! Batch normalisation by given statistics, along any axis of features. It is plain arithmetic, which fuses into one
 //! sweep.
 
-use super::check_norm_eps;
+use super::check_eps;
 use crate::nodes::build::axes::check_axis;
 use crate::nodes::build::size_attrs::to_size_attr;
 use crate::nodes::ir::attr_types::attrs;
@@ -30,7 +30,7 @@ pub const BATCH_NORM_INFERENCE: OpDef = OpDef {
         cx.float(0)?;
         let (d, a) = (cx.dims(0), BatchNormInferenceAttrs::of(&cx.attrs));
         let axis = check_axis(a.axis, d.len())?;
-        check_norm_eps(a.eps)?;
+        check_eps(a.eps)?;
         for (i, what) in ["gamma", "beta", "the mean", "the variance"].into_iter().enumerate() {
             cx.same_dtype(0, i + 1)?;
             cx.expect_dims(i + 1, what, &[d[axis]])?;

@@ -9,8 +9,8 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{
-    NormAttrs, STATISTICS, check_norm_backward, check_norm_channels, check_norm_eps, norm_op_add_cotangents,
-    norm_op_per_channel, norm_sum_to_channels,
+    NormAttrs, STATISTICS, add_cotangents, check_backward_channels, check_channels, check_eps, shape_channel_values,
+    sum_to_channels,
 };
 use Domain::Real;
 
@@ -24,7 +24,7 @@ attrs! {
     }
 }
 
-fn decompose_group_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_forward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, d) = (s.args[0], s.args[0].dims());
     let GroupNormAttrs { groups, eps } = GroupNormAttrs::of(&s.attrs);
     let groups = groups as usize;
@@ -33,54 +33,53 @@ fn decompose_group_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (one, zero) = (s.g.full(1.0, [size], x.dtype()), s.g.full(0.0, [size], x.dtype()));
     let normed = s.g.emit(Op::LAYER_NORM, &[flat, one, zero], &NormAttrs { eps }.list());
     let [hat, mean, rstd] = *normed else { return Vec::new() };
-    let y = hat.reshape(d) * norm_op_per_channel(s.args[1], x) + norm_op_per_channel(s.args[2], x);
+    let y = hat.reshape(d) * shape_channel_values(s.args[1], x) + shape_channel_values(s.args[2], x);
     vec![y, mean.reshape([d[0], groups]), rstd.reshape([d[0], groups])]
 }
 
 /// A statistic `[N, groups]`, repeated over x.
-fn repeat_group_norm_group<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
+fn repeat_statistic<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
     let (d, s) = (x.dims(), stat.dims());
     let size = d[1..].iter().product::<usize>() / s[1];
     stat.reshape([s[0], s[1], 1]).broadcast([s[0], s[1], size]).reshape(d)
 }
 
 /// The mean over each of as many groups as `like` has, `[N, groups]`.
-fn group_norm_op_mean<'g>(x: Var<'g>, like: Var<'g>) -> Var<'g> {
+fn group_means<'g>(x: Var<'g>, like: Var<'g>) -> Var<'g> {
     let (d, s) = (x.dims(), like.dims());
     x.reshape([s[0], s[1], d[1..].iter().product::<usize>() / s[1]]).mean(-1)
 }
 
 /// x̂ = (x − mean)·rstd, where the mean of x − mean, its rounding, is taken off, too.
-fn group_norm_op_unit<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
-    let d = x - repeat_group_norm_group(mean, x);
-    (d - repeat_group_norm_group(group_norm_op_mean(d, mean), x)) * repeat_group_norm_group(rstd, x)
+fn normalise_groups<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
+    let d = x - repeat_statistic(mean, x);
+    (d - repeat_statistic(group_means(d, mean), x)) * repeat_statistic(rstd, x)
 }
 
 /// ẏ = γ·r·(ẋ − mean ẋ − x̂·mean(x̂⊙ẋ)) + γ̇·x̂ + β̇; the mean has mean ẋ, and rstd has −r²·mean(x̂⊙ẋ).
-fn group_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let (x, gamma, mean, rstd) = (s.args[0], s.args[1], s.outs[1], s.outs[2]);
-    let hat = group_norm_op_unit(x, mean, rstd);
-    let means = t[0].map(|t| [group_norm_op_mean(t, mean), group_norm_op_mean(hat * t, mean)]);
+    let hat = normalise_groups(x, mean, rstd);
+    let means = t[0].map(|t| [group_means(t, mean), group_means(hat * t, mean)]);
     let from_x = t[0].zip(means).map(|(t, [a, b])| {
-        (t - repeat_group_norm_group(a, x) - hat * repeat_group_norm_group(b, x))
-            * repeat_group_norm_group(rstd, x)
-            * norm_op_per_channel(gamma, x)
+        (t - repeat_statistic(a, x) - hat * repeat_statistic(b, x))
+            * repeat_statistic(rstd, x)
+            * shape_channel_values(gamma, x)
     });
-    let from_gamma = t[1].map(|t| hat * norm_op_per_channel(t, x));
-    let from_beta = t[2].map(|t| norm_op_per_channel(t, x).broadcast(x.dims()));
+    let from_gamma = t[1].map(|t| hat * shape_channel_values(t, x));
+    let from_beta = t[2].map(|t| shape_channel_values(t, x).broadcast(x.dims()));
     let y = [from_x, from_gamma, from_beta].into_iter().flatten().reduce(|a, b| a + b);
     vec![y, means.map(|m| m[0]), means.map(|m| -(rstd * rstd * m[1]))]
 }
 
 /// The backward op for y. The cotangent of the mean adds m̄/n to dx, and that of rstd −r̄·r²·x̂/n.
-fn group_norm_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let (x, gamma, mean, rstd) = (s.args[0], s.args[1], s.outs[1], s.outs[2]);
     let n = x.numel() as f64 / mean.numel().max(1) as f64;
-    let from_mean = ct[1].map(|ct| repeat_group_norm_group(ct / n, x));
-    let from_rstd =
-        ct[2].map(|ct| -(repeat_group_norm_group(ct * rstd * rstd / n, x) * group_norm_op_unit(x, mean, rstd)));
+    let from_mean = ct[1].map(|ct| repeat_statistic(ct / n, x));
+    let from_rstd = ct[2].map(|ct| -(repeat_statistic(ct * rstd * rstd / n, x) * normalise_groups(x, mean, rstd)));
     let all = ct[0].map(|dy| s.g.emit(Op::GROUP_NORM_BACKWARD, &[dy, x, gamma, mean, rstd], &[]));
-    norm_op_add_cotangents(all.as_deref(), [from_mean, from_rstd])
+    add_cotangents(all.as_deref(), [from_mean, from_rstd])
 }
 
 /// Normalisation of groups of channels of each sample.
@@ -91,18 +90,18 @@ pub const GROUP_NORM: OpDef = OpDef {
     attrs: GroupNormAttrs::FIELDS,
     flags: Flags::PURE,
     infer: |cx| {
-        let (c, GroupNormAttrs { groups, eps }) = (check_norm_channels(cx)?, GroupNormAttrs::of(&cx.attrs));
+        let (c, GroupNormAttrs { groups, eps }) = (check_channels(cx)?, GroupNormAttrs::of(&cx.attrs));
         ensure!(groups > 0 && c as i64 % groups == 0, "{c} channels do not divide into {groups} groups");
-        check_norm_eps(eps)?;
+        check_eps(eps)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         ensure!(d[1..].iter().all(|&n| n > 0), "a sample of {d} is empty");
         cx.same_as(0)?;
         cx.result(dtype, &[d[0], groups as usize])?;
         cx.result(dtype, &[d[0], groups as usize])
     },
-    deriv: Deriv::Rules(group_norm_jvp, group_norm_vjp),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_group_norm),
+    decompose: Some(decompose_forward),
     lower: Lower::Expand,
     cost: |cx| 10 * cx.arg(0),
     cases: &[
@@ -115,13 +114,13 @@ pub const GROUP_NORM: OpDef = OpDef {
 };
 
 /// dx = r(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy.
-fn decompose_group_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma, mean, rstd) = (s.args[0], s.args[1], s.args[2], s.args[3], s.args[4]);
-    let hat = group_norm_op_unit(x, mean, rstd);
-    let g = dy * norm_op_per_channel(gamma, x);
-    let over = |v: Var<'g>| repeat_group_norm_group(group_norm_op_mean(v, mean), x);
-    let dx = (g - over(g) - hat * over(hat * g)) * repeat_group_norm_group(rstd, x);
-    vec![dx, norm_sum_to_channels(dy * hat), norm_sum_to_channels(dy)]
+    let hat = normalise_groups(x, mean, rstd);
+    let g = dy * shape_channel_values(gamma, x);
+    let over = |v: Var<'g>| repeat_statistic(group_means(v, mean), x);
+    let dx = (g - over(g) - hat * over(hat * g)) * repeat_statistic(rstd, x);
+    vec![dx, sum_to_channels(dy * hat), sum_to_channels(dy)]
 }
 
 /// The cotangents of all operands of [`GROUP_NORM`].
@@ -132,7 +131,7 @@ pub const GROUP_NORM_BACKWARD: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE,
     infer: |cx| {
-        let c = check_norm_backward(cx)?;
+        let c = check_backward_channels(cx)?;
         let (d, groups) = (cx.dims(1), cx.rank(3, "mean", 2)?[1]);
         ensure!(groups > 0 && c.is_multiple_of(groups), "{c} channels do not divide into {groups} groups");
         ensure!(d[1..].iter().all(|&n| n > 0), "a sample of {d} is empty");
@@ -144,8 +143,8 @@ pub const GROUP_NORM_BACKWARD: OpDef = OpDef {
     },
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_group_norm_backward),
-    lower: Lower::Kernel(lower::lower_group_norm_backward),
+    decompose: Some(decompose_backward),
+    lower: Lower::Kernel(lower::emit_group_norm_backward),
     cost: |cx| 12 * cx.arg(0),
     cases: &[
         Case { args: "f[2,6,3,2] f[2,6,3,2] f[6] f[2,3] f[2,3]", attrs: "", domains: STATISTICS },

@@ -4,46 +4,45 @@ use super::lower;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size, norm_rows_of_batch, repeat_norm_rows};
+use crate::nodes::ops::norm::{NormAttrs, batch_rows, check_eps, check_normalised_size, repeat_along_rows};
 use Domain::{Positive, Real};
 
 /// x − mean. A mean far from 0 is rounded by much of small deviations; what is left of their mean is taken off, too.
 fn norm_deviations<'g>(x: Var<'g>, mean: Var<'g>) -> Var<'g> {
-    let d = x - repeat_norm_rows(mean, x);
-    d - layer_norm_op_mean(d)
+    let d = x - repeat_along_rows(mean, x);
+    d - row_means(d)
 }
 
 /// The mean of each row, repeated along it.
-fn layer_norm_op_mean<'g>(x: Var<'g>) -> Var<'g> {
-    repeat_norm_rows(x.mean(-1), x)
+fn row_means<'g>(x: Var<'g>) -> Var<'g> {
+    repeat_along_rows(x.mean(-1), x)
 }
 
-fn decompose_layer_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_forward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, gamma, beta) = (s.args[0], s.args[1], s.args[2]);
     let mean = x.mean(-1);
     let d = norm_deviations(x, mean);
     let rstd = ((d * d).mean(-1) + NormAttrs::of(&s.attrs).eps).rsqrt();
-    vec![d * repeat_norm_rows(rstd, x) * gamma + beta, mean, rstd]
+    vec![d * repeat_along_rows(rstd, x) * gamma + beta, mean, rstd]
 }
 
 /// x̂ = (x − mean)·rstd, where the mean of x − mean is taken off, too.
-fn layer_norm_op_unit<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
-    norm_deviations(x, mean) * repeat_norm_rows(rstd, x)
+fn normalise_rows<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
+    norm_deviations(x, mean) * repeat_along_rows(rstd, x)
 }
 
 /// ẏ = γ·r·(ẋ − mean ẋ − x̂·mean(x̂⊙ẋ)) + γ̇·x̂ + β̇.
-fn layer_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let (x, gamma, rstd) = (s.args[0], s.args[1], s.outs[2]);
-    let hat = layer_norm_op_unit(x, s.outs[1], rstd);
-    let from_x = t[0]
-        .map(|t| (t - layer_norm_op_mean(t) - hat * layer_norm_op_mean(hat * t)) * repeat_norm_rows(rstd, x) * gamma);
+    let hat = normalise_rows(x, s.outs[1], rstd);
+    let from_x = t[0].map(|t| (t - row_means(t) - hat * row_means(hat * t)) * repeat_along_rows(rstd, x) * gamma);
     let from_gamma = t[1].map(|t| hat * t);
     let from_beta = t[2].map(|t| t.broadcast(x.dims()));
     let parts = [from_x, from_gamma, from_beta];
     vec![parts.into_iter().flatten().reduce(|a, b| a + b), None, None]
 }
 
-fn layer_norm_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(dy) = ct[0] else { return vec![None; 3] };
     let args = [dy, s.args[0], s.args[1], s.outs[1], s.outs[2]];
     let all = s.g.emit(Op::LAYER_NORM_BACKWARD, &args, &[]);
@@ -60,16 +59,16 @@ pub const LAYER_NORM: OpDef = OpDef {
     infer: |cx| {
         let n = check_normalised_size(cx, 0, 1)?;
         cx.expect_dims(2, "beta", &[n])?;
-        check_norm_eps(NormAttrs::of(&cx.attrs).eps)?;
+        check_eps(NormAttrs::of(&cx.attrs).eps)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         cx.same_as(0)?;
         cx.result(dtype, &d[..d.len() - 1])?;
         cx.result(dtype, &d[..d.len() - 1])
     },
-    deriv: Deriv::Rules(layer_norm_jvp, layer_norm_vjp),
-    batch: Batch::Rule(norm_rows_of_batch),
-    decompose: Some(decompose_layer_norm),
-    lower: Lower::Kernel(lower::lower_layer_norm),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
+    batch: Batch::Rule(batch_rows),
+    decompose: Some(decompose_forward),
+    lower: Lower::Kernel(lower::emit_layer_norm),
     cost: |cx| 8 * cx.arg(0),
     cases: &[
         Case { args: "f[3,5] f[5] f[5]", attrs: "eps=0.001", domains: &[Real] },
@@ -82,11 +81,11 @@ pub const LAYER_NORM: OpDef = OpDef {
 };
 
 /// dx = r(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy.
-fn decompose_layer_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma, rstd) = (s.args[0], s.args[1], s.args[2], s.args[4]);
-    let hat = layer_norm_op_unit(x, s.args[3], rstd);
+    let hat = normalise_rows(x, s.args[3], rstd);
     let g = dy * gamma;
-    let dx = (g - layer_norm_op_mean(g) - hat * layer_norm_op_mean(hat * g)) * repeat_norm_rows(rstd, x);
+    let dx = (g - row_means(g) - hat * row_means(hat * g)) * repeat_along_rows(rstd, x);
     let n = gamma.dims();
     vec![dx, (dy * hat).unbroadcast(&n), dy.unbroadcast(&n)]
 }
@@ -110,8 +109,8 @@ pub const LAYER_NORM_BACKWARD: OpDef = OpDef {
     },
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_layer_norm_backward),
-    lower: Lower::Kernel(lower::lower_layer_norm_backward),
+    decompose: Some(decompose_backward),
+    lower: Lower::Kernel(lower::emit_layer_norm_backward),
     cost: |cx| 12 * cx.arg(0),
     cases: &[
         Case { args: "f[3,5] f[3,5] f[5] f[3] f[3]", attrs: "", domains: &[Real, Real, Real, Real, Positive] },

@@ -15,14 +15,14 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::norm::NormAttrs;
 
 /// The view of x as rows.
-fn lower_norm_rows(d: &Dims, eps: f64) -> LayerNorm {
+fn view_as_rows(d: &Dims, eps: f64) -> LayerNorm {
     let n = d[d.len() - 1];
     LayerNorm { rows: d[..d.len() - 1].iter().product(), n, eps, affine: true }
 }
 
 /// `layer_norm`.
-pub fn lower_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
+pub fn emit_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = view_as_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
     let kernel = layer_norm::layer_norm_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     let call = call.writes(Buf::Out(0), p.per_unit());
@@ -31,8 +31,8 @@ pub fn lower_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `rms_norm`.
-pub fn lower_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
+pub fn emit_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = view_as_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
     let kernel = rms_norm::rms_norm_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.rows_per_unit()));
@@ -40,20 +40,20 @@ pub fn lower_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `residual_layer_norm`.
-pub fn lower_residual_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_residual_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = residual_norm::residual_layer_norm_kernel_for(cx.dtype(0))?;
-    lower_residual_norm(cx, kernel)
+    emit_residual_norm(cx, kernel)
 }
 
 /// `residual_rms_norm`.
-pub fn lower_residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = residual_norm::residual_rms_norm_kernel_for(cx.dtype(0))?;
-    lower_residual_norm(cx, kernel)
+    emit_residual_norm(cx, kernel)
 }
 
 /// The sum, if it is read, then y and its statistics. The first of them may overwrite x or res.
-fn lower_residual_norm(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
-    let LayerNorm { rows, n, eps, .. } = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
+fn emit_residual_norm(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+    let LayerNorm { rows, n, eps, .. } = view_as_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
     let p = ResidualNorm { rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };
     let norm = p.norm();
     let call = Call::new(kernel, p.to_words(), norm.units())
@@ -67,21 +67,21 @@ fn lower_residual_norm(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), Strin
 }
 
 /// `layer_norm_backward`. The kernel wants gamma last.
-pub fn lower_layer_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_layer_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = layer_norm::layer_norm_backward_kernel_for(cx.dtype(0))?;
-    lower_norm_backward(cx, kernel, &[0, 1, 3, 4, 2])
+    emit_rows_backward(cx, kernel, &[0, 1, 3, 4, 2])
 }
 
 /// `rms_norm_backward`. The kernel wants gamma last.
-pub fn lower_rms_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_rms_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = rms_norm::rms_norm_backward_kernel_for(cx.dtype(0))?;
-    lower_norm_backward(cx, kernel, &[0, 1, 3, 2])
+    emit_rows_backward(cx, kernel, &[0, 1, 3, 2])
 }
 
 /// dx with partial dγ and dβ, then the sums of those partials that are read. `reads` are the operands in the order of
 /// `kernel`; x is operand 1.
-fn lower_norm_backward(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[usize]) -> Result<(), String> {
-    let (p, dtype) = (lower_norm_rows(&cx.arg_dims(1), 0.0), cx.dtype(0));
+fn emit_rows_backward(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[usize]) -> Result<(), String> {
+    let (p, dtype) = (view_as_rows(&cx.arg_dims(1), 0.0), cx.dtype(0));
     let partials = [0, 1].map(|_| cx.temp(dtype.size(), p.blocks() * p.n));
     if p.rows > 0 {
         let reads: Vec<Buf> = reads.iter().map(|&i| Buf::Arg(i)).collect();
@@ -89,11 +89,11 @@ fn lower_norm_backward(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[usize]) ->
         let call = call.reads(&reads).writes(Buf::Out(0), p.per_block());
         cx.call(call.writes(partials[0], p.n).writes(partials[1], p.n));
     }
-    lower_norm_combine(cx, partials, p.combine())
+    sum_partials(cx, partials, p.combine())
 }
 
 /// dγ and dβ, those that are read: the sums of their partials.
-fn lower_norm_combine(cx: &mut LowerCx<'_>, partials: [Buf; 2], sum: Reduce) -> Result<(), String> {
+fn sum_partials(cx: &mut LowerCx<'_>, partials: [Buf; 2], sum: Reduce) -> Result<(), String> {
     let dtype = cx.dtype(0);
     for (i, partial) in partials.into_iter().enumerate().filter(|(i, _)| cx.used[i + 1]) {
         let call = Call::new(reduce::sum_for(dtype)?, sum.to_words(), sum.units());
@@ -106,15 +106,15 @@ fn lower_norm_combine(cx: &mut LowerCx<'_>, partials: [Buf; 2], sum: Reduce) -> 
 const GAMMA_LAST: [Buf; 5] = [Buf::Arg(0), Buf::Arg(1), Buf::Arg(3), Buf::Arg(4), Buf::Arg(2)];
 
 /// dγ and dβ of an x without elements: zeros, as sums over no rows.
-fn lower_empty_norm_backward(cx: &mut LowerCx<'_>, channels: usize) -> Result<(), String> {
-    lower_norm_combine(cx, [Buf::Arg(0); 2], Reduce::new(1, 0, channels))
+fn emit_zero_sums(cx: &mut LowerCx<'_>, channels: usize) -> Result<(), String> {
+    sum_partials(cx, [Buf::Arg(0); 2], Reduce::new(1, 0, channels))
 }
 
 /// `group_norm_backward`: dx with partial dγ and dβ, then their sums.
-pub fn lower_group_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_group_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, groups, dtype) = (cx.arg_dims(1), cx.arg_dims(3)[1], cx.dtype(0));
     if d.contains(&0) {
-        return lower_empty_norm_backward(cx, d[1]);
+        return emit_zero_sums(cx, d[1]);
     }
     let p = GroupNormGrad { samples: d[0], groups, channels: d[1] / groups, area: d[2..].iter().product() };
     let partials = [0, 1].map(|_| cx.temp(dtype.size(), p.partials() * d[1]));
@@ -123,14 +123,14 @@ pub fn lower_group_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let call = call.reads(&GAMMA_LAST).writes(Buf::Out(0), p.per_unit());
     let call = call.writes(partials[0], p.partials_per_unit()).writes(partials[1], p.partials_per_unit());
     cx.call(if p.area > 1 { call.inplace(&[(0, 0)]) } else { call });
-    lower_norm_combine(cx, partials, p.combine())
+    sum_partials(cx, partials, p.combine())
 }
 
 /// `batch_norm_backward`: one call, divided by columns of channels.
-pub fn lower_batch_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_batch_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(1);
     if d.contains(&0) {
-        return lower_empty_norm_backward(cx, d[1]);
+        return emit_zero_sums(cx, d[1]);
     }
     let p = BatchNormGrad { samples: d[0], channels: d[1], area: d[2..].iter().product() };
     let kernel = batch_norm::batch_norm_backward_kernel_for(cx.dtype(0))?;

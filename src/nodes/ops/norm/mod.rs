@@ -24,7 +24,7 @@ attrs! {
 }
 
 /// Checks that eps is not negative.
-pub(super) fn check_norm_eps(eps: f64) -> Result<(), String> {
+pub(super) fn check_eps(eps: f64) -> Result<(), String> {
     ensure!(eps >= 0.0, "eps is {eps}; it must not be negative");
     Ok(())
 }
@@ -41,7 +41,7 @@ pub(super) fn check_normalised_size(cx: &Infer<'_>, i: usize, gamma: usize) -> R
 }
 
 /// A statistic of each row, or a mean over the last axis, repeated along it.
-pub(super) fn repeat_norm_rows<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
+pub(super) fn repeat_along_rows<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
     let mut d = x.dims();
     if let Some(last) = d.make_mut().last_mut() {
         *last = 1;
@@ -51,7 +51,7 @@ pub(super) fn repeat_norm_rows<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
 
 /// The batch rule of a normalisation of rows, from (x, γ, β). If members have γ or β of their own, the op takes 1 and
 /// 0, and theirs are applied to its result.
-fn norm_rows_of_batch<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_rows<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let (x, gamma, beta) = (s.arg(0), s.site.args[1], s.site.args[2]);
     if !s.batched[1] && !s.batched[2] {
         return Some(s.site.rebuild_with(&[x, gamma, beta]));
@@ -69,7 +69,7 @@ fn norm_rows_of_batch<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
 const STATISTICS: &[Domain] = &[Domain::Real, Domain::Real, Domain::Real, Domain::Real, Domain::Positive];
 
 /// Checks x of rank 2 or more at operand `i`, and γ of an element for each channel: the number of channels.
-fn check_norm_channels_of(cx: &Infer<'_>, i: usize, gamma: usize) -> Result<usize, String> {
+fn check_channels_at(cx: &Infer<'_>, i: usize, gamma: usize) -> Result<usize, String> {
     cx.float(0)?;
     (1..cx.args.len()).try_for_each(|k| cx.same_dtype(0, k))?;
     let d = cx.dims(i);
@@ -79,34 +79,34 @@ fn check_norm_channels_of(cx: &Infer<'_>, i: usize, gamma: usize) -> Result<usiz
 }
 
 /// Checks (x, γ, β) of a norm of channels: the number of channels.
-fn check_norm_channels(cx: &Infer<'_>) -> Result<usize, String> {
-    let c = check_norm_channels_of(cx, 0, 1)?;
+fn check_channels(cx: &Infer<'_>) -> Result<usize, String> {
+    let c = check_channels_at(cx, 0, 1)?;
     cx.expect_dims(2, "beta", &[c])?;
     Ok(c)
 }
 
 /// Checks (dy, x, γ) of the backward op of a norm of channels: the number of channels.
-fn check_norm_backward(cx: &Infer<'_>) -> Result<usize, String> {
-    let c = check_norm_channels_of(cx, 1, 2)?;
+fn check_backward_channels(cx: &Infer<'_>) -> Result<usize, String> {
+    let c = check_channels_at(cx, 1, 2)?;
     cx.same(0, 1)?;
     Ok(c)
 }
 
 /// A value for each channel, shaped to broadcast over x.
-fn norm_op_per_channel<'g>(v: Var<'g>, x: Var<'g>) -> Var<'g> {
+fn shape_channel_values<'g>(v: Var<'g>, x: Var<'g>) -> Var<'g> {
     let mut d = vec![1; x.rank() - 1];
     d[0] = v.numel();
     v.reshape(d)
 }
 
 /// The sum over all axes but the channels.
-fn norm_sum_to_channels(x: Var<'_>) -> Var<'_> {
+fn sum_to_channels(x: Var<'_>) -> Var<'_> {
     let axes: Vec<i64> = (0..x.rank() as i64).filter(|&a| a != 1).collect();
     x.sum(&axes[..])
 }
 
 /// The cotangents of (x, γ, β): `all` from a backward op, and `more` for x from the statistics.
-fn norm_op_add_cotangents<'g>(all: Option<&[Var<'g>]>, more: [Option<Var<'g>>; 2]) -> Vec<Option<Var<'g>>> {
+fn add_cotangents<'g>(all: Option<&[Var<'g>]>, more: [Option<Var<'g>>; 2]) -> Vec<Option<Var<'g>>> {
     let of = |i: usize| all.and_then(|all| all.get(i).copied());
     vec![[of(0), more[0], more[1]].into_iter().flatten().reduce(|a, b| a + b), of(1), of(2)]
 }

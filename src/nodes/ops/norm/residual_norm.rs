@@ -7,11 +7,11 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size};
+use crate::nodes::ops::norm::{NormAttrs, check_eps, check_normalised_size};
 use Domain::Real;
 
 /// Checks (x, res, \[bias,\] γ, β). The results are y, the sum, and `stats` numbers for each row.
-fn infer_residual_norm(cx: &mut Infer<'_>, stats: usize) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>, stats: usize) -> Result<(), String> {
     cx.same(0, 1)?;
     let gamma = cx.args.len() - 2;
     let d = cx.dims(0);
@@ -20,7 +20,7 @@ fn infer_residual_norm(cx: &mut Infer<'_>, stats: usize) -> Result<(), String> {
     if gamma == 3 {
         cx.expect_dims(2, "the bias", &[n])?;
     }
-    check_norm_eps(NormAttrs::of(&cx.attrs).eps)?;
+    check_eps(NormAttrs::of(&cx.attrs).eps)?;
     cx.same_as(0)?;
     cx.same_as(0)?;
     let dtype = cx.dtype(0);
@@ -28,7 +28,7 @@ fn infer_residual_norm(cx: &mut Infer<'_>, stats: usize) -> Result<(), String> {
 }
 
 /// The sum, then the norm of it.
-fn decompose_residual_norm<'g>(s: &Site<'_, 'g>, norm: Op) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>, norm: Op) -> Vec<Var<'g>> {
     let (x, res, gamma) = (s.args[0], s.args[1], s.args.len() - 2);
     let x = if gamma == 3 { x + s.args[2] } else { x };
     let sum = x + res;
@@ -55,11 +55,11 @@ pub const RESIDUAL_LAYER_NORM: OpDef = OpDef {
     arity: Arity::Between(4, 5),
     attrs: NormAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
-    infer: |cx| infer_residual_norm(cx, 2),
+    infer: |cx| infer_types(cx, 2),
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(|s| decompose_residual_norm(s, Op::LAYER_NORM)),
-    lower: Lower::Kernel(lower::lower_residual_layer_norm),
+    decompose: Some(|s| decompose_node(s, Op::LAYER_NORM)),
+    lower: Lower::Kernel(lower::emit_residual_layer_norm),
     cost: |cx| 9 * cx.arg(0),
     cases: CASES,
     ..OpDef::BLANK
@@ -69,10 +69,10 @@ pub const RESIDUAL_LAYER_NORM: OpDef = OpDef {
 pub const RESIDUAL_RMS_NORM: OpDef = OpDef {
     name: "residual_rms_norm",
     doc: "y = rms_norm of s = (x + bias) + res, from (x, res[, bias], γ, β); also s and rstd",
-    infer: |cx| infer_residual_norm(cx, 1),
+    infer: |cx| infer_types(cx, 1),
     deriv: Deriv::ViaDecompose,
-    decompose: Some(|s| decompose_residual_norm(s, Op::RMS_NORM)),
-    lower: Lower::Kernel(lower::lower_residual_rms_norm),
+    decompose: Some(|s| decompose_node(s, Op::RMS_NORM)),
+    lower: Lower::Kernel(lower::emit_residual_rms_norm),
     cost: |cx| 7 * cx.arg(0),
     ..RESIDUAL_LAYER_NORM
 };

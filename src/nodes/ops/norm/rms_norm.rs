@@ -4,24 +4,24 @@ use super::lower;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size, norm_rows_of_batch, repeat_norm_rows};
+use crate::nodes::ops::norm::{NormAttrs, batch_rows, check_eps, check_normalised_size, repeat_along_rows};
 use Domain::{Positive, Real};
 
-fn decompose_rms_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_forward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, gamma, beta) = (s.args[0], s.args[1], s.args[2]);
     let rstd = ((x * x).mean(-1) + NormAttrs::of(&s.attrs).eps).rsqrt();
-    vec![x * repeat_norm_rows(rstd, x) * gamma + beta, rstd]
+    vec![x * repeat_along_rows(rstd, x) * gamma + beta, rstd]
 }
 
 /// ẏ = γ·r·(ẋ − x·r²·mean(x⊙ẋ)) + γ̇·x·r + β̇.
-fn rms_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    let (x, gamma, r) = (s.args[0], s.args[1], repeat_norm_rows(s.outs[1], s.args[0]));
-    let from_x = t[0].map(|t| (t - x * r * r * repeat_norm_rows((x * t).mean(-1), x)) * r * gamma);
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    let (x, gamma, r) = (s.args[0], s.args[1], repeat_along_rows(s.outs[1], s.args[0]));
+    let from_x = t[0].map(|t| (t - x * r * r * repeat_along_rows((x * t).mean(-1), x)) * r * gamma);
     let parts = [from_x, t[1].map(|t| x * r * t), t[2].map(|t| t.broadcast(x.dims()))];
     vec![parts.into_iter().flatten().reduce(|a, b| a + b), None]
 }
 
-fn rms_norm_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(dy) = ct[0] else { return vec![None; 3] };
     let all = s.g.emit(Op::RMS_NORM_BACKWARD, &[dy, s.args[0], s.args[1], s.outs[1]], &[]);
     if all.is_empty() { vec![None; 3] } else { all.into_iter().map(Some).collect() }
@@ -37,15 +37,15 @@ pub const RMS_NORM: OpDef = OpDef {
     infer: |cx| {
         let n = check_normalised_size(cx, 0, 1)?;
         cx.expect_dims(2, "beta", &[n])?;
-        check_norm_eps(NormAttrs::of(&cx.attrs).eps)?;
+        check_eps(NormAttrs::of(&cx.attrs).eps)?;
         let (d, dtype) = (cx.dims(0), cx.dtype(0));
         cx.same_as(0)?;
         cx.result(dtype, &d[..d.len() - 1])
     },
-    deriv: Deriv::Rules(rms_norm_jvp, rms_norm_vjp),
-    batch: Batch::Rule(norm_rows_of_batch),
-    decompose: Some(decompose_rms_norm),
-    lower: Lower::Kernel(lower::lower_rms_norm),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
+    batch: Batch::Rule(batch_rows),
+    decompose: Some(decompose_forward),
+    lower: Lower::Kernel(lower::emit_rms_norm),
     cost: |cx| 6 * cx.arg(0),
     cases: &[
         Case { args: "f[3,5] f[5] f[5]", attrs: "eps=0.001", domains: &[Real] },
@@ -58,10 +58,10 @@ pub const RMS_NORM: OpDef = OpDef {
 };
 
 /// dx = r(γdy − x·r²·mean(x⊙γdy)), dγ = Σ dy⊙x·r, dβ = Σ dy.
-fn decompose_rms_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (dy, x, gamma, r) = (s.args[0], s.args[1], s.args[2], repeat_norm_rows(s.args[3], s.args[1]));
+fn decompose_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (dy, x, gamma, r) = (s.args[0], s.args[1], s.args[2], repeat_along_rows(s.args[3], s.args[1]));
     let (g, n) = (dy * gamma, gamma.dims());
-    let dx = (g - x * r * r * repeat_norm_rows((x * g).mean(-1), x)) * r;
+    let dx = (g - x * r * r * repeat_along_rows((x * g).mean(-1), x)) * r;
     vec![dx, (dy * x * r).unbroadcast(&n), dy.unbroadcast(&n)]
 }
 
@@ -83,8 +83,8 @@ pub const RMS_NORM_BACKWARD: OpDef = OpDef {
     },
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_rms_norm_backward),
-    lower: Lower::Kernel(lower::lower_rms_norm_backward),
+    decompose: Some(decompose_backward),
+    lower: Lower::Kernel(lower::emit_rms_norm_backward),
     cost: |cx| 10 * cx.arg(0),
     cases: &[
         Case { args: "f[3,5] f[3,5] f[5] f[3]", attrs: "", domains: &[Real, Real, Real, Positive] },

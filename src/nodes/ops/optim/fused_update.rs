@@ -14,12 +14,12 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::matmul::matmul_dims::matmul_operand_dims;
-use crate::nodes::ops::matmul::matmul_flops;
+use crate::nodes::ops::matmul::product_flops;
 use crate::nodes::ops::optim::attrs::{MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs};
-use crate::nodes::ops::optim::check_optim_step_number;
+use crate::nodes::ops::optim::check_step_number;
 use Domain::{Count, Positive, Real};
 
-const fn fused_update_op(
+const fn define_op(
     name: &'static str,
     doc: &'static str,
     least: usize,
@@ -35,8 +35,8 @@ const fn fused_update_op(
         infer: |cx| cx.same_as(2),
         deriv,
         batch: Batch::ViaDecompose,
-        lower: Lower::Kernel(lower::lower_fused_update),
-        cost: |cx| matmul_flops(cx) + 4 * cx.out(),
+        lower: Lower::Kernel(lower::emit_fused_update),
+        cost: |cx| product_flops(cx) + 4 * cx.out(),
         cases: &[],
         ..OpDef::BLANK
     }
@@ -44,7 +44,7 @@ const fn fused_update_op(
 
 /// Checks the operands: a and b, `tensors` of the shape of their product, the rate, the step number if `counts`, and
 /// the scale if there is one.
-fn check_fused_update_operands(cx: &mut Infer<'_>, tensors: usize, counts: bool) -> Result<(), String> {
+fn check_operands(cx: &mut Infer<'_>, tensors: usize, counts: bool) -> Result<(), String> {
     let (lr, all) = (2 + tensors, cx.args.len());
     let rest = lr + 1 + usize::from(counts);
     ensure!(all <= rest + 1, "{all} operands where {rest} and perhaps a scale are needed");
@@ -55,7 +55,7 @@ fn check_fused_update_operands(cx: &mut Infer<'_>, tensors: usize, counts: bool)
     (3..lr).try_for_each(|i| cx.same(2, i))?;
     cx.expect_dims(lr, "lr", &[])?;
     if counts {
-        check_optim_step_number(cx, lr + 1)?;
+        check_step_number(cx, lr + 1)?;
     }
     if all > rest {
         cx.same_dtype(0, rest)?;
@@ -65,7 +65,7 @@ fn check_fused_update_operands(cx: &mut Infer<'_>, tensors: usize, counts: bool)
 }
 
 /// The product, then step `op` with attributes `attrs` by it.
-fn decompose_fused_update<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
     let gradient = s.args[0].matmul_t(s.args[1], ta, tb);
     s.g.emit(op, &[&[s.args[2], gradient], &s.args[3..]].concat(), attrs).into()
@@ -75,9 +75,9 @@ fn decompose_fused_update<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> V
 pub const MATMUL_SGD: OpDef = OpDef {
     infer: |cx| {
         MatmulSgdAttrs::of(&cx.attrs).step_attrs().check()?;
-        check_fused_update_operands(cx, 1, false)
+        check_operands(cx, 1, false)
     },
-    decompose: Some(|s| decompose_fused_update(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step_attrs().list())),
+    decompose: Some(|s| decompose_node(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step_attrs().list())),
     cases: &[
         Case { args: "f[6,5] f[6,7] f[5,7] f[]", attrs: "ta=true tb=false weight_decay=0", domains: PLAIN },
         Case { args: "f[9,50] f[9,140] f[50,140] f[]", attrs: "ta=true tb=false weight_decay=0.1", domains: PLAIN },
@@ -86,7 +86,7 @@ pub const MATMUL_SGD: OpDef = OpDef {
         Case { args: "f[1,8] f[8,5] f[1,5] f[]", attrs: "ta=false tb=false weight_decay=0.5", domains: PLAIN },
         Case { args: "f[9,50] f[9,40] f[50,40] f[] f[]", attrs: "ta=true tb=false weight_decay=0.5", domains: PLAIN },
     ],
-    ..fused_update_op(
+    ..define_op(
         "matmul_sgd",
         "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): a step of SGD by the gradient a·b; one more scalar operand multiplies the gradient",
         4,
@@ -101,12 +101,10 @@ const PLAIN: &[Domain] = &[Real, Real, Real, Positive];
 pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
         MatmulSgdMomentumAttrs::of(&cx.attrs).step_attrs().check()?;
-        check_fused_update_operands(cx, 2, true)
+        check_operands(cx, 2, true)
     },
-    decompose: Some(|s| {
-        decompose_fused_update(s, Op::SGD_MOMENTUM, &MatmulSgdMomentumAttrs::of(&s.attrs).step_attrs().list())
-    }),
-    cost: |cx| matmul_flops(cx) + 6 * cx.out(),
+    decompose: Some(|s| decompose_node(s, Op::SGD_MOMENTUM, &MatmulSgdMomentumAttrs::of(&s.attrs).step_attrs().list())),
+    cost: |cx| product_flops(cx) + 6 * cx.out(),
     cases: &[
         Case {
             args: "f[9,50] f[9,140] f[50,140] f[50,140] f[] i64[]",
@@ -124,7 +122,7 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Positive, Count(1)],
         },
     ],
-    ..fused_update_op(
+    ..define_op(
         "matmul_sgd_momentum",
         "p', buf' = sgd_momentum(p, a·b, buf, lr, t), from (a, b, p, buf, lr, t): a step by the gradient a·b; one more scalar operand multiplies the gradient",
         6,
@@ -137,10 +135,10 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
 pub const MATMUL_ADAM: OpDef = OpDef {
     infer: |cx| {
         MatmulAdamAttrs::of(&cx.attrs).step_attrs().check()?;
-        check_fused_update_operands(cx, 3, true)
+        check_operands(cx, 3, true)
     },
-    decompose: Some(|s| decompose_fused_update(s, Op::ADAM, &MatmulAdamAttrs::of(&s.attrs).step_attrs().list())),
-    cost: |cx| matmul_flops(cx) + 14 * cx.out(),
+    decompose: Some(|s| decompose_node(s, Op::ADAM, &MatmulAdamAttrs::of(&s.attrs).step_attrs().list())),
+    cost: |cx| product_flops(cx) + 14 * cx.out(),
     cases: &[
         Case {
             args: "f[9,50] f[9,140] f[50,140] f[50,140] f[50,140] f[] i64[]",
@@ -158,7 +156,7 @@ pub const MATMUL_ADAM: OpDef = OpDef {
             domains: ADAM,
         },
     ],
-    ..fused_update_op(
+    ..define_op(
         "matmul_adam",
         "p', m', v' = adam(p, a·b, m, v, lr, t), from (a, b, p, m, v, lr, t): a step by the gradient a·b; one more scalar operand multiplies the gradient",
         7,
@@ -174,11 +172,11 @@ const BEHIND: [(Op, Op); 3] =
     [(Op::SGD, Op::MATMUL_SGD), (Op::SGD_MOMENTUM, Op::MATMUL_SGD_MOMENTUM), (Op::ADAM, Op::MATMUL_ADAM)];
 
 /// The fused weight update of step `op`.
-pub fn fused_update_of_step(op: Op) -> Option<Op> {
+pub fn fused_form_of_step(op: Op) -> Option<Op> {
     BEHIND.iter().find(|b| b.0 == op).map(|b| b.1)
 }
 
 /// The step of the fused weight update `op`.
-pub fn step_of_fused_update(op: Op) -> Option<Op> {
+pub fn step_of_fused_form(op: Op) -> Option<Op> {
     BEHIND.iter().find(|b| b.1 == op).map(|b| b.0)
 }

@@ -10,14 +10,12 @@ use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::matmul::lower::{
-    lower_matmul_call, lower_matmul_cost_class, lower_matmul_product, lower_matmul_whole,
-};
+use crate::nodes::ops::matmul::lower::{emit_product_call, product_cost_class, product_of_operands, whole_operands};
 use crate::nodes::ops::optim::attrs::{
     AdamAttrs, MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs, SgdAttrs, SgdMomentumAttrs,
 };
-use crate::nodes::ops::optim::fused_update::step_of_fused_update;
-use crate::nodes::ops::optim::optim_step_layout;
+use crate::nodes::ops::optim::fused_update::step_of_fused_form;
+use crate::nodes::ops::optim::step_layout;
 
 /// A rule, as its kernels take it.
 struct LoweredOptimStep {
@@ -32,8 +30,8 @@ struct LoweredOptimStep {
 impl LoweredOptimStep {
     /// The rule of step `op`, which the node takes alone or in a product. Its largest param has `len` elements.
     fn new(cx: &LowerCx<'_>, op: Op, len: usize, scaled: bool) -> Result<LoweredOptimStep, String> {
-        let (tensors, _) = optim_step_layout(op).ok_or("not a step")?;
-        let words = lower_optim_words(cx.op(), &cx.attrs(), len, scaled).ok_or("not a step")?;
+        let (tensors, _) = step_layout(op).ok_or("not a step")?;
+        let words = step_words(cx.op(), &cx.attrs(), len, scaled).ok_or("not a step")?;
         Ok(LoweredOptimStep { op, words, tensors })
     }
 
@@ -48,7 +46,7 @@ impl LoweredOptimStep {
 
 /// The call of the step of `params` params, the largest of `len` elements, by gradients in memory. `reads` holds the
 /// operands of each param, then the scalars. The call updates all operands of a param but the second, its gradient.
-fn lower_optim_call(
+fn push_step(
     cx: &mut LowerCx<'_>,
     rule: LoweredOptimStep,
     (params, len): (usize, usize),
@@ -67,48 +65,42 @@ fn lower_optim_call(
 }
 
 /// `sgd`, `sgd_momentum`, `adam`.
-pub fn lower_optim_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (op, args) = (cx.op(), cx.args());
-    let (tensors, scalars) = optim_step_layout(op).ok_or("not a step")?;
+    let (tensors, scalars) = step_layout(op).ok_or("not a step")?;
     let (params, scaled) = ((args - scalars) / tensors, !(args - scalars).is_multiple_of(tensors));
     let len = (0..params).map(|i| cx.arg_dims(tensors * i).numel()).max().unwrap_or(0);
     let reads: Vec<Buf> = (0..args).map(Buf::Arg).collect();
     let rule = LoweredOptimStep::new(cx, op, len, scaled)?;
-    lower_optim_call(cx, rule, (params, len), cx.flops(), &reads)
+    push_step(cx, rule, (params, len), cx.flops(), &reads)
 }
 
 /// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`. The step reads the gradient tile by tile where it can; plain SGD
 /// reads it from registers. Otherwise, or where sums are long, the gradient is in memory between two calls.
-pub fn lower_fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let op = step_of_fused_update(cx.op()).ok_or("not a step behind a product")?;
-    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..lower_matmul_product(cx)? });
-    let (tensors, scalars) = optim_step_layout(op).ok_or("not a step")?;
+pub fn emit_fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let op = step_of_fused_form(cx.op()).ok_or("not a step behind a product")?;
+    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..product_of_operands(cx)? });
+    let (tensors, scalars) = step_layout(op).ok_or("not a step")?;
     let scaled = cx.args() > 1 + tensors + scalars;
     let rule = LoweredOptimStep::new(cx, op, g.len(), scaled)?;
     let mut words = g.to_words();
     if g.fuses_sgd_for(dtype) && op == Op::SGD && !scaled {
         words.push(MatmulSgdAttrs::of(&cx.attrs()).weight_decay.to_bits());
-        return lower_fused_update_call(cx, &g, (gemm::sgd_kernel_for(dtype, &g)?, words), 1, g.sgd_scratch_for(dtype));
+        return push_fused_update(cx, &g, (gemm::sgd_step_kernel_for(dtype, &g)?, words), 1, g.sgd_scratch_for(dtype));
     }
     // Blocks need all of k. Where k is longer than a side, each thread would need more memory than the gradient.
     if g.feeds_sink_for(dtype) && g.k <= g.m.min(g.n) {
         words.extend(&rule.words);
-        return lower_fused_update_call(
-            cx,
-            &g,
-            (rule.kernels(dtype)?[1], words),
-            tensors - 1,
-            g.sink_scratch_for(dtype),
-        );
+        return push_fused_update(cx, &g, (rule.kernels(dtype)?[1], words), tensors - 1, g.sink_scratch_for(dtype));
     }
     let (gradient, flops) = (cx.temp(dtype.size(), g.len()), 2 * (g.len() * g.k) as u64);
-    lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;
+    emit_product_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;
     let reads: Vec<Buf> = [Buf::Arg(2), gradient].into_iter().chain((3..cx.args()).map(Buf::Arg)).collect();
-    lower_optim_call(cx, rule, (1, g.len()), cx.flops().saturating_sub(flops), &reads)
+    push_step(cx, rule, (1, g.len()), cx.flops().saturating_sub(flops), &reads)
 }
 
 /// The call of a step that computes its gradient and updates `updated` tensors.
-fn lower_fused_update_call(
+fn push_fused_update(
     cx: &mut LowerCx<'_>,
     g: &Gemm,
     (kernel, words): (Kernel, Vec<u64>),
@@ -116,7 +108,7 @@ fn lower_fused_update_call(
     scratch: usize,
 ) -> Result<(), String> {
     let call = Call::new(kernel, words, g.units()).flops(cx.flops()).reads_args(cx.args());
-    let mut call = call.cost_class(lower_matmul_cost_class(cx.dtype(0), g)).whole(lower_matmul_whole(g));
+    let mut call = call.cost_class(product_cost_class(cx.dtype(0), g)).whole(whole_operands(g));
     for i in 0..updated {
         call = call.writes(Buf::Out(i), g.per_unit()).inplace(&[(2 + i, i)]);
     }
@@ -127,14 +119,14 @@ fn lower_fused_update_call(
 
 /// The numbers of a step's kernel as words, for an op with attributes `a`: a step, or a fused weight update. The
 /// largest param has `len` elements; `scaled` says whether a scalar multiplies the gradients. `None` for another op.
-fn lower_optim_words(op: Op, a: &Attrs<'_>, len: usize, scaled: bool) -> Option<Vec<u64>> {
+fn step_words(op: Op, a: &Attrs<'_>, len: usize, scaled: bool) -> Option<Vec<u64>> {
     Some(match op {
         Op::SGD => optim_sgd_words(SgdAttrs::of(a), len, scaled),
         Op::MATMUL_SGD => optim_sgd_words(MatmulSgdAttrs::of(a).step_attrs(), len, scaled),
-        Op::SGD_MOMENTUM => lower_sgd_momentum_words(SgdMomentumAttrs::of(a), len, scaled),
-        Op::MATMUL_SGD_MOMENTUM => lower_sgd_momentum_words(MatmulSgdMomentumAttrs::of(a).step_attrs(), len, scaled),
-        Op::ADAM => lower_adam_words(AdamAttrs::of(a), len, scaled),
-        Op::MATMUL_ADAM => lower_adam_words(MatmulAdamAttrs::of(a).step_attrs(), len, scaled),
+        Op::SGD_MOMENTUM => sgd_momentum_words(SgdMomentumAttrs::of(a), len, scaled),
+        Op::MATMUL_SGD_MOMENTUM => sgd_momentum_words(MatmulSgdMomentumAttrs::of(a).step_attrs(), len, scaled),
+        Op::ADAM => adam_words(AdamAttrs::of(a), len, scaled),
+        Op::MATMUL_ADAM => adam_words(MatmulAdamAttrs::of(a).step_attrs(), len, scaled),
         _ => return None,
     })
 }
@@ -143,12 +135,12 @@ fn optim_sgd_words(SgdAttrs { weight_decay }: SgdAttrs, len: usize, scaled: bool
     Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay, scaled }.to_words()
 }
 
-fn lower_sgd_momentum_words(a: SgdMomentumAttrs, len: usize, scaled: bool) -> Vec<u64> {
+fn sgd_momentum_words(a: SgdMomentumAttrs, len: usize, scaled: bool) -> Vec<u64> {
     let SgdMomentumAttrs { momentum, dampening, nesterov, weight_decay } = a;
     Sgd { len, momentum, dampening, nesterov, weight_decay, scaled }.to_words()
 }
 
-fn lower_adam_words(a: AdamAttrs, len: usize, scaled: bool) -> Vec<u64> {
+fn adam_words(a: AdamAttrs, len: usize, scaled: bool) -> Vec<u64> {
     let AdamAttrs { beta1, beta2, eps, weight_decay, decoupled } = a;
     Adam { len, beta1, beta2, eps, weight_decay, decoupled, scaled }.to_words()
 }

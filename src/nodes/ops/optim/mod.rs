@@ -22,7 +22,7 @@ use Domain::{Count, Positive, Real};
 use attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
 
 /// The number of operands of each param and of scalars after them; `None` where `op` is no step.
-pub fn optim_step_layout(op: Op) -> Option<(usize, usize)> {
+pub fn step_layout(op: Op) -> Option<(usize, usize)> {
     match op {
         Op::SGD => Some((2, 1)),
         Op::SGD_MOMENTUM => Some((3, 2)),
@@ -31,7 +31,7 @@ pub fn optim_step_layout(op: Op) -> Option<(usize, usize)> {
     }
 }
 
-const fn optim_step_op(
+const fn define_step(
     name: &'static str,
     doc: &'static str,
     least: usize,
@@ -46,17 +46,17 @@ const fn optim_step_op(
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
         deriv,
-        batch: Batch::Rule(batch_optim_step),
+        batch: Batch::Rule(batch_step),
         lower: Lower::Expand,
-        cost: |cx| 4 * optim_op_step_elements(cx, 2, 1),
+        cost: |cx| 4 * count_param_elements(cx, 2, 1),
         cases: &[],
         ..OpDef::BLANK
     }
 }
 
 /// A step of the params of all members, which are larger params. Members with rates of their own are left to a loop.
-fn batch_optim_step<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
-    let (tensors, scalars) = optim_step_layout(s.site.op)?;
+fn batch_step<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let (tensors, scalars) = step_layout(s.site.op)?;
     let args = s.batched.len();
     let of_params = (args - scalars) / tensors * tensors;
     let arg = |i: usize| if i < of_params { s.arg(i) } else { s.site.args[i] };
@@ -68,14 +68,14 @@ fn batch_optim_step<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
 const MOST_RESULTS: usize = 64;
 
 /// Elements of all params of a step.
-fn optim_op_step_elements(cx: &CostCx<'_>, tensors: usize, scalars: usize) -> u64 {
+fn count_param_elements(cx: &CostCx<'_>, tensors: usize, scalars: usize) -> u64 {
     let params = (cx.graph.args_of(cx.node).len() - scalars) / tensors;
     (0..params).map(|i| cx.arg(tensors * i)).sum()
 }
 
 /// Checks the operands of a step: `n` for each param, all of one type, the scalar learning rate, the step number if
 /// `counts`, and the scale if there is one.
-fn check_optim_step_tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
+fn check_step_tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
     let (all, scalars) = (cx.args.len(), 1 + usize::from(counts));
     let (params, rest) = ((all - scalars) / n, (all - scalars) % n);
     ensure!(rest <= 1, "{all} operands are not {n} for each param, {scalars} for all, and perhaps a scale");
@@ -94,7 +94,7 @@ fn check_optim_step_tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Resul
     }
     cx.expect_dims(lr, "lr", &[])?;
     if counts {
-        check_optim_step_number(cx, lr + 1)?;
+        check_step_number(cx, lr + 1)?;
     }
     if rest == 1 {
         cx.same_dtype(0, all - 1)?;
@@ -108,7 +108,7 @@ fn check_optim_step_tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Resul
 
 /// The results of `one` for each param. `one` takes the tensors of the param, with the gradient scaled, and the
 /// scalars.
-fn optim_op_step_each_param<'g>(
+fn step_each_param<'g>(
     s: &Site<'_, 'g>,
     (n, scalars): (usize, usize),
     one: impl Fn(&[Var<'g>], &[Var<'g>]) -> Vec<Var<'g>>,
@@ -126,13 +126,13 @@ fn optim_op_step_each_param<'g>(
 }
 
 /// Checks the step number.
-pub(super) fn check_optim_step_number(cx: &Infer<'_>, i: usize) -> Result<(), String> {
+pub(super) fn check_step_number(cx: &Infer<'_>, i: usize) -> Result<(), String> {
     ensure!(cx.dtype(i) == DType::I64, "the step number is {}; i64 is needed", cx.dtype(i));
     cx.expect_dims(i, "the step number", &[])
 }
 
 /// g + wd·p. A decay of 0 adds nothing, not even the NaN of 0·∞.
-fn optim_op_decayed_gradient<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
+fn decay_gradient<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
 }
 
@@ -140,13 +140,11 @@ fn optim_op_decayed_gradient<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> 
 pub const SGD: OpDef = OpDef {
     infer: |cx| {
         SgdAttrs::of(&cx.attrs).check()?;
-        check_optim_step_tensors(cx, 2, false)
+        check_step_tensors(cx, 2, false)
     },
     decompose: Some(|s| {
         let SgdAttrs { weight_decay } = SgdAttrs::of(&s.attrs);
-        optim_op_step_each_param(s, (2, 1), |t, k| {
-            vec![t[0] - k[0] * optim_op_decayed_gradient(t[1], t[0], weight_decay)]
-        })
+        step_each_param(s, (2, 1), |t, k| vec![t[0] - k[0] * decay_gradient(t[1], t[0], weight_decay)])
     }),
     cases: &[
         Case { args: "f[3,5] f[3,5] f[]", attrs: "weight_decay=0", domains: &[Real, Real, Positive] },
@@ -157,8 +155,8 @@ pub const SGD: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Positive],
         },
     ],
-    lower: Lower::Kernel(lower::lower_optim_step),
-    ..optim_step_op(
+    lower: Lower::Kernel(lower::emit_step),
+    ..define_step(
         "sgd",
         "p' = p − lr·(g + weight_decay·p), from (p, g) of each param, lr; one more scalar operand multiplies g",
         3,
@@ -169,9 +167,9 @@ pub const SGD: OpDef = OpDef {
 
 fn decompose_sgd_momentum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = SgdMomentumAttrs::of(&s.attrs);
-    optim_op_step_each_param(s, (3, 2), |tensors, k| {
+    step_each_param(s, (3, 2), |tensors, k| {
         let (p, lr, t) = (tensors[0], k[0], k[1]);
-        let g = optim_op_decayed_gradient(tensors[1], p, a.weight_decay);
+        let g = decay_gradient(tensors[1], p, a.weight_decay);
         let later = tensors[2] * a.momentum + g * (1.0 - a.dampening);
         let buf = t.equal(1.0).select(g, later);
         let move_by = if a.nesterov { g + buf * a.momentum } else { buf };
@@ -183,10 +181,10 @@ fn decompose_sgd_momentum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 pub const SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
         SgdMomentumAttrs::of(&cx.attrs).check()?;
-        check_optim_step_tensors(cx, 3, true)
+        check_step_tensors(cx, 3, true)
     },
     decompose: Some(decompose_sgd_momentum),
-    cost: |cx| 6 * optim_op_step_elements(cx, 3, 2),
+    cost: |cx| 6 * count_param_elements(cx, 3, 2),
     cases: &[
         Case {
             args: "f[3,5] f[3,5] f[3,5] f[] i64[]",
@@ -204,8 +202,8 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Real, Real, Positive, Count(9), Positive],
         },
     ],
-    lower: Lower::Kernel(lower::lower_optim_step),
-    ..optim_step_op(
+    lower: Lower::Kernel(lower::emit_step),
+    ..define_step(
         "sgd_momentum",
         "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; one more scalar operand multiplies g",
         5,
@@ -215,21 +213,21 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
 };
 
 /// 1 − βᵗ in `f64`: an `f32` would lose half the digits of a β near 1.
-fn optim_op_bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
+fn bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
     let t = t.cast(DType::F64);
     1.0 - t.full_like(beta).pow(t)
 }
 
 fn decompose_adam<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let AdamAttrs { beta1, beta2, eps, weight_decay: decay, decoupled } = AdamAttrs::of(&s.attrs);
-    optim_op_step_each_param(s, (4, 2), |tensors, k| {
+    step_each_param(s, (4, 2), |tensors, k| {
         let (p, m, v, lr, t) = (tensors[0], tensors[2], tensors[3], k[0], k[1]);
-        let g = if decoupled { tensors[1] } else { optim_op_decayed_gradient(tensors[1], p, decay) };
+        let g = if decoupled { tensors[1] } else { decay_gradient(tensors[1], p, decay) };
         let p = if decoupled { p * (1.0 - lr * decay) } else { p };
         let m = m + (g - m) * (1.0 - beta1);
         let v = v * beta2 + g * g * (1.0 - beta2);
-        let size = (lr.cast(DType::F64) / optim_op_bias_correction(t, beta1)).cast(p.dtype());
-        let root = optim_op_bias_correction(t, beta2).sqrt().cast(p.dtype());
+        let size = (lr.cast(DType::F64) / bias_correction(t, beta1)).cast(p.dtype());
+        let root = bias_correction(t, beta2).sqrt().cast(p.dtype());
         vec![p - size * (m / (v.sqrt() / root + eps)), m, v]
     })
 }
@@ -238,10 +236,10 @@ fn decompose_adam<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 pub const ADAM: OpDef = OpDef {
     infer: |cx| {
         AdamAttrs::of(&cx.attrs).check()?;
-        check_optim_step_tensors(cx, 4, true)
+        check_step_tensors(cx, 4, true)
     },
     decompose: Some(decompose_adam),
-    cost: |cx| 14 * optim_op_step_elements(cx, 4, 2),
+    cost: |cx| 14 * count_param_elements(cx, 4, 2),
     cases: &[
         Case {
             args: "f[3,5] f[3,5] f[3,5] f[3,5] f[] i64[]",
@@ -264,8 +262,8 @@ pub const ADAM: OpDef = OpDef {
             domains: &[Real, Real, Real, Positive, Real, Real, Real, Positive, Positive, Count(9), Positive],
         },
     ],
-    lower: Lower::Kernel(lower::lower_optim_step),
-    ..optim_step_op(
+    lower: Lower::Kernel(lower::emit_step),
+    ..define_step(
         "adam",
         "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; one more scalar operand multiplies g",
         6,

@@ -26,7 +26,7 @@ pub const ACT_WITH_GRAD: OpDef = OpDef {
         let one = |op| -> Var<'_> { s.g.emit1(op, s.args, &[]) };
         vec![one(curve.act_op()), one(curve.act_grad_op())]
     }),
-    lower: Lower::Kernel(lower::lower_act_with_grad),
+    lower: Lower::Kernel(lower::emit_act_with_grad),
     cost: |cx| 2 * cx.out(),
     cases: &[
         Case { args: "f[3,5]", attrs: "act=gelu", domains: &[Real] },

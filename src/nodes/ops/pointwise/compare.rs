@@ -7,10 +7,10 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ops::common::cost::{cost_free, cost_per_result};
 use crate::nodes::ops::pointwise::attrs::CastAttrs;
-use crate::nodes::ops::pointwise::no_pointwise_immediates;
+use crate::nodes::ops::pointwise::no_immediates;
 use Domain::{Bit, Real};
 
-const fn compare_op(
+const fn define_op(
     name: &'static str,
     doc: &'static str,
     arity: usize,
@@ -24,17 +24,17 @@ const fn compare_op(
         arity: Arity::Exactly(arity),
         attrs: &[],
         flags: Flags::PURE,
-        infer: infer_compare,
+        infer: infer_equality,
         deriv,
         batch: Batch::Leading,
-        lower: Lower::Tile(op, no_pointwise_immediates),
+        lower: Lower::Tile(op, no_immediates),
         cost: cost_per_result,
         cases,
         ..OpDef::BLANK
     }
 }
 
-fn infer_compare(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_equality(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same(0, 1)?;
     cx.real(0)?;
     let d = cx.dtype(0);
@@ -43,13 +43,13 @@ fn infer_compare(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(DType::Bool, &dims)
 }
 
-/// As [`infer_compare`], for ops that ask which of two elements is larger.
-fn infer_compare_order(cx: &mut Infer<'_>) -> Result<(), String> {
+/// As [`infer_equality`], for ops that ask which of two elements is larger.
+fn infer_order(cx: &mut Infer<'_>) -> Result<(), String> {
     ensure!(cx.dtype(0) != DType::Bool, "bools have no order; cast to i32");
-    infer_compare(cx)
+    infer_equality(cx)
 }
 
-fn infer_compare_logic(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_logic(cx: &mut Infer<'_>) -> Result<(), String> {
     for i in 0..cx.args.len() {
         ensure!(cx.dtype(i) == DType::Bool, "operand {i} is {}; bool is needed", cx.dtype(i));
         cx.same(0, i)?;
@@ -68,51 +68,39 @@ const BITS2: &[Case] = &[Case { args: "bool[40] bool[40]", attrs: "", domains: &
 
 /// Whether two elements are equal.
 pub const EQ: OpDef =
-    OpDef { flags: STEP.and(Flags::COMMUTES), ..compare_op("eq", "y = (a = b)", 2, TileOp::Eq, PAIRS, Deriv::Zero) };
+    OpDef { flags: STEP.and(Flags::COMMUTES), ..define_op("eq", "y = (a = b)", 2, TileOp::Eq, PAIRS, Deriv::Zero) };
 /// Whether two elements differ.
 pub const NE: OpDef =
-    OpDef { flags: STEP.and(Flags::COMMUTES), ..compare_op("ne", "y = (a ≠ b)", 2, TileOp::Ne, PAIRS, Deriv::Zero) };
+    OpDef { flags: STEP.and(Flags::COMMUTES), ..define_op("ne", "y = (a ≠ b)", 2, TileOp::Ne, PAIRS, Deriv::Zero) };
 /// Whether an element is below another.
-pub const LT: OpDef = OpDef {
-    flags: STEP,
-    infer: infer_compare_order,
-    ..compare_op("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS, Deriv::Zero)
-};
+pub const LT: OpDef =
+    OpDef { flags: STEP, infer: infer_order, ..define_op("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS, Deriv::Zero) };
 /// Whether an element is at most another.
-pub const LE: OpDef = OpDef {
-    flags: STEP,
-    infer: infer_compare_order,
-    ..compare_op("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS, Deriv::Zero)
-};
+pub const LE: OpDef =
+    OpDef { flags: STEP, infer: infer_order, ..define_op("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS, Deriv::Zero) };
 /// Whether an element is above another.
-pub const GT: OpDef = OpDef {
-    flags: STEP,
-    infer: infer_compare_order,
-    ..compare_op("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS, Deriv::Zero)
-};
+pub const GT: OpDef =
+    OpDef { flags: STEP, infer: infer_order, ..define_op("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS, Deriv::Zero) };
 /// Whether an element is at least another.
-pub const GE: OpDef = OpDef {
-    flags: STEP,
-    infer: infer_compare_order,
-    ..compare_op("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS, Deriv::Zero)
-};
+pub const GE: OpDef =
+    OpDef { flags: STEP, infer: infer_order, ..define_op("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS, Deriv::Zero) };
 
 /// Logical and of two bools.
 pub const AND: OpDef = OpDef {
-    infer: infer_compare_logic,
+    infer: infer_logic,
     flags: Flags::PURE.and(Flags::COMMUTES),
-    ..compare_op("and", "y = a ∧ b", 2, TileOp::And, BITS2, Deriv::Zero)
+    ..define_op("and", "y = a ∧ b", 2, TileOp::And, BITS2, Deriv::Zero)
 };
 /// Logical or of two bools.
 pub const OR: OpDef = OpDef {
-    infer: infer_compare_logic,
+    infer: infer_logic,
     flags: Flags::PURE.and(Flags::COMMUTES),
-    ..compare_op("or", "y = a ∨ b", 2, TileOp::Or, BITS2, Deriv::Zero)
+    ..define_op("or", "y = a ∨ b", 2, TileOp::Or, BITS2, Deriv::Zero)
 };
 /// Logical not of a bool.
 pub const NOT: OpDef = OpDef {
-    infer: infer_compare_logic,
-    ..compare_op("not", "y = ¬a", 1, TileOp::Not, &[Case { args: "bool[40]", attrs: "", domains: &[Bit] }], Deriv::Zero)
+    infer: infer_logic,
+    ..define_op("not", "y = ¬a", 1, TileOp::Not, &[Case { args: "bool[40]", attrs: "", domains: &[Bit] }], Deriv::Zero)
 };
 
 /// One of two elements, chosen by a bool.
@@ -124,7 +112,7 @@ pub const SELECT: OpDef = OpDef {
         ensure!(cx.dims(0) == cx.dims(1), "the condition has shape {}, the operands {}", cx.dims(0), cx.dims(1));
         cx.same_as(1)
     },
-    ..compare_op(
+    ..define_op(
         "select",
         "y = c ? a : b",
         3,
@@ -156,7 +144,7 @@ pub const CAST: OpDef = OpDef {
         cx.result(to, &dims)
     },
     cost: cost_free,
-    ..compare_op(
+    ..define_op(
         "cast",
         "the numbers of x in type `to`: truncates toward 0 and saturates to integers, x ≠ 0 to bool",
         1,

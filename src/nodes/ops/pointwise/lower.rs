@@ -9,7 +9,7 @@ use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 use crate::nodes::ops::pointwise::attrs::CurveAttr;
 
 /// `act_with_grad`.
-pub fn lower_act_with_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_act_with_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = ActWithGrad { len: cx.arg_dims(0).numel() };
     let kernel = match ActWithGradAttrs::of(&cx.attrs()).act {
         CurveAttr::Gelu => act_with_grad::gelu_for(cx.dtype(0))?,

@@ -15,14 +15,14 @@ use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
-use crate::nodes::ops::common::lowering::{lowering_dtype, push_lowering_program};
+use crate::nodes::ops::common::lowering::{kernel_dtype, push_tile_program};
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
-use crate::nodes::ops::pointwise::peephole::peephole_steps;
+use crate::nodes::ops::pointwise::peephole::shorten_steps;
 use crate::nodes::ops::pointwise::slot::Slot;
 
 /// How a kernel reads a tensor of shape `from` as its broadcast to `to`.
-pub fn map_broadcast_access(from: &Dims, to: &Dims) -> Access {
+pub fn broadcast_access(from: &Dims, to: &Dims) -> Access {
     if from == to {
         return Access::Full;
     }
@@ -71,7 +71,7 @@ impl MapProgram {
 }
 
 /// The tile program of region `r`, read by the node's operands.
-pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String> {
+pub fn region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String> {
     let yields = g.region_yields(r);
     let to = g.dims(yields[0]);
     let mut b = MapProgram::default();
@@ -81,7 +81,7 @@ pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String>
     let mut steps: Vec<(TileStep, Vec<Slot>)> = Vec::new();
     for n in g.region_nodes(r) {
         let (op, v, args) = (g.op[n.at()], g.out(n), g.args_of(n));
-        let e = lowering_dtype(g.dtype[v.at()])?;
+        let e = kernel_dtype(g.dtype[v.at()])?;
         match (op, g.def_of(n).lower) {
             (Op::ARG, _) => {
                 let arg = ArgAttrs::of(&g.attrs(n)).index as usize;
@@ -92,7 +92,7 @@ pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String>
             }
             (Op::BROADCAST, _) => {
                 let arg = arg_of[args[0]].ok_or("a broadcast inside a fused region reads an argument only")?;
-                slots[v] = Some(b.map_input(arg, e, map_broadcast_access(&g.dims(args[0]), &g.dims(v))));
+                slots[v] = Some(b.map_input(arg, e, broadcast_access(&g.dims(args[0]), &g.dims(v))));
             }
             (Op::RESHAPE, _) => {
                 // Elements keep their order, so this is the same read.
@@ -103,14 +103,14 @@ pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String>
                 slots[v] = Some(Slot::TileStep(steps.len() - 1));
             }
             (_, Lower::Tile(tile_op, imm)) => {
-                steps.push(map_point_step(g, n, tile_op, imm, e, &slots)?);
+                steps.push(point_step(g, n, tile_op, imm, e, &slots)?);
                 slots[v] = Some(Slot::TileStep(steps.len() - 1));
             }
             _ => return Err(format!("{} is not point-wise", g.def_of(n).name)),
         }
     }
-    peephole_steps(&mut steps);
-    close_map_program(
+    shorten_steps(&mut steps);
+    close_program(
         b,
         steps,
         yields.iter().map(|&y| slots[y]).collect::<Option<Vec<_>>>().ok_or("a yield of another shape")?,
@@ -118,7 +118,7 @@ pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String>
 }
 
 /// The step of one pointwise node.
-fn map_point_step(
+fn point_step(
     g: Graph<'_>,
     n: crate::arena::Node,
     op: TileOp,
@@ -129,7 +129,7 @@ fn map_point_step(
     let args = g.args_of(n);
     // The type of a select is that of its values, not of its condition.
     let typed = args.last().ok_or("a point-wise op without operands")?;
-    let from = lowering_dtype(g.dtype[typed.at()])?;
+    let from = kernel_dtype(g.dtype[typed.at()])?;
     let operands = args.iter().map(|&a| slots[a]).collect::<Option<Vec<_>>>();
     let operands = operands.ok_or("an operand of another shape than the region")?;
     let step = match op {
@@ -140,11 +140,7 @@ fn map_point_step(
 }
 
 /// The finished program: operands have numbers, inputs first, then steps.
-fn close_map_program(
-    mut b: MapProgram,
-    steps: Vec<(TileStep, Vec<Slot>)>,
-    outs: Vec<Slot>,
-) -> Result<MapProgram, String> {
+fn close_program(mut b: MapProgram, steps: Vec<(TileStep, Vec<Slot>)>, outs: Vec<Slot>) -> Result<MapProgram, String> {
     let inputs = b.program.inputs.len();
     let code = |s: Slot| match s {
         Slot::Input(i) => i as u16,
@@ -162,11 +158,11 @@ fn close_map_program(
 }
 
 /// The kernel call of a tile program, whose results are the node's.
-pub fn emit_map_program(cx: &mut LowerCx<'_>, b: MapProgram) {
+pub fn emit_program(cx: &mut LowerCx<'_>, b: MapProgram) {
     let reads: Vec<Buf> = b.reads.iter().map(|&r| Buf::Arg(r)).collect();
     let outs: Vec<Buf> = (0..b.program.outputs.len()).map(Buf::Out).collect();
     let flops = (b.program.len * b.program.steps.len()) as u64;
-    push_lowering_program(cx, &b.program, &reads, &outs, flops);
+    push_tile_program(cx, &b.program, &reads, &outs, flops);
 }
 
 /// A region of pointwise ops, computed in one sweep.
@@ -187,8 +183,8 @@ pub const MAP: OpDef = OpDef {
     deriv: Deriv::Error("fused regions are inlined before differentiation"),
     batch: Batch::ViaDecompose,
     lower: Lower::Kernel(|cx| {
-        let body = map_region_program(cx.graph, MapAttrs::of(&cx.attrs()).body)?;
-        emit_map_program(cx, body);
+        let body = region_program(cx.graph, MapAttrs::of(&cx.attrs()).body)?;
+        emit_program(cx, body);
         Ok(())
     }),
     cost: cost_free,
@@ -204,7 +200,7 @@ mod tests {
     #[test]
     fn a_broadcast_is_read_in_the_simplest_way() {
         let access =
-            |from: &[usize], to: &[usize]| map_broadcast_access(&Dims::new(from).unwrap(), &Dims::new(to).unwrap());
+            |from: &[usize], to: &[usize]| broadcast_access(&Dims::new(from).unwrap(), &Dims::new(to).unwrap());
         let strided = |dims: &[usize], strides: &[isize]| Access::Strided {
             dims: dims.to_vec(),
             strides: strides.to_vec(),
@@ -238,7 +234,7 @@ mod tests {
         .unwrap();
         let g = graph.view();
         let r = (0..g.regions()).map(Region::new).find(|&r| r != g.entry()).unwrap();
-        let map = map_region_program(g, r).unwrap();
+        let map = region_program(g, r).unwrap();
         let input = |access| Input { elem: DType::F32, access };
         assert_eq!(map.reads, [1, 2, 0]);
         assert_eq!(map.program.inputs, [input(Access::Full), input(Access::Full), input(Access::Suffix(3))]);

@@ -18,6 +18,6 @@ mod var_activations;
 use crate::nodes::ir::attrs::Attrs;
 
 /// The immediates of a tile step that has none.
-pub(crate) fn no_pointwise_immediates(_: &Attrs<'_>) -> [f64; 2] {
+pub(crate) fn no_immediates(_: &Attrs<'_>) -> [f64; 2] {
     [0.0; 2]
 }

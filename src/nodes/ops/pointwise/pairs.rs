@@ -1,12 +1,12 @@
 //! Functions of two numbers, with their conventions at zeros, ties and NaN.
 
-use super::arith::{infer_arith, infer_arith_float};
+use super::arith::{infer_numbers, infer_real_floats};
 use crate::kernels::tile::TileOp;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_per_result;
-use crate::nodes::ops::pointwise::no_pointwise_immediates;
+use crate::nodes::ops::pointwise::no_immediates;
 use Domain::{Beyond, Count, Distinct, Index, Positive, Real};
 
 const PAIRS: &[Case] = &[
@@ -33,10 +33,10 @@ const fn pair_op(name: &'static str, doc: &'static str, op: TileOp, cases: &'sta
         arity: Arity::Exactly(2),
         attrs: &[],
         flags: Flags::PURE.and(Flags::EXPENSIVE),
-        infer: infer_arith_float,
+        infer: infer_real_floats,
         deriv,
         batch: Batch::Leading,
-        lower: Lower::Tile(op, no_pointwise_immediates),
+        lower: Lower::Tile(op, no_immediates),
         cost: cost_per_result,
         cases,
         ..OpDef::BLANK
@@ -102,7 +102,7 @@ pub const NEXTAFTER: OpDef = OpDef {
 
 /// The rest of a division that is rounded toward 0.
 pub const FMOD: OpDef = OpDef {
-    infer: infer_arith,
+    infer: infer_numbers,
     // The quotient comes from the result, so that it is the one which the result belongs to.
     ..pair_op(
         "fmod",
@@ -118,7 +118,7 @@ pub const FMOD: OpDef = OpDef {
 
 /// The rest of a division that is rounded down.
 pub const REMAINDER: OpDef = OpDef {
-    infer: infer_arith,
+    infer: infer_numbers,
     ..pair_op(
         "remainder",
         "y = a − ⌊a/b⌋·b, with the sign of b; ∂a = 1, ∂b = −⌊a/b⌋; an integer b = 0 is an error of the step",
@@ -134,7 +134,7 @@ pub const REMAINDER: OpDef = OpDef {
 /// The quotient rounded down.
 pub const FLOOR_DIVIDE: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::STEP),
-    infer: infer_arith,
+    infer: infer_numbers,
     ..pair_op(
         "floor_divide",
         "y = ⌊a/b⌋; an integer b = 0 is an error of the step",

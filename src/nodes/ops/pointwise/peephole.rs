@@ -1,15 +1,15 @@
 //! Peephole optimisation of tile programs: several steps become one. A tile is swept less often, with the same bits.
 //! Most of the groups that it replaces come from derivatives.
 
-use crate::kernels::tile::{TileOp, TileStep, tile_op_supports};
+use crate::kernels::tile::{TileOp, TileStep, supports_operand_type};
 use crate::nodes::ops::pointwise::slot::Slot;
 
 /// A step and the sources of its operands.
 type Sourced = (TileStep, Vec<Slot>);
 
 /// Replaces several steps by one where a pattern fits. A step that no other step reads is not executed.
-pub(in crate::nodes) fn peephole_steps(steps: &mut [Sourced]) {
-    let find = |i| Some((i, peephole_gate(steps, i).or_else(|| peephole_slope(steps, i))?));
+pub(in crate::nodes) fn shorten_steps(steps: &mut [Sourced]) {
+    let find = |i| Some((i, match_gate(steps, i).or_else(|| match_slope(steps, i))?));
     let found: Vec<(usize, Sourced)> = (0..steps.len()).filter_map(find).collect();
     for (i, step) in found {
         steps[i] = step;
@@ -17,7 +17,7 @@ pub(in crate::nodes) fn peephole_steps(steps: &mut [Sourced]) {
 }
 
 /// The step at `slot` and its operands, if it is an `op`.
-fn peephole_step_of(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&TileStep, &[Slot])> {
+fn find_step(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&TileStep, &[Slot])> {
     match slot {
         Slot::TileStep(i) => steps.get(i).filter(|(s, _)| s.op == op).map(|(s, of)| (s, &of[..])),
         Slot::Input(_) => None,
@@ -25,45 +25,45 @@ fn peephole_step_of(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&TileS
 }
 
 /// The number that `slot` is filled with.
-fn peephole_constant(steps: &[Sourced], slot: Slot) -> Option<f64> {
-    peephole_step_of(steps, slot, TileOp::Fill).map(|(s, _)| s.imm[0] + s.imm[1])
+fn filled_number(steps: &[Sourced], slot: Slot) -> Option<f64> {
+    find_step(steps, slot, TileOp::Fill).map(|(s, _)| s.imm[0] + s.imm[1])
 }
 
 /// A select between a value and +0 by a comparison with 0.
-fn peephole_gate(steps: &[Sourced], i: usize) -> Option<Sourced> {
-    let (choice, operands) = peephole_step_of(steps, Slot::TileStep(i), TileOp::Select)?;
+fn match_gate(steps: &[Sourced], i: usize) -> Option<Sourced> {
+    let (choice, operands) = find_step(steps, Slot::TileStep(i), TileOp::Select)?;
     let &[by, value, other] = operands else { return None };
-    let (compare, of) = peephole_step_of(steps, by, TileOp::Gt)?;
-    let zeros = peephole_constant(steps, of[1])? == 0.0 && peephole_constant(steps, other)?.to_bits() == 0;
-    let fits = zeros && compare.elem == choice.elem && tile_op_supports(TileOp::Gate, choice.elem);
+    let (compare, of) = find_step(steps, by, TileOp::Gt)?;
+    let zeros = filled_number(steps, of[1])? == 0.0 && filled_number(steps, other)?.to_bits() == 0;
+    let fits = zeros && compare.elem == choice.elem && supports_operand_type(TileOp::Gate, choice.elem);
     fits.then(|| (TileStep::new(TileOp::Gate, choice.elem, &[], [0.0; 2]), vec![of[0], value]))
 }
 
 /// A value times the derivative of an activation, computed from the activation's result y: 1 − y² or y·(1 − y).
-fn peephole_slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
-    let (step, operands) = peephole_step_of(steps, Slot::TileStep(i), TileOp::Mul)?;
+fn match_slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
+    let (step, operands) = find_step(steps, Slot::TileStep(i), TileOp::Mul)?;
     let &[a, b] = operands else { return None };
     let (op, y, value) = [(a, b), (b, a)].into_iter().find_map(|(slope, value)| {
-        let tanh = || Some((TileOp::TanhGrad, peephole_square(steps, peephole_one_minus(steps, slope)?)?, value));
+        let tanh = || Some((TileOp::TanhGrad, match_square(steps, match_one_minus(steps, slope)?)?, value));
         let sigmoid = || {
-            let (_, &[p, q]) = peephole_step_of(steps, slope, TileOp::Mul)? else { return None };
-            let (y, _) = [(p, q), (q, p)].into_iter().find(|&(y, rest)| peephole_one_minus(steps, rest) == Some(y))?;
+            let (_, &[p, q]) = find_step(steps, slope, TileOp::Mul)? else { return None };
+            let (y, _) = [(p, q), (q, p)].into_iter().find(|&(y, rest)| match_one_minus(steps, rest) == Some(y))?;
             Some((TileOp::SigmoidGrad, y, value))
         };
         tanh().or_else(sigmoid)
     })?;
-    tile_op_supports(op, step.elem).then(|| (TileStep::new(op, step.elem, &[], [0.0; 2]), vec![y, value]))
+    supports_operand_type(op, step.elem).then(|| (TileStep::new(op, step.elem, &[], [0.0; 2]), vec![y, value]))
 }
 
 /// x, if `slot` is 1 − x.
-fn peephole_one_minus(steps: &[Sourced], slot: Slot) -> Option<Slot> {
-    let (_, &[one, x]) = peephole_step_of(steps, slot, TileOp::Sub)? else { return None };
-    (peephole_constant(steps, one)? == 1.0).then_some(x)
+fn match_one_minus(steps: &[Sourced], slot: Slot) -> Option<Slot> {
+    let (_, &[one, x]) = find_step(steps, slot, TileOp::Sub)? else { return None };
+    (filled_number(steps, one)? == 1.0).then_some(x)
 }
 
 /// x, if `slot` is x · x.
-fn peephole_square(steps: &[Sourced], slot: Slot) -> Option<Slot> {
-    let (_, &[x, same]) = peephole_step_of(steps, slot, TileOp::Mul)? else { return None };
+fn match_square(steps: &[Sourced], slot: Slot) -> Option<Slot> {
+    let (_, &[x, same]) = find_step(steps, slot, TileOp::Mul)? else { return None };
     (x == same).then_some(x)
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::arena::{Region, ids::Id};
     use crate::nodes::ir::text::parse;
-    use crate::nodes::ops::pointwise::map::map_region_program;
+    use crate::nodes::ops::pointwise::map::region_program;
 
     /// The last step of the program of a region of these lines on a and b.
     fn last(lines: &str) -> TileOp {
@@ -81,7 +81,7 @@ mod tests {
         );
         let g = parse(&text).unwrap();
         let r = (0..g.view().regions()).map(Region::new).find(|&r| r != g.view().entry()).unwrap();
-        let p = map_region_program(g.view(), r).unwrap().program;
+        let p = region_program(g.view(), r).unwrap().program;
         p.steps.last().unwrap().op
     }
 

@@ -8,17 +8,17 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::positions::{numbers_by_position, take_positions};
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_geometry_array, window_axis_name};
+use crate::nodes::ops::common::positions::{numbers_by_position, take_elements_at};
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_sizes, window_axis_name};
 use crate::nodes::ops::pool::attrs::AdaptivePoolAttrs;
-use crate::nodes::ops::pool::pool_nd::{Plane, pool_nd_plane};
+use crate::nodes::ops::pool::pool_nd::{Plane, pool_one_plane};
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use Domain::{Distinct, Real};
 
 /// The longest axis that is copied out by positions, which are i32.
 const LONGEST: usize = 1 << 28;
 
-const fn adaptive_pool_op(
+const fn define_op(
     name: &'static str,
     doc: &'static str,
     infer: fn(&mut Infer<'_>) -> Result<(), String>,
@@ -42,10 +42,10 @@ const fn adaptive_pool_op(
     }
 }
 
-fn infer_adaptive_pool<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let d = cx.rank(0, "x", N + 2)?;
-    let out = check_window_geometry_array::<N>("output", &AdaptivePoolAttrs::of(&cx.attrs).output)?;
+    let out = check_window_sizes::<N>("output", &AdaptivePoolAttrs::of(&cx.attrs).output)?;
     let mut plane = [1usize; 2];
     for (a, (&n, &out)) in d[2..].iter().zip(&out).enumerate() {
         let name = window_axis_name(N, a);
@@ -82,7 +82,7 @@ fn even_adaptive_windows(n: usize, out: usize, filler: impl Fn(usize) -> usize) 
 }
 
 /// A pool along one axis, whose windows do not overlap. The axes after it form one row of a plane.
-fn adaptive_pool_along<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> Var<'g> {
+fn pool_along_axis<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> Var<'g> {
     let d = x.dims();
     let (before, n, after) = (d[2..axis].iter().product::<usize>(), d[axis], d[axis + 1..].iter().product::<usize>());
     let mut to = d.to_vec();
@@ -91,7 +91,7 @@ fn adaptive_pool_along<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) 
     let (planes, size) = if last { (1, [before, n]) } else { (before, [n, after]) };
     let kernel = if last { [1, kernel] } else { [kernel, 1] };
     let win = WindowGeometry { size, kernel, stride: kernel, pad: [[0; 2]; 2], dilation: [1; 2] };
-    pool_nd_plane(x.g, x.reshape([d[0], d[1] * planes, size[0], size[1]]), kind, &win).reshape(to)
+    pool_one_plane(x.g, x.reshape([d[0], d[1] * planes, size[0], size[1]]), kind, &win).reshape(to)
 }
 
 /// The number of windows along each axis.
@@ -100,7 +100,7 @@ fn adaptive_output_size(s: &Site<'_, '_>) -> Vec<usize> {
 }
 
 /// The result for an operand without elements.
-fn empty_adaptive_pool<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn empty_result<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, out) = (s.args[0], adaptive_output_size(s));
     vec![x.reshape([&x.dims()[..2], &out[..]].concat())]
 }
@@ -109,15 +109,15 @@ fn empty_adaptive_pool<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 fn decompose_adaptive_max<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let mut x = s.args[0];
     if x.numel() == 0 {
-        return empty_adaptive_pool(s);
+        return empty_result(s);
     }
     for (a, &out) in adaptive_output_size(s).iter().enumerate().rev() {
         let n = x.dims()[2 + a];
         if n != out {
             // The last element of the window once more: it never wins over its first occurrence.
             let e = even_adaptive_windows(n, out, |end| end - 1);
-            x = e.from.map_or(x, |from| take_positions(x, &from, 2 + a));
-            x = adaptive_pool_along(x, 2 + a, e.kernel, Plane::Max);
+            x = e.from.map_or(x, |from| take_elements_at(x, &from, 2 + a));
+            x = pool_along_axis(x, 2 + a, e.kernel, Plane::Max);
         }
     }
     vec![x]
@@ -128,7 +128,7 @@ fn decompose_adaptive_avg<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (mut x, out) = (s.args[0], adaptive_output_size(s));
     let rank = 2 + out.len();
     if x.numel() == 0 {
-        return empty_adaptive_pool(s);
+        return empty_result(s);
     }
     if out.iter().all(|&n| n == 1) {
         let axes: Vec<i64> = (2..rank as i64).collect();
@@ -147,13 +147,13 @@ fn decompose_adaptive_avg<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
                 high[2 + a] = 1;
                 x = x.pad(&vec![0; rank], &high, 0.0);
             }
-            x = take_positions(x, &from, 2 + a);
+            x = take_elements_at(x, &from, 2 + a);
         }
         let whole = e.count.iter().all(|&c| c == e.kernel as f64);
         x = match whole {
-            true => adaptive_pool_along(x, 2 + a, e.kernel, Plane::Avg { count_pad: true }),
+            true => pool_along_axis(x, 2 + a, e.kernel, Plane::Avg { count_pad: true }),
             false => {
-                adaptive_pool_along(x, 2 + a, e.kernel, Plane::Sum)
+                pool_along_axis(x, 2 + a, e.kernel, Plane::Sum)
                     / numbers_by_position(s.g, &e.count, rank - 2 - a, x.dtype())
             }
         };
@@ -167,10 +167,10 @@ pub const ADAPTIVE_MAX_POOL1D: OpDef = OpDef {
         Case { args: "f[2,3,8]", attrs: "output=[4]", domains: &[Distinct] },
         Case { args: "f[2,2,7]", attrs: "output=[3]", domains: &[Distinct] },
     ],
-    ..adaptive_pool_op(
+    ..define_op(
         "adaptive_max_pool1d",
         "y[.., i] = the largest of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
-        infer_adaptive_pool::<1>,
+        infer_types::<1>,
         decompose_adaptive_max,
         Deriv::ViaDecompose,
     )
@@ -183,10 +183,10 @@ pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
         Case { args: "f[1,2,5,7]", attrs: "output=[3,4]", domains: &[Distinct] },
         Case { args: "f[1,2,3,4]", attrs: "output=[5,1]", domains: &[Distinct] },
     ],
-    ..adaptive_pool_op(
+    ..define_op(
         "adaptive_max_pool2d",
         "y[.., i, j] = the largest of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way",
-        infer_adaptive_pool::<2>,
+        infer_types::<2>,
         decompose_adaptive_max,
         Deriv::ViaDecompose,
     )
@@ -195,10 +195,10 @@ pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
 /// The largest element of each of a given number of 3-D windows.
 pub const ADAPTIVE_MAX_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[1,2,4,5,3]", attrs: "output=[2,3,2]", domains: &[Distinct] }],
-    ..adaptive_pool_op(
+    ..define_op(
         "adaptive_max_pool3d",
         "y[.., h, i, j] = the largest of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way",
-        infer_adaptive_pool::<3>,
+        infer_types::<3>,
         decompose_adaptive_max,
         Deriv::ViaDecompose,
     )
@@ -211,10 +211,10 @@ pub const ADAPTIVE_AVG_POOL1D: OpDef = OpDef {
         Case { args: "f[2,2,7]", attrs: "output=[3]", domains: &[Real] },
         Case { args: "f[2,2,3]", attrs: "output=[2]", domains: &[Real] },
     ],
-    ..adaptive_pool_op(
+    ..define_op(
         "adaptive_avg_pool1d",
         "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
-        infer_adaptive_pool::<1>,
+        infer_types::<1>,
         decompose_adaptive_avg,
         Deriv::ViaDecompose,
     )
@@ -227,10 +227,10 @@ pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
         Case { args: "f[1,2,5,7]", attrs: "output=[3,4]", domains: &[Real] },
         Case { args: "f[1,2,3,4]", attrs: "output=[5,2]", domains: &[Real] },
     ],
-    ..adaptive_pool_op(
+    ..define_op(
         "adaptive_avg_pool2d",
         "y[.., i, j] = the mean of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way",
-        infer_adaptive_pool::<2>,
+        infer_types::<2>,
         decompose_adaptive_avg,
         Deriv::ViaDecompose,
     )
@@ -239,10 +239,10 @@ pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
 /// The mean of each of a given number of 3-D windows.
 pub const ADAPTIVE_AVG_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[1,2,4,5,3]", attrs: "output=[2,3,2]", domains: &[Real] }],
-    ..adaptive_pool_op(
+    ..define_op(
         "adaptive_avg_pool3d",
         "y[.., h, i, j] = the mean of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way",
-        infer_adaptive_pool::<3>,
+        infer_types::<3>,
         decompose_adaptive_avg,
         Deriv::ViaDecompose,
     )

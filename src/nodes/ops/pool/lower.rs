@@ -8,22 +8,22 @@ use crate::kernels::window_sizes::Units;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_geometry_array};
-use crate::nodes::ops::index::index_bounds::index_bounds_of_pool;
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, first_entries};
+use crate::nodes::ops::index::index_bounds::has_pool_positions;
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
-use crate::nodes::ops::pool::pool_op_plane;
+use crate::nodes::ops::pool::last_two_dims;
 
 /// The kernels' parameters of a pool of `[n, c, …]`.
-pub(in crate::nodes::ops) fn lower_pool_geom(nc: &[usize], win: &WindowGeometry<2>) -> PoolGeom {
+pub(in crate::nodes::ops) fn pool_geom(nc: &[usize], win: &WindowGeometry<2>) -> PoolGeom {
     let WindowGeometry { size: [h, w], kernel: [kh, kw], stride, pad, dilation } = *win;
-    let [n, c] = window_geometry_array(nc);
-    PoolGeom { n, c, h, w, kh, kw, stride, pad: window_geometry_array(pad.as_flattened()), dilation }
+    let [n, c] = first_entries(nc);
+    PoolGeom { n, c, h, w, kh, kw, stride, pad: first_entries(pad.as_flattened()), dilation }
 }
 
 /// `max_pool2d`; positions are not written if no instruction reads them.
-pub fn lower_max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_op_plane(&d)));
+    let g = pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(last_two_dims(&d)));
     let units = g.y_units();
     let kernel = pool::max_pool2d_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
@@ -33,50 +33,44 @@ pub fn lower_max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// A geometry of windows with the given plane and number of windows: all that moving between them depends on.
-pub(in crate::nodes::ops) fn lower_moving_pool_geom(nc: &[usize], plane: [usize; 2], count: [usize; 2]) -> PoolGeom {
+pub(in crate::nodes::ops) fn moving_geom(nc: &[usize], plane: [usize; 2], count: [usize; 2]) -> PoolGeom {
     let kernel = [0, 1].map(|a| plane[a].saturating_sub(count[a]) + 1);
     let more = [0, 1].map(|a| count[a].saturating_sub(plane[a]));
     let pad = more.map(|n| [0, n]);
-    lower_pool_geom(nc, &WindowGeometry { size: plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
+    pool_geom(nc, &WindowGeometry { size: plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
 }
 
 /// `max_pool2d_backward`.
-pub fn lower_max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dy, dx) = (cx.arg_dims(0), cx.out_dims(0));
-    let g = lower_moving_pool_geom(&dy, pool_op_plane(&dx), pool_op_plane(&dy));
+    let g = moving_geom(&dy, last_two_dims(&dx), last_two_dims(&dy));
     let units = g.x_units();
     let kernel = pool::max_pool2d_backward_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
-    lower_pool_moves(cx, call.writes(Buf::Out(0), units.per_unit), pool_op_plane(&dx));
+    push_moves(cx, call.writes(Buf::Out(0), units.per_unit), last_two_dims(&dx));
     Ok(())
 }
 
 /// Adds `call`, which moves between windows and planes by positions in the planes, its second operand.
-fn lower_pool_moves(cx: &mut LowerCx<'_>, call: Call, plane: [usize; 2]) {
+fn push_moves(cx: &mut LowerCx<'_>, call: Call, plane: [usize; 2]) {
     let area = plane.iter().product();
     let call = call.reads_args(2).looks(1, area).or(-1);
-    let sure = index_bounds_of_pool(&cx.graph, cx.graph.args_of(cx.node)[1], area);
+    let sure = has_pool_positions(&cx.graph, cx.graph.args_of(cx.node)[1], area);
     cx.call(if sure { call.sure() } else { call });
 }
 
 /// `max_pool2d_gather`.
-pub fn lower_max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (x, y) = (cx.arg_dims(0), cx.out_dims(0));
-    let g = lower_moving_pool_geom(&x, pool_op_plane(&x), pool_op_plane(&y));
+    let g = moving_geom(&x, last_two_dims(&x), last_two_dims(&y));
     let units = g.y_units();
     let kernel = pool::max_pool2d_gather_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
-    lower_pool_moves(cx, call.writes(Buf::Out(0), units.per_unit), pool_op_plane(&x));
+    push_moves(cx, call.writes(Buf::Out(0), units.per_unit), last_two_dims(&x));
     Ok(())
 }
 
-fn lower_avg_pool(
-    cx: &mut LowerCx<'_>,
-    kernel: Kernel,
-    g: &PoolGeom,
-    units: Units,
-    count_pad: bool,
-) -> Result<(), String> {
+fn push_mean(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units, count_pad: bool) -> Result<(), String> {
     let flags = if count_pad { pool::COUNT_PAD } else { 0 };
     let call = Call::new(kernel, [&g.to_words()[..], &[flags]].concat(), units.count)
         .flops(cx.flops())
@@ -86,23 +80,23 @@ fn lower_avg_pool(
 }
 
 /// `avg_pool2d`.
-pub fn lower_avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.arg_dims(0), AvgPoolAttrs::of(&cx.attrs()));
-    let g = lower_pool_geom(&d, &a.windows().over(pool_op_plane(&d)));
+    let g = pool_geom(&d, &a.windows().over(last_two_dims(&d)));
     let kernel = pool::avg_pool2d_kernel_for(cx.dtype(0))?;
-    lower_avg_pool(cx, kernel, &g, g.y_units(), a.count_include_pad)
+    push_mean(cx, kernel, &g, g.y_units(), a.count_include_pad)
 }
 
 /// `avg_pool2d_backward`.
-pub fn lower_avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.out_dims(0), AvgPoolBackwardAttrs::of(&cx.attrs()));
-    let g = lower_pool_geom(&d, &a.windows().over(pool_op_plane(&d)));
+    let g = pool_geom(&d, &a.windows().over(last_two_dims(&d)));
     let kernel = pool::avg_pool2d_backward_kernel_for(cx.dtype(0))?;
-    lower_avg_pool(cx, kernel, &g, g.x_units(), a.count_include_pad)
+    push_mean(cx, kernel, &g, g.x_units(), a.count_include_pad)
 }
 
 /// A pool of sums with these windows, from or to planes.
-fn lower_sum_pool(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units) -> Result<(), String> {
+fn push_sum(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units) -> Result<(), String> {
     let call = Call::new(kernel, [&g.to_words()[..], &[pool::SUM]].concat(), units.count)
         .flops(cx.flops())
         .cost_class(CostClass::POOL);
@@ -111,17 +105,17 @@ fn lower_sum_pool(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Uni
 }
 
 /// `sum_pool2d`.
-pub fn lower_sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = lower_pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(pool_op_plane(&d)));
-    lower_sum_pool(cx, pool::avg_pool2d_kernel_for(cx.dtype(0))?, &g, g.y_units())
+    let g = pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(last_two_dims(&d)));
+    push_sum(cx, pool::avg_pool2d_kernel_for(cx.dtype(0))?, &g, g.y_units())
 }
 
 /// `sum_pool2d_backward`.
-pub fn lower_sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
-    let g = lower_pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(pool_op_plane(&d)));
-    lower_sum_pool(cx, pool::avg_pool2d_backward_kernel_for(cx.dtype(0))?, &g, g.x_units())
+    let g = pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(last_two_dims(&d)));
+    push_sum(cx, pool::avg_pool2d_backward_kernel_for(cx.dtype(0))?, &g, g.x_units())
 }
 
 #[cfg(test)]
@@ -196,7 +190,7 @@ mod tests {
         let view = graph.view();
         let node = view.region_nodes(view.entry()).find(|n| view.op[n.at()] == Op::MAX_POOL2D_BACKWARD).unwrap();
         let mut cx = LowerCx::new(view, node, &[true]);
-        lower_max_pool2d_backward(&mut cx).unwrap();
+        emit_max_pool2d_backward(&mut cx).unwrap();
         assert_eq!((cx.calls.len(), cx.calls[0].looks), (1, None));
     }
 

@@ -9,15 +9,15 @@ pub mod pool_options;
 pub mod var;
 
 use crate::ensure;
-use crate::nodes::ops::common::window_geometry::window_geometry_array;
+use crate::nodes::ops::common::window_geometry::first_entries;
 
 /// The last two dimensions.
-pub fn pool_op_plane(d: &[usize]) -> [usize; 2] {
-    window_geometry_array(d.get(2..).unwrap_or(&[]))
+pub fn last_two_dims(d: &[usize]) -> [usize; 2] {
+    first_entries(d.get(2..).unwrap_or(&[]))
 }
 
 /// Checks a plane whose positions are counted in `i32`.
-pub(super) fn check_pool_op_plane(hw: [usize; 2]) -> Result<(), String> {
+pub(super) fn check_i32_plane(hw: [usize; 2]) -> Result<(), String> {
     let n = hw[0].checked_mul(hw[1]);
     ensure!(n.is_some_and(|n| n <= i32::MAX as usize), "a plane of {hw:?} has more places than i32");
     Ok(())

@@ -13,13 +13,13 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
 use crate::nodes::ops::common::window_geometry::{
-    WindowGeometry, check_window_geometry_array, sum_over_window_taps, window_geometry_array,
+    WindowGeometry, check_window_sizes, first_entries, sum_over_window_taps,
 };
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
-use crate::nodes::ops::pool::{check_pool_op_plane, pool_op_plane};
+use crate::nodes::ops::pool::{check_i32_plane, last_two_dims};
 use Domain::{Distinct, Index, Real};
 
-const fn pool2d_op(
+const fn define_op(
     name: &'static str,
     doc: &'static str,
     arity: usize,
@@ -42,25 +42,25 @@ const fn pool2d_op(
     }
 }
 
-fn infer_max_pool2d(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_max(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let d = cx.rank(0, "x", 4)?;
     let a = WindowAttrs::of(&cx.attrs);
     a.check::<2>()?;
-    let win = a.over(pool_op_plane(&d));
+    let win = a.over(last_two_dims(&d));
     let [ho, wo] = win.count()?;
     win.all_touch()?;
-    check_pool_op_plane(win.size)?;
+    check_i32_plane(win.size)?;
     cx.result(dtype, &[d[0], d[1], ho, wo])?;
     cx.result(DType::I32, &[d[0], d[1], ho, wo])
 }
 
 /// Running maximum over the taps, with its position in the plane: NaN wins, then the first of equals; a position in
 /// the padding (−1) loses to every other.
-fn decompose_max_pool2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_max<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let d = x.dims();
-    let win = WindowAttrs::of(&s.attrs).over(pool_op_plane(&d));
+    let win = WindowAttrs::of(&s.attrs).over(last_two_dims(&d));
     let Ok(count) = win.count() else { return Vec::new() };
     let [h, w] = win.size;
     let places = s.g.iota(0, [h * w], DType::I32).reshape([1, 1, h, w]).broadcast(d);
@@ -74,14 +74,14 @@ fn decompose_max_pool2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 }
 
 /// `max_pool2d_backward` to planes of size `hw`.
-fn spread_pool2d<'g>(s: &Site<'_, 'g>, up: Var<'g>, index: Var<'g>, hw: [usize; 2]) -> Var<'g> {
+fn spread_maxima<'g>(s: &Site<'_, 'g>, up: Var<'g>, index: Var<'g>, hw: [usize; 2]) -> Var<'g> {
     s.g.emit1(Op::MAX_POOL2D_BACKWARD, &[up, index], &MaxPoolBackwardAttrs { in_hw: size_attrs_to_i64(&hw) }.list())
 }
 
 /// The largest element of each 2-D window, and its position.
 pub const MAX_POOL2D: OpDef = OpDef {
-    infer: infer_max_pool2d,
-    decompose: Some(decompose_max_pool2d),
+    infer: infer_max,
+    decompose: Some(decompose_max),
     cost: |cx| 2 * cx.arg(0),
     cases: &[
         Case {
@@ -100,21 +100,21 @@ pub const MAX_POOL2D: OpDef = OpDef {
             domains: &[Distinct],
         },
     ],
-    lower: Lower::Kernel(lower::lower_max_pool2d),
-    ..pool2d_op(
+    lower: Lower::Kernel(lower::emit_max_pool2d),
+    ..define_op(
         "max_pool2d",
         "y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its position h·W + w in the plane",
         1,
         WindowAttrs::FIELDS,
         Deriv::Rules(
             |s, t| vec![t[0].map(|t| s.g.emit1(Op::MAX_POOL2D_GATHER, &[t, s.outs[1]], &[])), None],
-            |s, ct, _| vec![ct[0].map(|g| spread_pool2d(s, g, s.outs[1], pool_op_plane(&s.args[0].dims())))],
+            |s, ct, _| vec![ct[0].map(|g| spread_maxima(s, g, s.outs[1], last_two_dims(&s.args[0].dims())))],
         ),
     )
 };
 
 /// Checks (a, index): rank 4, an `i32` index, equal dimensions but the last two.
-fn check_pool2d_index(cx: &Infer<'_>) -> Result<[Vec<usize>; 2], String> {
+fn check_positions(cx: &Infer<'_>) -> Result<[Vec<usize>; 2], String> {
     cx.float(0)?;
     ensure!(cx.dtype(1) == DType::I32, "places are {}; i32 is needed", cx.dtype(1));
     let (a, i) = (cx.rank(0, "operand 0", 4)?, cx.rank(1, "places", 4)?);
@@ -124,13 +124,13 @@ fn check_pool2d_index(cx: &Infer<'_>) -> Result<[Vec<usize>; 2], String> {
 }
 
 /// `[N, C, h, w]` as rows of planes.
-fn pool2d_planes<'g>(x: Var<'g>) -> Var<'g> {
-    let [n, c, h, w] = window_geometry_array::<4>(&x.dims());
+fn planes_as_rows<'g>(x: Var<'g>) -> Var<'g> {
+    let [n, c, h, w] = first_entries::<4>(&x.dims());
     x.reshape([n * c, h * w])
 }
 
 /// Where `index` is −1, the place of no element; and the indices, 0 there.
-fn pool2d_places(index: Var<'_>) -> (Var<'_>, Var<'_>) {
+fn mark_padding(index: Var<'_>) -> (Var<'_>, Var<'_>) {
     let none = index.equal(-1.0);
     (none, none.select(index.full_like(0.0), index))
 }
@@ -138,30 +138,29 @@ fn pool2d_places(index: Var<'_>) -> (Var<'_>, Var<'_>) {
 /// The cotangent of [`MAX_POOL2D`]: elements added at positions in planes.
 pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
     infer: |cx| {
-        let [dy, index] = check_pool2d_index(cx)?;
+        let [dy, index] = check_positions(cx)?;
         cx.expect_dims(1, "places", &dy)?;
-        let hw = check_window_geometry_array::<2>("in_hw", &MaxPoolBackwardAttrs::of(&cx.attrs).in_hw)?;
-        check_pool_op_plane(hw)?;
+        let hw = check_window_sizes::<2>("in_hw", &MaxPoolBackwardAttrs::of(&cx.attrs).in_hw)?;
+        check_i32_plane(hw)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &[index[0], index[1], hw[0], hw[1]])
     },
     decompose: Some(|s| {
         let (dy, index) = (s.args[0], s.args[1]);
-        let (d, [h, w]) =
-            (dy.dims(), window_geometry_array::<2>(&to_size_attrs(&MaxPoolBackwardAttrs::of(&s.attrs).in_hw)));
+        let (d, [h, w]) = (dy.dims(), first_entries::<2>(&to_size_attrs(&MaxPoolBackwardAttrs::of(&s.attrs).in_hw)));
         let attrs = ScatterAddAttrs { axis: 1, size: (h * w) as i64 };
-        let (none, places) = pool2d_places(index);
+        let (none, places) = mark_padding(index);
         let up = none.select(dy.full_like(0.0), dy);
-        let dx = s.g.emit1(Op::SCATTER_ALONG_AXIS, &[pool2d_planes(up), pool2d_planes(places)], &attrs.list());
-        let [n, c, ..] = window_geometry_array::<4>(&d);
+        let dx = s.g.emit1(Op::SCATTER_ALONG_AXIS, &[planes_as_rows(up), planes_as_rows(places)], &attrs.list());
+        let [n, c, ..] = first_entries::<4>(&d);
         vec![dx.reshape([n, c, h, w])]
     }),
     cases: &[
         Case { args: "f[2,3,2,3] i32[2,3,2,3]", attrs: "in_hw=[4,6]", domains: &[Real, Index(24)] },
         Case { args: "f[1,2,3,3] i32[1,2,3,3]", attrs: "in_hw=[2,2]", domains: &[Real, Index(4)] },
     ],
-    lower: Lower::Kernel(lower::lower_max_pool2d_backward),
-    ..pool2d_op(
+    lower: Lower::Kernel(lower::emit_max_pool2d_backward),
+    ..define_op(
         "max_pool2d_backward",
         "dx[n, c, index[n, c, i, j]] += dy[n, c, i, j] on planes of in_hw, nothing for the index −1; the transpose of max_pool2d_gather",
         2,
@@ -173,32 +172,32 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
 /// The tangent of [`MAX_POOL2D`]: elements taken from positions in planes.
 pub const MAX_POOL2D_GATHER: OpDef = OpDef {
     infer: |cx| {
-        let [x, index] = check_pool2d_index(cx)?;
-        check_pool_op_plane(pool_op_plane(&x))?;
+        let [x, index] = check_positions(cx)?;
+        check_i32_plane(last_two_dims(&x))?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &index)
     },
     decompose: Some(|s| {
-        let (none, places) = pool2d_places(s.args[1]);
-        let y = pool2d_planes(s.args[0]).take_along_axis(pool2d_planes(places), 1).reshape(places.dims());
+        let (none, places) = mark_padding(s.args[1]);
+        let y = planes_as_rows(s.args[0]).take_along_axis(planes_as_rows(places), 1).reshape(places.dims());
         vec![none.select(y.full_like(0.0), y)]
     }),
     cases: &[
         Case { args: "f[2,3,4,6] i32[2,3,2,3]", attrs: "", domains: &[Real, Index(24)] },
         Case { args: "f[1,2,2,2] i32[1,2,3,3]", attrs: "", domains: &[Real, Index(4)] },
     ],
-    lower: Lower::Kernel(lower::lower_max_pool2d_gather),
-    ..pool2d_op(
+    lower: Lower::Kernel(lower::emit_max_pool2d_gather),
+    ..define_op(
         "max_pool2d_gather",
         "y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x, 0 for the index −1",
         2,
         &[],
-        Deriv::Linear(|s, i, g| (i == 0).then(|| spread_pool2d(s, g, s.args[1], pool_op_plane(&s.args[0].dims())))),
+        Deriv::Linear(|s, i, g| (i == 0).then(|| spread_maxima(s, g, s.args[1], last_two_dims(&s.args[0].dims())))),
     )
 };
 
 /// Checks an average pool over planes of this size, and counts its windows.
-fn avg_pool2d_count(windows: &WindowAttrs, plane: [usize; 2]) -> Result<[usize; 2], String> {
+fn count_mean_windows(windows: &WindowAttrs, plane: [usize; 2]) -> Result<[usize; 2], String> {
     windows.check::<2>()?;
     let win = windows.over(plane);
     win.all_touch()?;
@@ -206,7 +205,7 @@ fn avg_pool2d_count(windows: &WindowAttrs, plane: [usize; 2]) -> Result<[usize; 
 }
 
 /// 1 over the number of elements that each window averages, `[1, 1, Ho, Wo]`.
-fn avg_pool2d_shares<'g>(
+fn mean_shares<'g>(
     s: &Site<'_, 'g>,
     win: &WindowGeometry<2>,
     count: [usize; 2],
@@ -228,17 +227,17 @@ pub const AVG_POOL2D: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
         let d = cx.rank(0, "x", 4)?;
-        let [ho, wo] = avg_pool2d_count(&AvgPoolAttrs::of(&cx.attrs).windows(), pool_op_plane(&d))?;
+        let [ho, wo] = count_mean_windows(&AvgPoolAttrs::of(&cx.attrs).windows(), last_two_dims(&d))?;
         cx.result(dtype, &[d[0], d[1], ho, wo])
     },
     decompose: Some(|s| {
         let x = s.args[0];
         let a = AvgPoolAttrs::of(&s.attrs);
-        let win = a.windows().over(pool_op_plane(&x.dims()));
+        let win = a.windows().over(last_two_dims(&x.dims()));
         let Ok(count) = win.count() else { return Vec::new() };
         let padded = win.pad(x, 0.0);
         let total = sum_over_window_taps(win.taps().map(|t| win.tap(padded, t, count)));
-        total.map(|t| t * avg_pool2d_shares(s, &win, count, x.dtype(), a.count_include_pad)).into_iter().collect()
+        total.map(|t| t * mean_shares(s, &win, count, x.dtype(), a.count_include_pad)).into_iter().collect()
     }),
     cost: |cx| 2 * cx.arg(0),
     cases: &[
@@ -258,15 +257,15 @@ pub const AVG_POOL2D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    lower: Lower::Kernel(lower::lower_avg_pool2d),
-    ..pool2d_op(
+    lower: Lower::Kernel(lower::emit_avg_pool2d),
+    ..define_op(
         "avg_pool2d",
         "y = Σ x / n over each window; n counts the padding only if count_include_pad",
         1,
         AvgPoolAttrs::FIELDS,
         Deriv::Linear(|s, _, g| {
             let AvgPoolAttrs { kernel, stride, pad, count_include_pad } = AvgPoolAttrs::of(&s.attrs);
-            let in_hw = size_attrs_to_i64(&pool_op_plane(&s.args[0].dims()));
+            let in_hw = size_attrs_to_i64(&last_two_dims(&s.args[0].dims()));
             let attrs = AvgPoolBackwardAttrs { in_hw, kernel, stride, pad, count_include_pad };
             Some(s.g.emit1(Op::AVG_POOL2D_BACKWARD, &[g], &attrs.list()))
         }),
@@ -279,17 +278,17 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
         let dtype = cx.float(0)?;
         let d = cx.rank(0, "dy", 4)?;
         let a = AvgPoolBackwardAttrs::of(&cx.attrs);
-        let hw = check_window_geometry_array::<2>("in_hw", &a.in_hw)?;
-        let [ho, wo] = avg_pool2d_count(&a.windows(), hw)?;
+        let hw = check_window_sizes::<2>("in_hw", &a.in_hw)?;
+        let [ho, wo] = count_mean_windows(&a.windows(), hw)?;
         cx.expect_dims(0, "dy", &[d[0], d[1], ho, wo])?;
         cx.result(dtype, &[d[0], d[1], hw[0], hw[1]])
     },
     decompose: Some(|s| {
         let dy = s.args[0];
         let a = AvgPoolBackwardAttrs::of(&s.attrs);
-        let win = a.windows().over(window_geometry_array(&to_size_attrs(&a.in_hw)));
+        let win = a.windows().over(first_entries(&to_size_attrs(&a.in_hw)));
         let Ok(count) = win.count() else { return Vec::new() };
-        let share = dy * avg_pool2d_shares(s, &win, count, dy.dtype(), a.count_include_pad);
+        let share = dy * mean_shares(s, &win, count, dy.dtype(), a.count_include_pad);
         sum_over_window_taps(win.taps().map(|t| win.untap(share, t))).map(|dx| win.crop(dx)).into_iter().collect()
     }),
     cost: |cx| 2 * cx.out(),
@@ -310,8 +309,8 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    lower: Lower::Kernel(lower::lower_avg_pool2d_backward),
-    ..pool2d_op(
+    lower: Lower::Kernel(lower::emit_avg_pool2d_backward),
+    ..define_op(
         "avg_pool2d_backward",
         "dx[..] = Σ dy / n over the windows that contain the element; the transpose of avg_pool2d",
         1,

@@ -11,13 +11,13 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, 
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
 use crate::nodes::ops::common::window_geometry::{
-    WindowGeometry, check_window_geometry_array, sum_over_window_taps, window_geometry_array,
+    WindowGeometry, check_window_sizes, first_entries, sum_over_window_taps,
 };
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
-use crate::nodes::ops::pool::{check_pool_op_plane, pool_op_plane};
+use crate::nodes::ops::pool::{check_i32_plane, last_two_dims};
 use Domain::{Distinct, Real};
 
-const fn pool_nd_op(
+const fn define_op(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
@@ -43,38 +43,38 @@ const fn pool_nd_op(
 }
 
 /// Checks a pool with these windows over the axes after the second, and adds its result.
-fn infer_pool_nd<const N: usize>(cx: &mut Infer<'_>, windows: &WindowAttrs) -> Result<(), String> {
+fn infer_windows<const N: usize>(cx: &mut Infer<'_>, windows: &WindowAttrs) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let d = cx.rank(0, "x", N + 2)?;
     windows.check::<N>()?;
-    let win = windows.over::<N>(window_geometry_array(&d[2..]));
+    let win = windows.over::<N>(first_entries(&d[2..]));
     let count = win.count()?;
     win.all_touch()?;
     if N == 3 {
         // Windows over depth slide over the results of those over height and width.
         let rest = count[1].checked_mul(count[2]).ok_or("the number of windows overflows")?;
-        check_pool_op_plane([d[2], rest])?;
-        check_pool_op_plane([d[3], d[4]])?;
+        check_i32_plane([d[2], rest])?;
+        check_i32_plane([d[3], d[4]])?;
         d[1].checked_mul(d[2]).ok_or("the number of planes overflows")?;
     } else {
-        check_pool_op_plane([d[2], d[3..].iter().product()])?;
+        check_i32_plane([d[2], d[3..].iter().product()])?;
     }
     cx.result(dtype, &[&d[..2], &count[..]].concat())
 }
 
-fn infer_extreme_pool_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_extreme<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = WindowAttrs::of(&cx.attrs);
-    infer_pool_nd::<N>(cx, &a)
+    infer_windows::<N>(cx, &a)
 }
 
-fn infer_sum_pool_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_sum<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = SumPoolAttrs::of(&cx.attrs);
-    infer_pool_nd::<N>(cx, &a.windows())
+    infer_windows::<N>(cx, &a.windows())
 }
 
-fn infer_avg_pool_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_avg<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = AvgPoolAttrs::of(&cx.attrs);
-    infer_pool_nd::<N>(cx, &a.windows())
+    infer_windows::<N>(cx, &a.windows())
 }
 
 /// The pool of planes that computes pools over one to three axes.
@@ -92,7 +92,7 @@ pub enum Plane {
 }
 
 /// The first result of a 2-D pool.
-pub fn pool_nd_plane<'g>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &WindowGeometry<2>) -> Var<'g> {
+pub fn pool_one_plane<'g>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &WindowGeometry<2>) -> Var<'g> {
     let windows = win.attrs();
     match kind {
         Plane::Max => g.emit1(Op::MAX_POOL2D, &[x], &windows.list()),
@@ -102,41 +102,41 @@ pub fn pool_nd_plane<'g>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &WindowGe
 }
 
 /// A pool over the axes after the second, by pools of planes.
-fn pool_nd_by_planes<'g, const N: usize>(x: Var<'g>, kind: Plane, windows: &WindowAttrs) -> Var<'g> {
+fn pool_by_planes<'g, const N: usize>(x: Var<'g>, kind: Plane, windows: &WindowAttrs) -> Var<'g> {
     let (g, d) = (x.g, x.dims());
-    let win = windows.over::<N>(window_geometry_array(&d[2..]));
+    let win = windows.over::<N>(first_entries(&d[2..]));
     match (N, win.count()) {
         (1, Ok(count)) => {
             let flat = x.reshape([d[0], d[1], 1, d[2]]);
-            pool_nd_plane(g, flat, kind, &win.on_plane([None, Some(0)])).reshape([d[0], d[1], count[0]])
+            pool_one_plane(g, flat, kind, &win.on_plane([None, Some(0)])).reshape([d[0], d[1], count[0]])
         }
         (3, Ok(count)) => {
             let (planes, rest) = (x.reshape([d[0], d[1] * d[2], d[3], d[4]]), count[1] * count[2]);
-            let flat = pool_nd_plane(g, planes, kind, &win.on_plane([Some(1), Some(2)]));
+            let flat = pool_one_plane(g, planes, kind, &win.on_plane([Some(1), Some(2)]));
             let deep = WindowGeometry { size: [d[2], rest], ..win.on_plane([Some(0), None]) };
-            let y = pool_nd_plane(g, flat.reshape([d[0], d[1], d[2], rest]), kind, &deep);
+            let y = pool_one_plane(g, flat.reshape([d[0], d[1], d[2], rest]), kind, &deep);
             y.reshape([&d[..2], &count[..]].concat())
         }
-        _ => pool_nd_plane(g, x, kind, &win.on_plane([Some(0), Some(1)])),
+        _ => pool_one_plane(g, x, kind, &win.on_plane([Some(0), Some(1)])),
     }
 }
 
-fn decompose_max_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    vec![pool_nd_by_planes::<N>(s.args[0], Plane::Max, &WindowAttrs::of(&s.attrs))]
+fn decompose_max<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    vec![pool_by_planes::<N>(s.args[0], Plane::Max, &WindowAttrs::of(&s.attrs))]
 }
 
-fn decompose_min_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    vec![-pool_nd_by_planes::<N>(-s.args[0], Plane::Max, &WindowAttrs::of(&s.attrs))]
+fn decompose_min<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    vec![-pool_by_planes::<N>(-s.args[0], Plane::Max, &WindowAttrs::of(&s.attrs))]
 }
 
-fn decompose_sum_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    vec![pool_nd_by_planes::<N>(s.args[0], Plane::Sum, &SumPoolAttrs::of(&s.attrs).windows())]
+fn decompose_sum<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    vec![pool_by_planes::<N>(s.args[0], Plane::Sum, &SumPoolAttrs::of(&s.attrs).windows())]
 }
 
-fn decompose_avg_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_avg<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = AvgPoolAttrs::of(&s.attrs);
     // The divisor of a window is a product over its axes, so that means of means are means.
-    vec![pool_nd_by_planes::<N>(s.args[0], Plane::Avg { count_pad: a.count_include_pad }, &a.windows())]
+    vec![pool_by_planes::<N>(s.args[0], Plane::Avg { count_pad: a.count_include_pad }, &a.windows())]
 }
 
 /// The largest element of each 1-D window.
@@ -145,12 +145,12 @@ pub const MAX_POOL1D: OpDef = OpDef {
         Case { args: "f[2,3,9]", attrs: "kernel=[2] stride=[2] pad=[0,0] dilation=[1]", domains: &[Distinct] },
         Case { args: "f[2,2,7]", attrs: "kernel=[3] stride=[2] pad=[1,2] dilation=[2]", domains: &[Distinct] },
     ],
-    ..pool_nd_op(
+    ..define_op(
         "max_pool1d",
         "y = the largest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
-        infer_extreme_pool_nd::<1>,
-        decompose_max_pool_nd::<1>,
+        infer_extreme::<1>,
+        decompose_max::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -169,12 +169,12 @@ pub const MAX_POOL3D: OpDef = OpDef {
             domains: &[Distinct],
         },
     ],
-    ..pool_nd_op(
+    ..define_op(
         "max_pool3d",
         "y = the largest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
-        infer_extreme_pool_nd::<3>,
-        decompose_max_pool_nd::<3>,
+        infer_extreme::<3>,
+        decompose_max::<3>,
         Deriv::ViaDecompose,
     )
 };
@@ -185,12 +185,12 @@ pub const MIN_POOL1D: OpDef = OpDef {
         Case { args: "f[2,3,9]", attrs: "kernel=[2] stride=[2] pad=[0,0] dilation=[1]", domains: &[Distinct] },
         Case { args: "f[2,2,7]", attrs: "kernel=[3] stride=[2] pad=[1,1] dilation=[2]", domains: &[Distinct] },
     ],
-    ..pool_nd_op(
+    ..define_op(
         "min_pool1d",
         "y = the smallest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
-        infer_extreme_pool_nd::<1>,
-        decompose_min_pool_nd::<1>,
+        infer_extreme::<1>,
+        decompose_min::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -209,12 +209,12 @@ pub const MIN_POOL2D: OpDef = OpDef {
             domains: &[Distinct],
         },
     ],
-    ..pool_nd_op(
+    ..define_op(
         "min_pool2d",
         "y = the smallest of each window of x [N, C, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
-        infer_extreme_pool_nd::<2>,
-        decompose_min_pool_nd::<2>,
+        infer_extreme::<2>,
+        decompose_min::<2>,
         Deriv::ViaDecompose,
     )
 };
@@ -226,12 +226,12 @@ pub const MIN_POOL3D: OpDef = OpDef {
         attrs: "kernel=[3,2,2] stride=[1,2,1] pad=[1,1,1,0,0,1] dilation=[1,2,1]",
         domains: &[Distinct],
     }],
-    ..pool_nd_op(
+    ..define_op(
         "min_pool3d",
         "y = the smallest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
-        infer_extreme_pool_nd::<3>,
-        decompose_min_pool_nd::<3>,
+        infer_extreme::<3>,
+        decompose_min::<3>,
         Deriv::ViaDecompose,
     )
 };
@@ -239,12 +239,12 @@ pub const MIN_POOL3D: OpDef = OpDef {
 /// The sum of each 1-D window.
 pub const SUM_POOL1D: OpDef = OpDef {
     cases: &[Case { args: "f[2,2,7]", attrs: "kernel=[3] stride=[2] pad=[1,2]", domains: &[Real] }],
-    ..pool_nd_op(
+    ..define_op(
         "sum_pool1d",
         "y = Σ x over each window of x [N, C, L]",
         SumPoolAttrs::FIELDS,
-        infer_sum_pool_nd::<1>,
-        decompose_sum_pool_nd::<1>,
+        infer_sum::<1>,
+        decompose_sum::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -255,15 +255,15 @@ pub const SUM_POOL2D: OpDef = OpDef {
         Case { args: "f[2,3,4,6]", attrs: "kernel=[2,2] stride=[2,2] pad=[0,0,0,0]", domains: &[Real] },
         Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,1] pad=[1,2,1,0]", domains: &[Real] },
     ],
-    lower: Lower::Kernel(lower::lower_sum_pool2d),
-    ..pool_nd_op(
+    lower: Lower::Kernel(lower::emit_sum_pool2d),
+    ..define_op(
         "sum_pool2d",
         "y = Σ x over each window of x [N, C, H, W]",
         SumPoolAttrs::FIELDS,
-        infer_sum_pool_nd::<2>,
+        infer_sum::<2>,
         |s| {
             let x = s.args[0];
-            let win = SumPoolAttrs::of(&s.attrs).windows().over(pool_op_plane(&x.dims()));
+            let win = SumPoolAttrs::of(&s.attrs).windows().over(last_two_dims(&x.dims()));
             let Ok(count) = win.count() else { return Vec::new() };
             let padded = win.pad(x, 0.0);
             sum_over_window_taps(win.taps().map(|t| win.tap(padded, t, count))).into_iter().collect()
@@ -271,7 +271,7 @@ pub const SUM_POOL2D: OpDef = OpDef {
         Deriv::Linear(|s, _, g| {
             let SumPoolAttrs { kernel, stride, pad } = SumPoolAttrs::of(&s.attrs);
             let attrs = SumPoolBackwardAttrs {
-                in_hw: size_attrs_to_i64(&pool_op_plane(&s.args[0].dims())),
+                in_hw: size_attrs_to_i64(&last_two_dims(&s.args[0].dims())),
                 kernel,
                 stride,
                 pad,
@@ -288,8 +288,8 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
         Case { args: "f[2,3,2,3]", attrs: "in_hw=[4,6] kernel=[2,2] stride=[2,2] pad=[0,0,0,0]", domains: &[Real] },
         Case { args: "f[1,2,3,7]", attrs: "in_hw=[5,7] kernel=[3,2] stride=[2,1] pad=[1,2,1,0]", domains: &[Real] },
     ],
-    lower: Lower::Kernel(lower::lower_sum_pool2d_backward),
-    ..pool_nd_op(
+    lower: Lower::Kernel(lower::emit_sum_pool2d_backward),
+    ..define_op(
         "sum_pool2d_backward",
         "dx[..] = Σ dy over the windows that contain the element; the transpose of sum_pool2d",
         SumPoolBackwardAttrs::FIELDS,
@@ -297,18 +297,18 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
             let dtype = cx.float(0)?;
             let d = cx.rank(0, "dy", 4)?;
             let a = SumPoolBackwardAttrs::of(&cx.attrs);
-            let hw = check_window_geometry_array::<2>("in_hw", &a.in_hw)?;
+            let hw = check_window_sizes::<2>("in_hw", &a.in_hw)?;
             a.windows().check::<2>()?;
             let win = a.windows().over(hw);
             let count = win.count()?;
             win.all_touch()?;
-            check_pool_op_plane(hw)?;
+            check_i32_plane(hw)?;
             cx.expect_dims(0, "dy", &[d[0], d[1], count[0], count[1]])?;
             cx.result(dtype, &[d[0], d[1], hw[0], hw[1]])
         },
         |s| {
             let a = SumPoolBackwardAttrs::of(&s.attrs);
-            let win = a.windows().over(window_geometry_array(&to_size_attrs(&a.in_hw)));
+            let win = a.windows().over(first_entries(&to_size_attrs(&a.in_hw)));
             sum_over_window_taps(win.taps().map(|t| win.untap(s.args[0], t)))
                 .map(|dx| win.crop(dx))
                 .into_iter()
@@ -324,12 +324,12 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
 /// The sum of each 3-D window.
 pub const SUM_POOL3D: OpDef = OpDef {
     cases: &[Case { args: "f[2,1,4,5,3]", attrs: "kernel=[3,2,2] stride=[1,2,1] pad=[1,1,1,0,0,1]", domains: &[Real] }],
-    ..pool_nd_op(
+    ..define_op(
         "sum_pool3d",
         "y = Σ x over each window of x [N, C, D, H, W]",
         SumPoolAttrs::FIELDS,
-        infer_sum_pool_nd::<3>,
-        decompose_sum_pool_nd::<3>,
+        infer_sum::<3>,
+        decompose_sum::<3>,
         Deriv::ViaDecompose,
     )
 };
@@ -340,12 +340,12 @@ pub const AVG_POOL1D: OpDef = OpDef {
         Case { args: "f[2,3,8]", attrs: "kernel=[2] stride=[2] pad=[0,0] count_include_pad=true", domains: &[Real] },
         Case { args: "f[2,2,7]", attrs: "kernel=[3] stride=[2] pad=[1,2] count_include_pad=false", domains: &[Real] },
     ],
-    ..pool_nd_op(
+    ..define_op(
         "avg_pool1d",
         "y = Σ x / n over each window of x [N, C, L]; n counts the padding only if count_include_pad",
         AvgPoolAttrs::FIELDS,
-        infer_avg_pool_nd::<1>,
-        decompose_avg_pool_nd::<1>,
+        infer_avg::<1>,
+        decompose_avg::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -364,12 +364,12 @@ pub const AVG_POOL3D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    ..pool_nd_op(
+    ..define_op(
         "avg_pool3d",
         "y = Σ x / n over each window of x [N, C, D, H, W]; n counts the padding only if count_include_pad",
         AvgPoolAttrs::FIELDS,
-        infer_avg_pool_nd::<3>,
-        decompose_avg_pool_nd::<3>,
+        infer_avg::<3>,
+        decompose_avg::<3>,
         Deriv::ViaDecompose,
     )
 };

@@ -2,7 +2,7 @@
 
 use crate::nodes::build::per_axis::{PerAxis, both_sides_per_axis};
 use crate::nodes::build::setters::setters;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_geometry_array, window_geometry_pairs};
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, first_entries, low_high_pairs};
 
 /// Options of a pool over `N` axes, with `P` = 2·`N` sides to pad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,6 @@ impl<const N: usize, const P: usize> Pool<N, P> {
     /// The windows over axes of these sizes.
     pub(super) fn over(&self, size: &[usize]) -> WindowGeometry<N> {
         let Pool { kernel, stride, pad, dilation, .. } = *self;
-        WindowGeometry { size: window_geometry_array(size), kernel, stride, pad: window_geometry_pairs(&pad), dilation }
+        WindowGeometry { size: first_entries(size), kernel, stride, pad: low_high_pairs(&pad), dilation }
     }
 }

@@ -143,7 +143,7 @@ impl<'g> Var<'g> {
                 Some(0) => self.refused_pool(op, "divisor_override is 0"),
                 Some(n) => sums() / n as f64,
                 // Taps beyond the padding do not count, so windows have different divisors.
-                None if opt.count_include_pad && win.pad != whole.pad => pool_var_divide_sums(sums(), &win),
+                None if opt.count_include_pad && win.pad != whole.pad => divide_sums(sums(), &win),
                 None => self.g.emit1(op, &[self], &AvgPoolAttrs::new(whole.attrs(), opt.count_include_pad).list()),
             }
         })
@@ -219,7 +219,7 @@ impl<'g> Var<'g> {
 
 /// Sums divided by the number of elements of their windows in the input or its padding.
 #[track_caller]
-fn pool_var_divide_sums<'g, const N: usize>(sums: Var<'g>, win: &WindowGeometry<N>) -> Var<'g> {
+fn divide_sums<'g, const N: usize>(sums: Var<'g>, win: &WindowGeometry<N>) -> Var<'g> {
     let d = sums.dims();
     (0..N).fold(sums, |y, a| {
         let (end, k, s) = (win.size[a] + win.pad[a][0] + win.pad[a][1], win.kernel[a], win.stride[a]);

@@ -63,7 +63,7 @@ impl<'g> CodedWeights<'g> {
 }
 
 /// The sizes and the float type of weights whose operands begin at operand `first`: rows, columns, type.
-pub(super) fn check_coded_weights(
+pub(super) fn check_weight_operands(
     cx: &Infer<'_>,
     first: usize,
     a: &DequantAttrs,

@@ -1,6 +1,6 @@
 //! Coded weights as numbers, and products with them.
 
-use super::coded_weights::{CodedWeightSite, check_coded_weights};
+use super::coded_weights::{CodedWeightSite, check_weight_operands};
 use super::weight_attrs::{DequantAttrs, DequantMatmulAttrs};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
@@ -16,24 +16,24 @@ use crate::nodes::ir::site::Site;
 use Domain::{Code, Index, Real};
 
 /// The parameters of the kernels for weights whose operands begin at operand `first`.
-fn dequant_params(cx: &LowerCx<'_>, a: &DequantAttrs, first: usize) -> DequantMatmul {
+fn kernel_params(cx: &LowerCx<'_>, a: &DequantAttrs, first: usize) -> DequantMatmul {
     let (scheme, n) = (a.scheme.kernel(), cx.arg_dims(first + 1)[1]);
     let at = CodeScheme::ALL.iter().position(|s| *s == scheme).unwrap_or_default();
     let zeros = scheme.has_zeros() && cx.args() > first + 2;
     DequantMatmul { m: 0, k: to_size_attr(a.k), n, scheme: at, block: to_size_attr(a.block), zeros, transposed: false }
 }
 
-fn lower_dequant(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = dequant_params(cx, &DequantAttrs::of(&cx.attrs()), 0);
+fn lower_weights(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = kernel_params(cx, &DequantAttrs::of(&cx.attrs()), 0);
     let call = Call::new(dequant_kernel_for(cx.out(0).dtype)?, p.to_words(), p.units()).flops(cx.flops());
     cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), p.per_unit()).cost_class(CostClass::DEQUANT));
     Ok(())
 }
 
-fn lower_dequant_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+fn lower_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let a = DequantMatmulAttrs::of(&cx.attrs());
     let (y, transposed) = (cx.out_dims(0), a.transposed);
-    let p = dequant_params(cx, &a.into(), 1);
+    let p = kernel_params(cx, &a.into(), 1);
     let m = y[..y.len() - 1].iter().product();
     let p = DequantMatmul { m, transposed, ..p };
     let (dtype, (split, units)) = (cx.dtype(0), p.gemm().decoded_division());
@@ -53,7 +53,7 @@ pub const DEQUANT: OpDef = OpDef {
     attrs: DequantAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT),
     infer: |cx| {
-        let (k, n, dtype) = check_coded_weights(cx, 0, &DequantAttrs::of(&cx.attrs))?;
+        let (k, n, dtype) = check_weight_operands(cx, 0, &DequantAttrs::of(&cx.attrs))?;
         cx.result(dtype, &[k, n])
     },
     deriv: Deriv::Rules(
@@ -65,7 +65,7 @@ pub const DEQUANT: OpDef = OpDef {
     ),
     batch: Batch::Members,
     decompose: Some(|s| vec![CodedWeightSite { a: &DequantAttrs::of(&s.attrs), args: s.args }.in_simpler_ops()]),
-    lower: Lower::Kernel(lower_dequant),
+    lower: Lower::Kernel(lower_weights),
     cost: |cx| 2 * cx.out(),
     cases: &[
         Case { args: "i8[4,2] f[2,2] f[2,2]", attrs: "scheme=int8 block=2 k=4", domains: &[Code, Real] },
@@ -81,20 +81,20 @@ pub const DEQUANT: OpDef = OpDef {
 };
 
 /// The result of a rule of `dequant_matmul`: the product of `x` with the same weights, or with their transpose.
-fn dequant_product<'g>(s: &Site<'_, 'g>, x: Var<'g>, transposed: bool) -> Var<'g> {
+fn multiply_same_weights<'g>(s: &Site<'_, 'g>, x: Var<'g>, transposed: bool) -> Var<'g> {
     let args = [&[x], &s.args[1..]].concat();
     s.g.emit1(Op::DEQUANT_MATMUL, &args, &DequantMatmulAttrs { transposed, ..DequantMatmulAttrs::of(&s.attrs) }.list())
 }
 
 /// `[.., n]` as `[m, n]`.
-fn dequant_as_matrix(x: Var<'_>) -> Var<'_> {
+fn flatten_rows(x: Var<'_>) -> Var<'_> {
     let n = x.dims().last().copied().unwrap_or(1);
     x.reshape([x.dims().iter().rev().skip(1).product(), n])
 }
 
 /// x · w, or x · wᵀ, of any number of leading axes.
-fn dequant_op_product_of_rows<'g>(x: Var<'g>, w: Var<'g>, transposed: bool) -> Var<'g> {
-    let y = dequant_as_matrix(x).matmul_t(w, false, transposed);
+fn multiply_rows<'g>(x: Var<'g>, w: Var<'g>, transposed: bool) -> Var<'g> {
+    let y = flatten_rows(x).matmul_t(w, false, transposed);
     let (mut dims, n) = (x.dims().to_vec(), y.dims()[1]);
     if let Some(last) = dims.last_mut() {
         *last = n;
@@ -102,30 +102,30 @@ fn dequant_op_product_of_rows<'g>(x: Var<'g>, w: Var<'g>, transposed: bool) -> V
     y.reshape(dims)
 }
 
-fn decompose_dequant_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = DequantMatmulAttrs::of(&s.attrs);
     let transposed = a.transposed;
     let w = s.g.emit1(Op::DEQUANT, &s.args[1..], &DequantAttrs::from(a).list());
-    vec![dequant_op_product_of_rows(s.args[0], w, transposed)]
+    vec![multiply_rows(s.args[0], w, transposed)]
 }
 
 /// Each term of the tangent is a product with one tangent.
-fn dequant_op_matmul_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let a = DequantMatmulAttrs::of(&s.attrs);
     let transposed = a.transposed;
-    let of_x = t[0].map(|t| dequant_product(s, t, transposed));
+    let of_x = t[0].map(|t| multiply_same_weights(s, t, transposed));
     let of_w = CodedWeightSite { a: &a.into(), args: &s.args[1..] }.tangent(&t[1..]);
-    let of_w = of_w.map(|w| dequant_op_product_of_rows(s.args[0], w, transposed));
+    let of_w = of_w.map(|w| multiply_rows(s.args[0], w, transposed));
     vec![of_x.into_iter().chain(of_w).reduce(|a, b| a + b)]
 }
 
-fn dequant_matmul_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(g) = ct[0] else { return vec![None; s.args.len()] };
     let a = DequantMatmulAttrs::of(&s.attrs);
     let transposed = a.transposed;
-    let mut all = vec![needed[0].then(|| dequant_product(s, g, !transposed))];
+    let mut all = vec![needed[0].then(|| multiply_same_weights(s, g, !transposed))];
     if needed[1..].iter().any(|n| *n) {
-        let (x, g) = (dequant_as_matrix(s.args[0]), dequant_as_matrix(g));
+        let (x, g) = (flatten_rows(s.args[0]), flatten_rows(g));
         let of_w = if transposed { g.matmul_t(x, true, false) } else { x.matmul_t(g, true, false) };
         all.extend(CodedWeightSite { a: &a.into(), args: &s.args[1..] }.cotangents(of_w, &needed[1..]));
     }
@@ -134,7 +134,7 @@ fn dequant_matmul_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], neede
 }
 
 /// Members with the same weights are more rows of x.
-fn batch_dequant_matmul<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_matmul<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let shared = !s.batched[1..].contains(&true);
     shared.then(|| s.site.rebuild_with(s.site.args))
 }
@@ -149,7 +149,7 @@ pub const DEQUANT_MATMUL: OpDef = OpDef {
     infer: |cx| {
         let a = DequantMatmulAttrs::of(&cx.attrs);
         let transposed = a.transposed;
-        let (k, n, dtype) = check_coded_weights(cx, 1, &a.into())?;
+        let (k, n, dtype) = check_weight_operands(cx, 1, &a.into())?;
         ensure!(cx.dtype(0) == dtype, "x is {}, and the scales are {dtype}; cast one of them", cx.dtype(0));
         let mut dims = cx.dims(0);
         let (inner, outer) = if transposed { (n, k) } else { (k, n) };
@@ -159,10 +159,10 @@ pub const DEQUANT_MATMUL: OpDef = OpDef {
         }
         cx.result(dtype, &dims)
     },
-    deriv: Deriv::Rules(dequant_op_matmul_tangent, dequant_matmul_cotangents),
-    batch: Batch::Rule(batch_dequant_matmul),
-    decompose: Some(decompose_dequant_matmul),
-    lower: Lower::Kernel(lower_dequant_matmul),
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
+    batch: Batch::Rule(batch_matmul),
+    decompose: Some(decompose_matmul),
+    lower: Lower::Kernel(lower_matmul),
     cost: |cx| {
         let d = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
         2 * cx.out().saturating_mul(d.last().copied().unwrap_or(1) as u64)

@@ -4,7 +4,7 @@ use super::int_attrs::QMatmulAttrs;
 use super::scale::lower_checked_scales;
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::int_gemm::{Requantise, requantise_for};
+use crate::kernels::int_gemm::{Requantise, output_kernel_for};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
@@ -150,7 +150,7 @@ pub(super) fn lower_requantise(
     };
     let scales = scales.map(|i| lower_checked_scales(cx, i)).transpose()?;
     let operands: Vec<Buf> = bias.map(Buf::Arg).into_iter().chain(scales).collect();
-    let call = Call::new(requantise_for(a.to)?, p.to_words(), p.units()).reads(&[sums]).reads(&operands);
+    let call = Call::new(output_kernel_for(a.to)?, p.to_words(), p.units()).reads(&[sums]).reads(&operands);
     let ops = (outer * channels * inner) as u64;
     cx.call(call.ops(ops).writes(Buf::Out(0), p.per_unit()).cost_class(CostClass::DEQUANT));
     Ok(())

@@ -14,8 +14,8 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::window_geometry_array;
-use crate::nodes::ops::conv::check_conv_channels;
+use crate::nodes::ops::common::window_geometry::first_entries;
+use crate::nodes::ops::conv::check_input_channels;
 use crate::nodes::ops::conv::convolution::Convolution;
 use Domain::{Code, Index, Positive};
 
@@ -24,7 +24,7 @@ fn infer_q_conv2d(cx: &mut Infer<'_>) -> Result<(), String> {
     let conv = a.conv();
     conv.check::<2>()?;
     let (x, w) = (cx.rank(0, "x", 4)?, cx.rank(1, "w", 4)?);
-    check_conv_channels(&conv, &x, &w)?;
+    check_input_channels(&conv, &x, &w)?;
     let [ho, wo] = Convolution::new(&x, &w, &conv).count()?;
     check_int_product(cx, &a.product(), w[0], w[1..].iter().product())?;
     cx.result(a.to, &[x[0], w[0], ho, wo])
@@ -34,7 +34,7 @@ fn lower_q_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (attrs, y) = (QConvAttrs::of(&cx.attrs()), cx.out_dims(0));
     let a = attrs.product();
     let c = Convolution::new(&cx.arg_dims(0), &cx.arg_dims(1), &attrs.conv());
-    let [images, channels, oh, ow] = window_geometry_array::<4>(&y);
+    let [images, channels, oh, ow] = first_entries::<4>(&y);
     let sums = int_product_sums_place(cx, &a, y.numel());
     let win = &c.windows;
     let p = IntConv {

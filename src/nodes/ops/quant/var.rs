@@ -277,17 +277,17 @@ impl<'g> Var<'g> {
     /// ```
     #[track_caller]
     pub fn dequant_matmul(self, w: CodedWeights<'g>) -> Var<'g> {
-        self.dequant_product(w, false)
+        self.multiply_same_weights(w, false)
     }
 
     /// As [`Var::dequant_matmul`] with the transpose of the weights: x `[.., n]` gives `[.., k]`.
     #[track_caller]
     pub fn dequant_matmul_t(self, w: CodedWeights<'g>) -> Var<'g> {
-        self.dequant_product(w, true)
+        self.multiply_same_weights(w, true)
     }
 
     #[track_caller]
-    fn dequant_product(self, w: CodedWeights<'g>, transposed: bool) -> Var<'g> {
+    fn multiply_same_weights(self, w: CodedWeights<'g>, transposed: bool) -> Var<'g> {
         let CodedWeights { scheme, block, k, .. } = w;
         let attrs = DequantMatmulAttrs { scheme, block: size_attr_to_i64(block), k: size_attr_to_i64(k), transposed };
         let args = [vec![self], w.operands()].concat();

@@ -4,7 +4,7 @@
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::cumulative::Cumulative;
-use crate::kernels::reduce::{Reduce, plan_reduce};
+use crate::kernels::reduce::{Reduce, plan_steps};
 use crate::kernels::root_sum_squares::Parts;
 use crate::kernels::{reduce, root_sum_squares};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
@@ -81,7 +81,7 @@ struct Run {
 /// Reduces one run, in two steps if it is long.
 fn lower_one_reduce_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
     let Run { split: AxisSplit { outer, n, inner }, from, to, count, flops } = *run;
-    let plan = plan_reduce(outer, n, inner);
+    let plan = plan_steps(outer, n, inner);
     let kernel = if count.is_some() { k.last } else { k.join };
     let divisor = count.unwrap_or(n);
     match (plan.partial, k.partial) {
@@ -150,7 +150,7 @@ pub fn lower_reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let one = if mean { reduce::reduce_mean_squares_kernel_for(d)? } else { reduce::sum_squares_for(d)? };
     let partial = reduce::sum_squares_partial_for(d)?;
     // Partial sums are sums of squares already: they are joined without squaring.
-    let last = if plan_reduce(1, n, 1).partial.is_some() { join } else { one };
+    let last = if plan_steps(1, n, 1).partial.is_some() { join } else { one };
     let split = AxisSplit { outer: 1, n, inner: 1 };
     let run = Run { split, from: Buf::Arg(0), to: Buf::Out(0), count: Some(n), flops };
     lower_one_reduce_run(cx, &Kernels { join, partial: Some(partial), last }, &run);
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_long_axis_is_reduced_in_parts() {
-        let parts = plan_reduce(1, 40000, 1).partial.unwrap().out_len();
+        let parts = plan_steps(1, 40000, 1).partial.unwrap().out_len();
         for op in [Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MIN, Op::REDUCE_PROD] {
             let l = lowered(op, &[40000], &[0]);
             assert_eq!((path(&l), l.sizes()), (vec![(Arg(0), Temp(0)), (Temp(0), Out(0))], vec![(8, parts, false)]));

@@ -9,7 +9,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::positions::{numbers_by_position, take_positions};
+use crate::nodes::ops::common::positions::{numbers_by_position, take_elements_at};
 use crate::nodes::ops::common::window_geometry::window_axis_name;
 use Domain::Real;
 use Interpolation::{
@@ -140,7 +140,7 @@ fn interpolate_antialias_weights(n: usize, out: usize, filter: impl Fn(f64) -> f
 fn interpolate_by_taps<'g>(x: Var<'g>, axis: usize, taps: &[Tap]) -> Var<'g> {
     let rank = x.rank() - axis;
     let part =
-        |(from, weights): &Tap| take_positions(x, from, axis) * numbers_by_position(x.g, weights, rank, x.dtype());
+        |(from, weights): &Tap| take_elements_at(x, from, axis) * numbers_by_position(x.g, weights, rank, x.dtype());
     taps.iter().map(part).reduce(|a, b| a + b).unwrap_or(x)
 }
 
@@ -160,8 +160,8 @@ fn interpolate_by_product<'g>(x: Var<'g>, axis: usize, out: usize, weights: &[f6
 fn interpolate_axis<'g>(x: Var<'g>, axis: usize, out: usize, mode: Interpolation) -> Var<'g> {
     let n = x.dims()[axis];
     match mode {
-        Nearest => take_positions(x, &(0..out).map(|i| i * n / out).collect::<Vec<_>>(), axis),
-        NearestExact => take_positions(x, &(0..out).map(|i| (2 * i + 1) * n / (2 * out)).collect::<Vec<_>>(), axis),
+        Nearest => take_elements_at(x, &(0..out).map(|i| i * n / out).collect::<Vec<_>>(), axis),
+        NearestExact => take_elements_at(x, &(0..out).map(|i| (2 * i + 1) * n / (2 * out)).collect::<Vec<_>>(), axis),
         Linear | LinearAligned => interpolate_by_taps(x, axis, &interpolate_linear_taps(n, out, mode == LinearAligned)),
         Cubic | CubicAligned => interpolate_by_taps(x, axis, &interpolate_cubic_taps(n, out, mode == CubicAligned)),
         LinearAntialias => {

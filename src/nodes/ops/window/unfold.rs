@@ -10,10 +10,8 @@ use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
-use crate::nodes::ops::common::window_geometry::{
-    check_window_geometry_array, sum_over_window_taps, window_geometry_array,
-};
-use crate::nodes::ops::pool::pool_op_plane;
+use crate::nodes::ops::common::window_geometry::{check_window_sizes, first_entries, sum_over_window_taps};
+use crate::nodes::ops::pool::last_two_dims;
 use crate::nodes::ops::window::attrs::Col2imAttrs;
 use Domain::Real;
 
@@ -114,7 +112,7 @@ pub const IM2COL: OpDef = OpDef {
         },
         |s| {
             let x = s.args[0];
-            let [n, c, h, w] = window_geometry_array::<4>(&x.dims());
+            let [n, c, h, w] = first_entries::<4>(&x.dims());
             let win = WindowAttrs::of(&s.attrs).over([h, w]);
             let Ok(count) = win.count() else { return Vec::new() };
             let (padded, columns) = (win.pad(x, 0.0), count[0] * count[1]);
@@ -123,7 +121,7 @@ pub const IM2COL: OpDef = OpDef {
             vec![first.concat(rest, 2).reshape([n, c * parts.len(), columns])]
         },
         Deriv::Linear(|s, _, g| {
-            let attrs = Col2imAttrs::new(pool_op_plane(&s.args[0].dims()), WindowAttrs::of(&s.attrs));
+            let attrs = Col2imAttrs::new(last_two_dims(&s.args[0].dims()), WindowAttrs::of(&s.attrs));
             Some(s.g.emit1(Op::COL2IM, &[g], &attrs.list()))
         }),
     )
@@ -152,7 +150,7 @@ pub const COL2IM: OpDef = OpDef {
             let dtype = cx.float(0)?;
             let d = cx.rank(0, "x", 3)?;
             let a = Col2imAttrs::of(&cx.attrs);
-            let hw = check_window_geometry_array::<2>("in_hw", &a.in_hw)?;
+            let hw = check_window_sizes::<2>("in_hw", &a.in_hw)?;
             let ([ho, wo], taps) = count_unfold_windows(&a.into(), hw)?;
             ensure!(d[1].is_multiple_of(taps), "x has {} rows; windows of {taps} elements do not divide them", d[1]);
             let columns = ho.checked_mul(wo).ok_or("the number of windows overflows")?;
@@ -160,9 +158,9 @@ pub const COL2IM: OpDef = OpDef {
             cx.result(dtype, &[d[0], d[1] / taps, hw[0], hw[1]])
         },
         |s| {
-            let [n, rows, _] = window_geometry_array::<3>(&s.args[0].dims());
+            let [n, rows, _] = first_entries::<3>(&s.args[0].dims());
             let a = Col2imAttrs::of(&s.attrs);
-            let in_hw = window_geometry_array(&to_size_attrs(&a.in_hw));
+            let in_hw = first_entries(&to_size_attrs(&a.in_hw));
             let win = WindowAttrs::from(a).over(in_hw);
             let Ok([ho, wo]) = win.count() else { return Vec::new() };
             let taps = win.kernel[0] * win.kernel[1];

@@ -14,7 +14,7 @@ use crate::nodes::ir::call::{Buf, Call, Temp, View};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Case, Domain, Op};
-use crate::nodes::ops::run_op_lowering;
+use crate::nodes::ops::lower_any_op;
 use crate::nodes::ops::table::OPS;
 
 /// The calls of a node, its temporaries and its views.
@@ -33,7 +33,7 @@ fn lowered(name: &str, [args, attrs]: [&'static str; 2], float: DType, (threads,
     let n = g.view().def[g.view().outputs()[0].at()];
     let mut cx = LowerCx::new(g.view(), n, used);
     cx.threads = threads;
-    run_op_lowering(&mut cx).unwrap();
+    lower_any_op(&mut cx).unwrap();
     Lowered { calls: cx.calls, temps: cx.temps, views: cx.views }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::arena::{Value, ids::Id};
 use crate::kernels::abi::Split;
-use crate::kernels::harness::{In, Out, Outcome, run_harness_prepared};
+use crate::kernels::harness::{In, Out, Outcome, run_prepared};
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::call::{Buf, Call, View};
 use crate::nodes::ir::dtype::DType;
@@ -11,7 +11,7 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Lower, Op};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::constant::attrs::ConstantAttrs;
-use crate::nodes::ops::run_op_lowering;
+use crate::nodes::ops::lower_any_op;
 use crate::nodes::{Emit, Graph, GraphBuf};
 use std::collections::HashMap;
 
@@ -57,7 +57,7 @@ impl Node<'_> {
             Out(bytes.len() / size, size, split)
         };
         let writes: Vec<Out> = c.writes.iter().map(write).collect();
-        run_harness_prepared(c.kernel, (&c.params, c.prepared.as_ref()), &reads, &writes, c.units)
+        run_prepared(c.kernel, (&c.params, c.prepared.as_ref()), &reads, &writes, c.units)
     }
 
     fn call(&mut self, c: &Call) -> Result<(), usize> {
@@ -83,7 +83,7 @@ impl Node<'_> {
 /// The results of node `n`, or the element at fault.
 fn node(g: Graph<'_>, n: crate::arena::Node, values: &[Vec<u8>], used: &[bool]) -> Result<Vec<Vec<u8>>, usize> {
     let mut cx = LowerCx::new(g, n, used);
-    run_op_lowering(&mut cx).unwrap_or_else(|e| panic!("{}: {e}", g.def_of(n).name));
+    lower_any_op(&mut cx).unwrap_or_else(|e| panic!("{}: {e}", g.def_of(n).name));
     let (calls, views) = (cx.calls.clone(), cx.views.clone());
     let args = g.args_of(n).iter().map(|v| &values[v.at()][..]).collect();
     let outs = g.outs_of(n).map(|v| vec![0xA5; g.bytes(v)]).collect();
@@ -175,8 +175,6 @@ pub fn numbers(bytes: &[u8], dtype: DType) -> Vec<f64> {
 pub fn bytes(x: &[f64], dtype: DType) -> Vec<u8> {
     let part = dtype.part();
     x.iter()
-        .flat_map(|&x| {
-            crate::nodes::ops::common::lowering::lowering_bits(x, part).to_le_bytes()[..part.size()].to_vec()
-        })
+        .flat_map(|&x| crate::nodes::ops::common::lowering::element_bits(x, part).to_le_bytes()[..part.size()].to_vec())
         .collect()
 }

@@ -7,7 +7,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
-use crate::nodes::ops::common::lowering::{lowering_bits, lowering_can_fault, lowering_dtype, lowering_tile_program};
+use crate::nodes::ops::common::lowering::{element_bits, kernel_dtype, one_step_program, steps_may_fault};
 
 fn lowered(op: Op, args: &[(&[usize], DType)]) -> LoweredInTests {
     LoweredInTests::of(op, args, &[], &[true])
@@ -38,7 +38,7 @@ fn an_operand_that_is_named_twice_is_read_once() {
     let view = graph.view();
     for (op, want, args) in [(Op::MUL, vec![0], [0, 0, 0]), (Op::SELECT, vec![0, 1], [0, 1, 1])] {
         let n = view.region_nodes(view.entry()).find(|&n| view.def_of(n).name == op_name(op)).unwrap();
-        let (program, operands) = lowering_tile_program(&LowerCx::new(view, n, &[true])).unwrap();
+        let (program, operands) = one_step_program(&LowerCx::new(view, n, &[true])).unwrap();
         assert_eq!((operands, program.steps[0].args, program.outputs[0]), (want.clone(), args, want.len() as u16));
     }
 }
@@ -61,7 +61,7 @@ fn divisions_of_integers_by_what_may_be_0_may_stop_the_step() {
             TileStep::new(op, dtype, &args, [0.0; 2]),
         ];
         let inputs = vec![Input { elem: dtype, access: Access::Full }];
-        lowering_can_fault(&TileProgram { inputs, steps, outputs: vec![3], len: 8 })
+        steps_may_fault(&TileProgram { inputs, steps, outputs: vec![3], len: 8 })
     };
     assert!(!of(DType::I32, 3.0, TileOp::Remainder, [0, 1]));
     assert!(!of(DType::I32, 1.0, TileOp::FloorDivide, [0, 1]));
@@ -74,12 +74,12 @@ fn divisions_of_integers_by_what_may_be_0_may_stop_the_step() {
 
 #[test]
 fn numbers_have_the_bits_of_their_type() {
-    assert_eq!(lowering_bits(1.5, DType::F32), u64::from(1.5f32.to_bits()));
-    assert_eq!(lowering_bits(1.5, DType::C64), u64::from(1.5f32.to_bits()));
-    assert_eq!(lowering_bits(1.5, DType::F64), 1.5f64.to_bits());
-    assert_eq!((lowering_bits(1.0, DType::F16), lowering_bits(1.0, DType::BF16)), (0x3c00, 0x3f80));
-    assert_eq!((lowering_bits(300.0, DType::U8), lowering_bits(-1.0, DType::I8)), (255, u64::MAX));
-    assert_eq!([0.0, 0.5, 1.0].map(|x| lowering_bits(x, DType::Bool)), [0, 1, 1]);
-    assert_eq!(lowering_dtype(DType::C128), Err("no kernel for c128".to_string()));
-    assert_eq!(lowering_dtype(DType::BF16), Ok(DType::BF16));
+    assert_eq!(element_bits(1.5, DType::F32), u64::from(1.5f32.to_bits()));
+    assert_eq!(element_bits(1.5, DType::C64), u64::from(1.5f32.to_bits()));
+    assert_eq!(element_bits(1.5, DType::F64), 1.5f64.to_bits());
+    assert_eq!((element_bits(1.0, DType::F16), element_bits(1.0, DType::BF16)), (0x3c00, 0x3f80));
+    assert_eq!((element_bits(300.0, DType::U8), element_bits(-1.0, DType::I8)), (255, u64::MAX));
+    assert_eq!([0.0, 0.5, 1.0].map(|x| element_bits(x, DType::Bool)), [0, 1, 1]);
+    assert_eq!(kernel_dtype(DType::C128), Err("no kernel for c128".to_string()));
+    assert_eq!(kernel_dtype(DType::BF16), Ok(DType::BF16));
 }
