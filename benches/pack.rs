@@ -29,10 +29,10 @@ fn shaped(c: &mut Criterion) {
             group.throughput(Throughput::Elements(n as u64));
             group.bench_function(BenchmarkId::new("pack and check", n), |b| b.iter(|| black_box(proven(&v))));
             if n <= 10_000 {
-                let (_, height) = greedy::greedy_xla(&v);
+                let (_, height) = greedy::choose_as_xla(&v);
                 println!("{kind}, {n} buffers, best fit as in XLA: {:.6}", height as f64 / p.max_live as f64);
                 group.bench_function(BenchmarkId::new("best fit as in XLA", n), |b| {
-                    b.iter(|| black_box(greedy::greedy_xla(&v)))
+                    b.iter(|| black_box(greedy::choose_as_xla(&v)))
                 });
             }
         }

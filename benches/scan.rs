@@ -5,7 +5,7 @@ use arenagrad::graph::{Builder, DType, GraphBuf};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
 use arenagrad::session::{Program, Session};
-use arenagrad::tools::passes::ad::prepare::prepare_one_region;
+use arenagrad::tools::passes::ad::prepare::flatten_regions;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 /// `h' = tanh(x·W + h·U + b)` over `steps` steps. The loss depends on every step.
@@ -47,7 +47,7 @@ fn program(g: &GraphBuf, names: &[&str]) -> Program {
 fn scan(c: &mut Criterion) {
     for (steps, batch, n) in [(128, 1, 16), (128, 8, 64), (64, 32, 256)] {
         let looped = rnn(steps, batch, n);
-        let flat = prepare_one_region(&looped).expect("a valid graph");
+        let flat = flatten_regions(&looped).expect("a valid graph");
         let mut group = c.benchmark_group(format!("rnn {steps}x{batch}x{n}"));
         group.throughput(Throughput::Elements(steps as u64));
         for (name, g) in [("scan", &looped), ("unrolled", &flat)] {

@@ -49,13 +49,13 @@ use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
 pub use crate::passes::keep_half::{Keep, KeptHalf};
-use crate::passes::lint::lint_program;
+use crate::passes::lint::find_warnings;
 use crate::passes::product_precision::{self as products, Precisions};
 use crate::sched::checker::Checked;
 use crate::sched::exec::Exec;
 use crate::sched::tape::Tapes;
-use crate::sched::{modelled_time, schedule_with_red_zones, share};
-use compiled_graph::{CompiledGraph, prepare_compiled_graph};
+use crate::sched::{modelled_time, plan_with_red_zones, share};
+use compiled_graph::{CompiledGraph, run_compile_passes};
 use program::find_nan::NanFinder;
 use program::part::{Part, ProgramOrigin};
 use runner::Runner;
@@ -121,7 +121,7 @@ impl Default for Session {
 }
 
 /// An arena of `bytes` bytes.
-fn session_arena(bytes: usize) -> Result<TensorArena> {
+fn allocate_arena(bytes: usize) -> Result<TensorArena> {
     TensorArena::new(bytes).ok_or_else(|| Error::new(Kind::Memory, format!("no memory for an arena of {bytes} bytes")))
 }
 
@@ -321,7 +321,7 @@ impl Session {
     fn program(&self, graphs: &[(&str, Graph<'_>)], traced: bool) -> Result<Program> {
         let ready = match graphs {
             [(_, g)] => vec![self.compile_graph(*g)?],
-            _ => shared::compile_shared(self, graphs)?,
+            _ => shared::compile_into_one_arena(self, graphs)?,
         };
         let mut ready = ready;
         let (mut execs, mut parts) = (Vec::new(), Vec::new());
@@ -332,7 +332,7 @@ impl Session {
         }
         let runner = Runner::new(execs, self.poison)?;
         let bytes = parts.iter().map(|p| p.ready.scheduled.plan.bytes).max().unwrap_or(0);
-        Ok(Program::new(parts, runner, session_arena(bytes)?))
+        Ok(Program::new(parts, runner, allocate_arena(bytes)?))
     }
 
     /// What runs `ready`, and the part of a program that it is: the method `name`, which computes `graph`.
@@ -342,7 +342,7 @@ impl Session {
         ready: &'r mut CompiledGraph,
         traced: bool,
     ) -> Result<(Exec, Part<'r>)> {
-        let report = PlanReport { warnings: lint_program(graph), ..self.report(ready) };
+        let report = PlanReport { warnings: find_warnings(graph), ..self.report(ready) };
         let exec = self.exec(ready)?;
         let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
         let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
@@ -372,19 +372,19 @@ impl Session {
     /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Fails as `compile` does.
     pub fn plan<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<PlanReport> {
         let g = graph.into();
-        Ok(PlanReport { warnings: lint_program(g), ..self.report(&self.compile_graph(g)?) })
+        Ok(PlanReport { warnings: find_warnings(g), ..self.report(&self.compile_graph(g)?) })
     }
 
     fn compile_graph(&self, g: Graph<'_>) -> Result<CompiledGraph> {
         let start = Instant::now();
         let mut ready = match self.budget {
             None => {
-                let (graph, kept) = prepare_compiled_graph(g, self)?;
+                let (graph, kept) = run_compile_passes(g, self)?;
                 CompiledGraph { kept, ..CompiledGraph::new(graph, self)? }
             }
-            Some(bytes) => match budget::fit_budget(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))? {
+            Some(bytes) => match budget::compile_within(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))? {
                 Fit::Fits(ready) => ready,
-                Fit::Needs(least) => return Err(budget::budget_too_small(bytes, least)),
+                Fit::Needs(least) => return Err(budget::too_small_error(bytes, least)),
             },
         };
         self.with_red_zones(&mut ready)?;
@@ -395,14 +395,14 @@ impl Session {
     /// Plans `ready` again, with red zones, if its steps are poisoned.
     fn with_red_zones(&self, ready: &mut CompiledGraph) -> Result<()> {
         if self.poison {
-            ready.scheduled = schedule_with_red_zones(ready.graph.view(), 1, &ready.precision)?;
+            ready.scheduled = plan_with_red_zones(ready.graph.view(), 1, &ready.precision)?;
             ready.tapes = self.tapes(&ready.scheduled.plan);
         }
         Ok(())
     }
 
     fn report(&self, ready: &CompiledGraph) -> PlanReport {
-        let mut report = plan_report::make_plan_report(&ready.graph.view(), &ready.scheduled);
+        let mut report = plan_report::describe_plan(&ready.graph.view(), &ready.scheduled);
         report.recomputed = ready.recomputed.clone();
         report.kept = ready.kept;
         report.threads = ready.tapes.threads();

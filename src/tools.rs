@@ -46,15 +46,15 @@ pub mod passes {
 pub mod sched {
     pub use crate::sched::{
         Scheduled, alias, areas, checker, exec, faults, instructions, intervals, link, lower, modelled_time, order,
-        pack, plan, planned_body, planned_offsets, planner, races, schedule, schedule_in, schedule_with_red_zones,
+        pack, plan, plan_with_precision, plan_with_red_zones, planned_body, planned_offsets, planner, races, schedule,
         share, tape, team, track,
     };
 }
 
 /// Markup that reports share, and the page of a plan with a section of one's own.
 pub mod report {
-    pub use crate::session::html_page::{Page, html_page_text};
-    pub use crate::session::markup::{escape, markup_ticks};
+    pub use crate::session::html_page::{Page, render_html};
+    pub use crate::session::markup::{escape, round_ticks};
 }
 
 /// Conformance of op definitions.

@@ -114,6 +114,36 @@ fn functions_are_short() {
 }
 
 /// A module may import only those before it.
+/// The name that a path has for the module in file `name`: that of the file, or of its folder.
+fn module_name(name: &str) -> &str {
+    let path = Path::new(name);
+    let own = path.file_stem().unwrap().to_str().unwrap();
+    let folder = || path.parent().and_then(Path::file_name).unwrap().to_str().unwrap();
+    if ["mod", "lib"].contains(&own) { folder() } else { own }
+}
+
+#[test]
+fn functions_do_not_repeat_their_module() {
+    let (mut all, mut repeats) = (0, Vec::new());
+    for (name, text) in sources("src").into_iter().filter(|(name, _)| !is_test(name)) {
+        let module = format!("_{}_", module_name(&name));
+        for line in text.lines().filter(|l| l.starts_with("pub") || l.starts_with("fn") || l.starts_with("const fn")) {
+            let Some((before, rest)) = line.split_once("fn ") else { continue };
+            if before.split(' ').any(|word| !["", "const", "unsafe"].contains(&word) && !word.starts_with("pub")) {
+                continue;
+            }
+            let function = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
+            all += 1;
+            if format!("_{function}_").contains(&module) {
+                repeats.push(format!("{name}: {function}"));
+            }
+        }
+    }
+    assert!(all > 2000, "{all} functions are few: does the search miss some?");
+    // A name that is imported bare in many files may say where it is from; so may a module's one function.
+    assert!(repeats.len() * 10 <= all, "{} of {all} functions repeat their module: {repeats:#?}", repeats.len());
+}
+
 #[test]
 fn modules_import_downwards_only() {
     let modules = ["arena", "kernels", "nodes", "passes", "sched", "session", "nn", "train", "conform", "fuzz"];

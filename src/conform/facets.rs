@@ -80,7 +80,7 @@ pub(super) fn kernel_facet(s: &Sample) -> Answer {
     if s.def.decompose.is_none() {
         return Err("simplest".into());
     }
-    let slow = prepare::prepare_decomposed(s.graph.view())?;
+    let slow = prepare::decompose_fully(s.graph.view())?;
     let raw = How { optimise: false, ..PLAIN };
     let (a, b) = (try_run_once(&s.graph, &s.operands, PLAIN)?, try_run_once(&slow, &s.operands, raw)?);
     a.iter().zip(&b).try_for_each(|(a, b)| {
@@ -129,7 +129,7 @@ fn threads_and_poison_facet(s: &Sample) -> Answer {
 fn in_place_facet(s: &Sample) -> Answer {
     let raw = How { optimise: false, ..PLAIN };
     let ready = |behind| -> crate::Result<GraphBuf> {
-        prepare::prepare_for_lowering(build_node_graph(s.def, &s.given, s.float, behind)?.view())
+        prepare::lowerable_form(build_node_graph(s.def, &s.given, s.float, behind)?.view())
     };
     let (a, b) = (try_run_once(&ready(false)?, &s.operands, raw)?, try_run_once(&ready(true)?, &s.operands, raw)?);
     facet_holds(a.iter().zip(&b).all(|(a, b)| same_conform_bits(a, b)), || "other bits in place".into())

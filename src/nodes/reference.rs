@@ -81,7 +81,7 @@ pub struct Notes {
 }
 
 /// The page. `notes` gives the notes on an op by the op's name.
-pub fn reference_page(notes: impl Fn(&str) -> Notes) -> String {
+pub fn render_page(notes: impl Fn(&str) -> Notes) -> String {
     let mut families: Vec<&str> = Vec::new();
     for f in FAMILIES {
         if !families.contains(f) {
@@ -91,42 +91,42 @@ pub fn reference_page(notes: impl Fn(&str) -> Notes) -> String {
     let mut out = HEAD.to_string();
     out += "\n| family | ops |\n|---|---|\n";
     for family in &families {
-        let names: Vec<String> = reference_members(family).map(|(_, d)| format!("[`{0}`](#{0})", d.name)).collect();
+        let names: Vec<String> = family_ops(family).map(|(_, d)| format!("[`{0}`](#{0})", d.name)).collect();
         let _ = writeln!(out, "| {family} | {} |", names.join(" "));
     }
     for family in &families {
         let title = TITLES.iter().find(|t| t.0 == *family).map_or("", |t| t.1);
         let _ = writeln!(out, "\n## {title} (`{family}`)");
-        for (op, def) in reference_members(family) {
-            out += &reference_entry(op, def, family, notes(def.name));
+        for (op, def) in family_ops(family) {
+            out += &write_entry(op, def, family, notes(def.name));
         }
     }
     out
 }
 
 /// The ops of a family, in the order of the table.
-fn reference_members(family: &str) -> impl Iterator<Item = (Op, &'static OpDef)> {
+fn family_ops(family: &str) -> impl Iterator<Item = (Op, &'static OpDef)> {
     let all = OPS.iter().copied().zip(FAMILIES).enumerate();
     all.filter(move |(_, (_, f))| **f == family).map(|(i, (def, _))| (Op(i as u16), def))
 }
 
-fn reference_entry(op: Op, def: &'static OpDef, family: &str, notes: Notes) -> String {
+fn write_entry(op: Op, def: &'static OpDef, family: &str, notes: Notes) -> String {
     let mut out = format!("\n### {}\n\n{}\n\n", def.name, notes.about);
     let mut line = |what: &str, text: String| {
         let _ = writeln!(out, "* {what}: {text}");
     };
     let sample = ReferenceSample::of(op, def);
     line("Computes", def.doc.to_string());
-    line("Operands", reference_operands(def, sample.as_ref()));
+    line("Operands", describe_operands(def, sample.as_ref()));
     if let Some(n) = sample.as_ref().and_then(|s| s.results(s.case.args, DType::F32)) {
         line("Results", if def.names_region() { "the yields of the body".to_string() } else { n.to_string() });
     }
     if !def.attrs.is_empty() {
-        line("Attributes", def.attrs.iter().map(reference_attribute).collect::<Vec<_>>().join(", "));
+        line("Attributes", def.attrs.iter().map(describe_attribute).collect::<Vec<_>>().join(", "));
     }
-    line("Derivative", reference_derivative(def));
-    line("Batch", reference_batch(def).to_string());
-    line("Runs as", reference_runs_as(def, family, sample.as_ref()));
+    line("Derivative", describe_derivative(def));
+    line("Batch", describe_batching(def).to_string());
+    line("Runs as", describe_execution(def, family, sample.as_ref()));
     let flags: Vec<&str> = Flags::ALL.iter().filter(|f| def.flags.has(f.1)).map(|f| f.0).collect();
     if !flags.is_empty() {
         line("Flags", flags.join(", "));
@@ -193,7 +193,7 @@ impl ReferenceSample {
 }
 
 /// The number of operands and their element types: `2; 0: f32 f64; 1: i32 i64`.
-fn reference_operands(def: &OpDef, sample: Option<&ReferenceSample>) -> String {
+fn describe_operands(def: &OpDef, sample: Option<&ReferenceSample>) -> String {
     let Some(s) = sample.filter(|s| !s.case.args.is_empty()) else { return def.arity.to_string() };
     if def.names_region() {
         return format!("{}, of the types that the body takes", def.arity);
@@ -219,14 +219,14 @@ fn reference_operands(def: &OpDef, sample: Option<&ReferenceSample>) -> String {
         let taken = |to: &DType| [DType::F32, DType::F64].into_iter().any(|float| s.takes(&replaced(*to), float));
         let types: Vec<String> = DType::ALL.iter().filter(|to| taken(to)).map(|to| format!("`{to}`")).collect();
         let at: Vec<usize> = (0..words.len()).filter(|&i| kind(words[i]) == *group).collect();
-        let which = if groups.len() > 1 { format!("operand {}: ", reference_ranges(&at)) } else { String::new() };
+        let which = if groups.len() > 1 { format!("operand {}: ", join_ranges(&at)) } else { String::new() };
         parts.push(format!("{which}{}", types.join(" ")));
     }
     parts.join("; ")
 }
 
 /// Ascending numbers as text: `0 to 3, 5`.
-fn reference_ranges(numbers: &[usize]) -> String {
+fn join_ranges(numbers: &[usize]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b);
     let text = runs.map(|run| match run {
         [first, .., last] if run.len() > 2 => format!("{first} to {last}"),
@@ -235,7 +235,7 @@ fn reference_ranges(numbers: &[usize]) -> String {
     text.collect::<Vec<_>>().join(", ")
 }
 
-fn reference_attribute(f: &Field) -> String {
+fn describe_attribute(f: &Field) -> String {
     let kind = match f.kind {
         Kind::Bool => "bool".to_string(),
         Kind::Int => "integer".to_string(),
@@ -252,7 +252,7 @@ fn reference_attribute(f: &Field) -> String {
     format!("`{}` ({kind}{})", f.name, if f.optional { ", optional" } else { "" })
 }
 
-fn reference_derivative(def: &OpDef) -> String {
+fn describe_derivative(def: &OpDef) -> String {
     match def.deriv {
         Deriv::Zero if def.flags.has(Flags::STEP) => "zero: a step function".to_string(),
         Deriv::Zero if def.flags.has(Flags::STOP) => "zero: it is differentiated as a constant".to_string(),
@@ -269,7 +269,7 @@ fn reference_derivative(def: &OpDef) -> String {
     }
 }
 
-fn reference_batch(def: &OpDef) -> &'static str {
+fn describe_batching(def: &OpDef) -> &'static str {
     match def.batch {
         Batch::Leading => "one more leading axis",
         Batch::Rule(_) => "a rule",
@@ -282,7 +282,7 @@ fn reference_batch(def: &OpDef) -> &'static str {
     }
 }
 
-fn reference_runs_as(def: &OpDef, family: &str, sample: Option<&ReferenceSample>) -> String {
+fn describe_execution(def: &OpDef, family: &str, sample: Option<&ReferenceSample>) -> String {
     let also = if def.decompose.is_some() { "; it has a decomposition too" } else { "" };
     match def.lower {
         Lower::Leaf => "no instruction: its bytes are there before the first".to_string(),
@@ -294,7 +294,7 @@ fn reference_runs_as(def: &OpDef, family: &str, sample: Option<&ReferenceSample>
         Lower::Kernel(_) => {
             let classes = sample.and_then(|s| s.classes(s.case.args, DType::F32)).unwrap_or_default();
             let mut names: Vec<&str> = Vec::new();
-            for name in classes.iter().map(|c| reference_class_name(*c, family)) {
+            for name in classes.iter().map(|c| name_cost_class(*c, family)) {
                 if !names.contains(&name) {
                     names.push(name);
                 }
@@ -308,7 +308,7 @@ fn reference_runs_as(def: &OpDef, family: &str, sample: Option<&ReferenceSample>
 }
 
 /// The name of a cost class. Of classes with equal times, the one that is called as the family.
-fn reference_class_name(class: CostClass, family: &str) -> &'static str {
+fn name_cost_class(class: CostClass, family: &str) -> &'static str {
     let all = [
         ("COPY", CostClass::COPY),
         ("INDEX", CostClass::INDEX),

@@ -1,6 +1,6 @@
 //! Copies a graph into a builder: the common first half of rebuilding and of differentiating.
 
-use super::rebuild::{RebuildVisit, Rule, nodes_to_rebuild};
+use super::rebuild::{RebuildVisit, Rule, nodes_that_stay};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Kind;
 use crate::nodes::{Builder, Graph, Op, Var};
@@ -27,7 +27,7 @@ impl<'x, 'g> Copier<'x, 'g> {
     /// Copies `src` into `g`, a builder of `Emit::like``(src)`.
     pub fn new(src: Graph<'x>, g: &'g Builder) -> Self {
         let map = Side::filled(src.values(), g.var(Value::NONE));
-        let (live, regions) = (nodes_to_rebuild(src), vec![Region::NONE; src.regions()]);
+        let (live, regions) = (nodes_that_stay(src), vec![Region::NONE; src.regions()]);
         Copier { src, g, live, map, regions, renamed: None, more: None, args: Vec::new(), ids: Vec::new() }
     }
 

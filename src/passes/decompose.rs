@@ -8,7 +8,7 @@ use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::{Graph, GraphBuf, OpDef, Var};
-use crate::passes::inline::{InlineCalls, fits_inlined, inline_region};
+use crate::passes::inline::{InlineCalls, fits_inlined, write_region_in_place};
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
 
 /// The most rounds of expansion of a chain of decompositions.
@@ -17,7 +17,7 @@ const ROUNDS: usize = 16;
 const MAX_UNROLLED: usize = 1 << 20;
 
 /// The values `new` of an iteration if it runs, else `old`. `runs` is `bool[]`.
-fn decompose_iteration_values<'g>(runs: Option<Var<'g>>, new: Var<'g>, old: impl FnOnce() -> Var<'g>) -> Var<'g> {
+fn select_if_runs<'g>(runs: Option<Var<'g>>, new: Var<'g>, old: impl FnOnce() -> Var<'g>) -> Var<'g> {
     match runs {
         Some(runs) => runs.broadcast(&new.dims()[..]).select(new, old()),
         None => new,
@@ -26,7 +26,7 @@ fn decompose_iteration_values<'g>(runs: Option<Var<'g>>, new: Var<'g>, old: impl
 
 /// Writes the iterations of the loop `v` one after another, with those `calls` in it written out. The results of the
 /// loop. What may end early is written under `select`, for values only.
-fn decompose_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> Vec<Var<'g>> {
+fn unroll_loop<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> Vec<Var<'g>> {
     let s = Scan::of(&v.src.attrs(v.node));
     let nodes = s.length.saturating_mul(v.src.region_nodes(s.body).len());
     if nodes > MAX_UNROLLED {
@@ -53,11 +53,11 @@ fn decompose_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> V
         let mut args = carries.clone();
         args.extend_from_slice(&v.args[s.carries..s.xs()]);
         args.extend(v.args[s.xs()..].iter().map(slice));
-        let yields = inline_region(v, s.body, &args, calls);
+        let yields = write_region_in_place(v, s.body, &args, calls);
         let next = yields[..s.carries].iter().zip(&carries);
-        carries = next.map(|(&new, &old)| decompose_iteration_values(runs, new, || old)).collect();
+        carries = next.map(|(&new, &old)| select_if_runs(runs, new, || old)).collect();
         for (stack, &y) in slices.iter_mut().zip(&yields[s.carries..]) {
-            let y = decompose_iteration_values(runs, y, || y.full_like(0.0));
+            let y = select_if_runs(runs, y, || y.full_like(0.0));
             stack.push(y.reshape([&[1], &y.dims()[..]].concat()));
         }
     }
@@ -75,9 +75,9 @@ fn decompose_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> V
 
 /// Writes both branches of the choice `v`, and a `select` for each result. It keeps values, and not derivatives: the
 /// branch that does not run may be NaN.
-fn decompose_choice_into_select<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> Vec<Var<'g>> {
+fn write_choice_as_select<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> Vec<Var<'g>> {
     let IfAttrs { then, otherwise } = IfAttrs::of(&v.src.attrs(v.node));
-    let [then, otherwise] = [then, otherwise].map(|r| inline_region(v, r, &v.args[1..], calls));
+    let [then, otherwise] = [then, otherwise].map(|r| write_region_in_place(v, r, &v.args[1..], calls));
     let pred = v.args[0];
     then.into_iter().zip(otherwise).map(|(a, b)| pred.broadcast(&a.dims()[..]).select(a, b)).collect()
 }
@@ -86,7 +86,7 @@ fn decompose_choice_into_select<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls
 /// removes one level of decompositions or loops; calls are inlined at any depth in one round.
 ///
 /// Calls inside a body are written out with it if they are among `calls`.
-pub(in crate::passes) fn decompose_picked_nodes(
+pub(in crate::passes) fn expand_picked_nodes(
     g: Graph<'_>,
     calls: InlineCalls,
     mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>,
@@ -111,9 +111,9 @@ pub(in crate::passes) fn decompose_picked_nodes(
             let region = || CallAttrs::of(&v.src.attrs(v.node)).body;
             match (picked[v.node], v.def.decompose) {
                 (true, Some(expand)) => Some(expand(&v.site(&[]))),
-                (true, None) if v.def.is_inlined() => Some(inline_region(v, region(), v.args, calls)),
-                (true, None) if matches!(v.def.lower, Lower::Choice) => Some(decompose_choice_into_select(v, calls)),
-                (true, None) if matches!(v.def.lower, Lower::Loop) => Some(decompose_by_unrolling(v, calls)),
+                (true, None) if v.def.is_inlined() => Some(write_region_in_place(v, region(), v.args, calls)),
+                (true, None) if matches!(v.def.lower, Lower::Choice) => Some(write_choice_as_select(v, calls)),
+                (true, None) if matches!(v.def.lower, Lower::Loop) => Some(unroll_loop(v, calls)),
                 _ => None,
             }
         })?;
@@ -126,7 +126,7 @@ fn decomposes_unbounded_loop(g: Graph<'_>, n: Node) -> bool {
 }
 
 /// The nodes of all regions whose op definition `pick` picks.
-pub(in crate::passes) fn pick_to_decompose(g: Graph<'_>, pick: impl Fn(&OpDef) -> bool) -> Side<Node, bool> {
+pub(in crate::passes) fn pick_nodes_by_def(g: Graph<'_>, pick: impl Fn(&OpDef) -> bool) -> Side<Node, bool> {
     let mut picked = Side::filled(g.nodes(), false);
     for n in (0..g.nodes()).map(Node::new) {
         picked[n] = pick(g.def_of(n));
@@ -137,7 +137,7 @@ pub(in crate::passes) fn pick_to_decompose(g: Graph<'_>, pick: impl Fn(&OpDef) -
 /// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
 pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
-    decompose_picked_nodes(g, InlineCalls::All, |g| {
-        pick_to_decompose(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED))
+    expand_picked_nodes(g, InlineCalls::All, |g| {
+        pick_nodes_by_def(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED))
     })
 }

@@ -4,7 +4,7 @@ use crate::arena::{Node, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::{Graph, GraphBuf};
-use crate::passes::decompose::{decompose_picked_nodes, pick_to_decompose, unfuse};
+use crate::passes::decompose::{expand_picked_nodes, pick_nodes_by_def, unfuse};
 use crate::passes::fuse::FusionPolicy;
 use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::rebuild_buf;
@@ -16,7 +16,7 @@ pub fn expand_blocks<'a>(g: impl Into<Graph<'a>>, policy: FusionPolicy) -> Resul
     match (has_blocks_to_expand(g), policy) {
         (false, _) => rebuild_buf(g, &mut |_| None),
         (true, FusionPolicy::Direct) => {
-            decompose_picked_nodes(g, InlineCalls::All, |g| pick_to_decompose(g, |def| def.flags.has(Flags::BLOCK)))
+            expand_picked_nodes(g, InlineCalls::All, |g| pick_nodes_by_def(g, |def| def.flags.has(Flags::BLOCK)))
         }
         (true, FusionPolicy::Fusable) => unfuse(g),
     }

@@ -1,7 +1,7 @@
 //! Extends a graph by nodes that a user writes: see [`extend`].
 
 use super::copier::Copier;
-use super::signature::{signature_leaf, signature_output};
+use super::signature::{leaf_by_name, output_by_name};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Var};
@@ -49,7 +49,7 @@ pub fn extend<'a>(
     let mut copy = Copier::new(g, &b);
     copy.run(&mut |_| None);
     copy.signature();
-    let value = |name: &str| match signature_output(g, name).or_else(|e| signature_leaf(g, name).map_err(|_| e)) {
+    let value = |name: &str| match output_by_name(g, name).or_else(|e| leaf_by_name(g, name).map_err(|_| e)) {
         Ok(v) => copy.map[v],
         Err(e) => b.fail(e.kind, e.message),
     };

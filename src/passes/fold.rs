@@ -15,10 +15,10 @@ use bumpalo::Bump;
 const MAX_ELEMENTS: usize = 4096;
 
 /// Folds the constants of `g`.
-pub fn fold_constants<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
+pub fn evaluate_constants<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
     rebuild(g, bump, &mut |v| match v.def.lower {
-        Lower::Tile(op, imm) => fold_pointwise(v, op, imm(&v.src.attrs(v.node))).map(|x| vec![x]),
-        _ => fold_moved_fill(v).map(|x| vec![x]),
+        Lower::Tile(op, imm) => evaluate_pointwise(v, op, imm(&v.src.attrs(v.node))).map(|x| vec![x]),
+        _ => move_fill(v).map(|x| vec![x]),
     })
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Known {
 }
 
 /// The bytes of `x`, if it is a constant or a fill.
-pub(super) fn fold_operand(x: Var<'_>) -> Option<Known> {
+pub(super) fn known_bytes(x: Var<'_>) -> Option<Known> {
     x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::FULL, attrs, .. } => {
             let full = FullAttrs::of(&attrs);
@@ -54,7 +54,7 @@ pub fn folded_bytes(value: f64, dtype: DType) -> Option<Vec<u8>> {
 }
 
 /// The element of `dtype` with these bytes as an `f64`, if the conversion is exact.
-fn exact_fold(bytes: &[u8], dtype: DType) -> Option<f64> {
+fn exact_element(bytes: &[u8], dtype: DType) -> Option<f64> {
     let from = kernel_dtype(dtype).ok()?;
     let program = TileProgram {
         inputs: vec![Input { elem: from, access: Access::Full }],
@@ -71,10 +71,10 @@ fn exact_fold(bytes: &[u8], dtype: DType) -> Option<f64> {
 }
 
 /// The result of a pointwise op on constants: a fill if all operands are fills.
-fn fold_pointwise<'g>(v: &RebuildVisit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>> {
+fn evaluate_pointwise<'g>(v: &RebuildVisit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>> {
     let out = v.src.out(v.node);
     let (dims, dtype) = (v.src.dims(out), v.src.ty(out).dtype);
-    let operands: Vec<Known> = v.args.iter().map(|&a| fold_operand(a)).collect::<Option<_>>()?;
+    let operands: Vec<Known> = v.args.iter().map(|&a| known_bytes(a)).collect::<Option<_>>()?;
     let fills = operands.iter().all(|o| o.is_fill);
     let len = if fills { 1 } else { dims.numel() };
     // What an integer is at fault for, such as a divisor of 0, is an error at run time, which folding must not drop.
@@ -104,13 +104,13 @@ fn fold_pointwise<'g>(v: &RebuildVisit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Op
     let views: Vec<&[u8]> = operands.iter().map(|o| &o.bytes[..]).collect();
     tile::evaluate_program(&program, &views, &mut [&mut bytes]).ok()?;
     match fills {
-        true => exact_fold(&bytes, dtype).map(|x| v.g.full(x, dims, dtype)),
+        true => exact_element(&bytes, dtype).map(|x| v.g.full(x, dims, dtype)),
         false => Some(v.g.constant_bytes(&bytes, dims, dtype)),
     }
 }
 
 /// The result of an op that only moves elements, if its operand is a fill: the same fill in the result's shape.
-fn fold_moved_fill<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
+fn move_fill<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let [x] = *v.args else { return None };
     if !v.def.flags.has(Flags::MOVE) || v.src.ty(v.src.out(v.node)).dtype != x.dtype() {
         return None;

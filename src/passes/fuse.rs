@@ -35,7 +35,7 @@ struct Clusters {
 }
 
 /// True if the node costs nothing inside a region.
-pub(super) fn is_free_to_fuse(g: Graph<'_>, n: Node) -> bool {
+pub(super) fn is_free_in_region(g: Graph<'_>, n: Node) -> bool {
     match g.op[n.at()] {
         Op::FULL => true,
         // A broadcast of a broadcast or of a fill would need its operand inside too. Simplification merges these first.
@@ -43,7 +43,7 @@ pub(super) fn is_free_to_fuse(g: Graph<'_>, n: Node) -> bool {
         // A broadcast along an inner axis (each row twice, say) and the reshape that merges it are one strided read.
         Op::RESHAPE => {
             let from = g.def[g.args_of(n)[0].at()];
-            g.op[from.at()] == Op::BROADCAST && is_free_to_fuse(g, from)
+            g.op[from.at()] == Op::BROADCAST && is_free_in_region(g, from)
         }
         // A value that is kept in half precision (`keep_half`). Each region that reads it widens it.
         Op::CAST => {
@@ -61,7 +61,7 @@ fn fused_operands(g: Graph<'_>, n: Node) -> usize {
 }
 
 /// The nodes that read each value, in order.
-pub(super) fn fuse_readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
+pub(super) fn list_readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
     let mut r = Side::filled(g.values(), Vec::new());
     for n in (0..g.nodes()).map(Node::new) {
         for &a in g.args_of(n) {
@@ -83,8 +83,8 @@ pub(super) fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
 }
 
 /// Assigns pointwise nodes to regions, readers before operands.
-fn fuse_clusters(g: Graph<'_>) -> Clusters {
-    let readers = fuse_readers(g);
+fn assign_clusters(g: Graph<'_>) -> Clusters {
+    let readers = list_readers(g);
     let mut pinned = Side::filled(g.values(), false);
     for &v in g.yields.iter().chain(g.updates.iter().map(|u| &u.1)) {
         pinned[v] = true;
@@ -111,7 +111,7 @@ fn fuse_clusters(g: Graph<'_>) -> Clusters {
         });
         let root = joined.unwrap_or(n);
         if joined.is_none() && !pinned[v] {
-            let regions = fuse_repeated(g, n, &readers, &c);
+            let regions = regions_to_repeat(g, n, &readers, &c);
             let fits = |r: &Node| c.members[*r].len() < MAX_STEPS && outside[*r] + 1 < MAX_ARGS;
             if !regions.is_empty() && regions.iter().all(fits) {
                 for r in regions {
@@ -129,11 +129,11 @@ fn fuse_clusters(g: Graph<'_>) -> Clusters {
 }
 
 /// The regions that should each compute `n`, which several of them read. Empty unless `n` adds, subtracts or multiplies
-/// one operand and a free one ([`is_free_to_fuse`]), and that operand has a reader after the last reader of `n`.
-fn fuse_repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Clusters) -> Vec<Node> {
+/// one operand and a free one ([`is_free_in_region`]), and that operand has a reader after the last reader of `n`.
+fn regions_to_repeat(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Clusters) -> Vec<Node> {
     let v = g.out(n);
     let cheap = matches!(g.op[n.at()], Op::ADD | Op::SUB | Op::MUL);
-    let mut full = g.args_of(n).iter().filter(|a| !is_free_to_fuse(g, g.def[a.at()]));
+    let mut full = g.args_of(n).iter().filter(|a| !is_free_in_region(g, g.def[a.at()]));
     let (Some(&a), None, true) = (full.next(), full.next(), cheap) else { return Vec::new() };
     let last = readers[v].iter().max();
     if readers[a].iter().filter(|&&r| r != n).max() < last {
@@ -153,17 +153,17 @@ fn fuse_repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Cl
 
 /// Fuses the pointwise nodes of `g`. The graph, and a report of each region.
 pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)> {
-    let c = fuse_clusters(g);
+    let c = assign_clusters(g);
     let mut made = Vec::new();
     let fused = rebuild(g, bump, &mut |v| {
         let members = &c.members[v.node];
-        let worth = |n: &Node| g.args_of(*n).iter().any(|&a| is_free_to_fuse(g, g.def[a.at()]));
+        let worth = |n: &Node| g.args_of(*n).iter().any(|&a| is_free_in_region(g, g.def[a.at()]));
         if !v.def.is_pointwise() || members.is_empty() || (members.len() == 1 && !worth(&members[0])) {
             return None;
         }
         let outcome = Outcome::Fired { saved: members.len() - 1 };
         made.push(Fusion { rule: "map-region", op: v.def.name, location: g.location(v.node), outcome });
-        Some(fuse_region(v, members))
+        Some(write_map_node(v, members))
     })?;
     Ok((fused, made))
 }
@@ -172,7 +172,7 @@ pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)
 ///
 /// The members were also copied one by one before the root was reached. Nothing reads these copies, and the next
 /// rebuild drops them.
-fn fuse_region<'g>(v: &RebuildVisit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
+fn write_map_node<'g>(v: &RebuildVisit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let inside = |n: Node| members.contains(&n);
     let mut inputs: Vec<Value> = Vec::new();
@@ -187,8 +187,8 @@ fn fuse_region<'g>(v: &RebuildVisit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
             match src.op[d.at()] {
                 _ if inside(d) => {}
                 Op::FULL => {}
-                Op::BROADCAST | Op::CAST if is_free_to_fuse(src, d) => note(src.args_of(d)[0], &mut inputs),
-                Op::RESHAPE if is_free_to_fuse(src, d) => {
+                Op::BROADCAST | Op::CAST if is_free_in_region(src, d) => note(src.args_of(d)[0], &mut inputs),
+                Op::RESHAPE if is_free_in_region(src, d) => {
                     note(src.args_of(src.def[src.args_of(d)[0].at()])[0], &mut inputs)
                 }
                 _ => note(a, &mut inputs),

@@ -46,7 +46,7 @@ pub struct Notes {
 }
 
 /// The outcomes of several passes: first those that fired, pass by pass, then those that just missed.
-pub fn collect_fusion_notes(passes: impl IntoIterator<Item = Vec<Fusion>>) -> Vec<Fusion> {
+pub fn order_outcomes(passes: impl IntoIterator<Item = Vec<Fusion>>) -> Vec<Fusion> {
     let mut all: Vec<Fusion> = passes.into_iter().flatten().collect();
     all.sort_by_key(|f| matches!(f.outcome, Outcome::Missed { .. }));
     all

@@ -23,7 +23,7 @@ use bumpalo::Bump;
 const MOST_SMALL: usize = 64;
 /// The most elements of such a broadcast.
 const MOST_BROADCAST: usize = 1 << 14;
-/// The most rounds of [`hoist_for_adjoint`]: loops in loops, of which no plan has more.
+/// The most rounds of [`move_out_for_adjoint`]: loops in loops, of which no plan has more.
 const ROUNDS: usize = DEPTH;
 
 /// What leaves the loops of a graph.
@@ -36,17 +36,17 @@ enum Leaving {
 }
 
 /// Moves what does not change out of the loops of `g`. Counts the nodes in `hits`.
-pub fn hoist_invariants<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
-    hoist_round(g, bump, Leaving::Work, hits)
+pub fn move_invariants_out<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
+    run_round(g, bump, Leaving::Work, hits)
 }
 
 /// `g` with loops whose adjoints reduce the cotangents of constants once. `None` if no loop changes.
-pub fn hoist_for_adjoint(g: Graph<'_>) -> Result<Option<GraphBuf>> {
+pub fn move_out_for_adjoint(g: Graph<'_>) -> Result<Option<GraphBuf>> {
     let mut done = None;
     for _ in 0..ROUNDS {
         let mut hits = Hits::default();
         let g = done.as_ref().map_or(g, GraphBuf::view);
-        let next = GraphBuf::make(|b| hoist_round(g, b, Leaving::WorkAndBroadcasts, &mut hits))?;
+        let next = GraphBuf::make(|b| run_round(g, b, Leaving::WorkAndBroadcasts, &mut hits))?;
         if hits.is_empty() {
             break;
         }
@@ -55,7 +55,7 @@ pub fn hoist_for_adjoint(g: Graph<'_>) -> Result<Option<GraphBuf>> {
     Ok(done)
 }
 
-fn hoist_round<'b>(g: Graph<'_>, bump: &'b Bump, leaving: Leaving, hits: &mut Hits) -> Result<Graph<'b>> {
+fn run_round<'b>(g: Graph<'_>, bump: &'b Bump, leaving: Leaving, hits: &mut Hits) -> Result<Graph<'b>> {
     rebuild(g, bump, &mut |v| {
         if !matches!(v.def.lower, Lower::Loop) {
             return None;
@@ -74,7 +74,7 @@ fn hoist_round<'b>(g: Graph<'_>, bump: &'b Bump, leaving: Leaving, hits: &mut Hi
 }
 
 /// True if `n` repeats a few floats.
-fn hoist_small_broadcast(g: Graph<'_>, n: Node) -> bool {
+fn repeats_few_floats(g: Graph<'_>, n: Node) -> bool {
     if g.op[n.at()] != Op::BROADCAST || !g.dtype[g.out(n).at()].is_differentiable() {
         return false;
     }
@@ -83,7 +83,7 @@ fn hoist_small_broadcast(g: Graph<'_>, n: Node) -> bool {
 }
 
 /// The values of region `r` that are added to a product: a bias, which is fused with it.
-fn hoist_bias_broadcasts(g: Graph<'_>, r: Region) -> Window<Value, bool> {
+fn find_product_biases(g: Graph<'_>, r: Region) -> Window<Value, bool> {
     let mut summands = Window::filled(g.region_values(r), false);
     for n in g.region_nodes(r).filter(|&n| g.op[n.at()] == Op::ADD) {
         if g.args_of(n).iter().any(|a| g.def_of(g.def[a.at()]).flags.has(Flags::PRODUCT)) {
@@ -115,12 +115,11 @@ impl<'x> Hoist<'x> {
                 g.outs_of(n).for_each(|v| fixed[v] = true);
             }
         }
-        let summands = hoist_bias_broadcasts(g, r);
+        let summands = find_product_biases(g, r);
         // Moves, and what is made of no operand. A node with a region of its own has one copy: it leaves, or it stays.
         let cheap =
             |n: Node| g.def_of(n).flags.has(Flags::MOVE) || g.args_of(n).is_empty() && !g.def_of(n).names_region();
-        let small =
-            |n: Node| leaving == Leaving::WorkAndBroadcasts && hoist_small_broadcast(g, n) && !summands[g.out(n)];
+        let small = |n: Node| leaving == Leaving::WorkAndBroadcasts && repeats_few_floats(g, n) && !summands[g.out(n)];
         let leaves = |n: Node| g.op[n.at()] != Op::ARG && fixed[g.out(n)] && (!cheap(n) || small(n));
         let mut live = Window::filled(g.region_values(r), false);
         g.region_yields(r).iter().for_each(|&y| live[y] = true);

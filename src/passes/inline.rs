@@ -4,7 +4,7 @@
 //! A body may call further regions several times: forty short regions describe 2⁴⁰ nodes. So the nodes are counted
 //! before any is written. Invariant: neither counting nor writing recurses, so calls may nest to any depth.
 
-use super::rebuild::{RebuildVisit, nodes_to_rebuild, rebuild_buf};
+use super::rebuild::{RebuildVisit, nodes_that_stay, rebuild_buf};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::Kind as Attr;
@@ -15,7 +15,7 @@ use crate::nodes::ops::control::custom_fn::has_derivative_rules;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 
 /// True if node `n` is a call: of a region, or of a custom function.
-fn is_inline_call(g: Graph<'_>, n: Node) -> bool {
+fn is_region_call(g: Graph<'_>, n: Node) -> bool {
     matches!(g.def_of(n).lower, Lower::Control)
 }
 
@@ -31,7 +31,7 @@ pub enum InlineCalls {
 impl InlineCalls {
     /// True if node `n` is a call that counts.
     pub fn has(self, g: Graph<'_>, n: Node) -> bool {
-        is_inline_call(g, n) && (self == InlineCalls::All || !has_derivative_rules(g, n))
+        is_region_call(g, n) && (self == InlineCalls::All || !has_derivative_rules(g, n))
     }
 }
 
@@ -47,7 +47,12 @@ struct Frame<'g, N> {
 
 /// Writes region `r` of `v.src` on `args` in place of the node, with those `calls` in it inlined too, without the nodes
 /// that nothing reads. The region's yields.
-pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>], calls: InlineCalls) -> Vec<Var<'g>> {
+pub fn write_region_in_place<'g>(
+    v: &RebuildVisit<'_, 'g>,
+    r: Region,
+    args: &[Var<'g>],
+    calls: InlineCalls,
+) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let none = g.var(Value::NONE);
     let open = |region: Region, args: Vec<Var<'g>>, call: Node| {
@@ -96,7 +101,7 @@ pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>], 
 fn inlined_sizes(g: Graph<'_>) -> Side<Region, u64> {
     let mut sizes = Side::<Region, u64>::filled(g.regions(), 0);
     for r in (0..g.regions()).map(Region::new) {
-        let size = |n: Node| if is_inline_call(g, n) { sizes[CallAttrs::of(&g.attrs(n)).body] } else { 1 };
+        let size = |n: Node| if is_region_call(g, n) { sizes[CallAttrs::of(&g.attrs(n)).body] } else { 1 };
         let own = g.region_nodes(r).filter(|&n| g.op[n.at()] != Op::ARG);
         sizes[r] = own.map(size).fold(0, u64::saturating_add);
     }
@@ -110,7 +115,7 @@ pub fn fits_inlined(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
         // `Emit` has counted the nodes of this graph.
         return Ok(());
     }
-    let (sizes, live) = (inlined_sizes(g), nodes_to_rebuild(g));
+    let (sizes, live) = (inlined_sizes(g), nodes_that_stay(g));
     let refuse = |n: Node, r: Region, size: u64| {
         let (def, name) = (g.def_of(n).name, g.str(g.region_names[r.at()]));
         let name = if name.is_empty() { r.0.to_string() } else { name.to_string() };
@@ -133,7 +138,7 @@ pub fn fits_inlined(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
         // A region that is too large alone says more than the call that reaches it.
         let large = |r: &Region| sizes[*r] > MAX_NODES as u64;
         let Some(r) = (0..=called.at()).map(Region::new).find(large) else { return refuse(n, called, sizes[called]) };
-        let size = |n: &Node| if is_inline_call(g, *n) { sizes[CallAttrs::of(&g.attrs(*n)).body] } else { 0 };
+        let size = |n: &Node| if is_region_call(g, *n) { sizes[CallAttrs::of(&g.attrs(*n)).body] } else { 0 };
         return refuse(g.region_nodes(r).rev().max_by_key(size).unwrap_or(n), r, sizes[r]);
     }
     Ok(())
@@ -141,7 +146,7 @@ pub fn fits_inlined(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
 
 /// The nodes of the entry, of bodies of loops and of fused regions. Nodes of regions that are only called are written
 /// where the calls are.
-fn kept_by_inline(g: Graph<'_>, calls: InlineCalls) -> Side<Node, bool> {
+fn nodes_to_keep(g: Graph<'_>, calls: InlineCalls) -> Side<Node, bool> {
     let mut run = Side::<Region, bool>::filled(g.regions(), false);
     run[g.entry()] = true;
     for n in (0..g.nodes()).map(Node::new).filter(|&n| !calls.has(g, n)) {
@@ -162,11 +167,11 @@ fn kept_by_inline(g: Graph<'_>, calls: InlineCalls) -> Side<Node, bool> {
 /// # Errors
 /// A result of more than [`MAX_NODES`] nodes.
 pub fn inlined(g: Graph<'_>, calls: InlineCalls) -> Result<GraphBuf> {
-    let kept = kept_by_inline(g, calls);
+    let kept = nodes_to_keep(g, calls);
     fits_inlined(g, |n| kept[n] && calls.has(g, n))?;
     let written = rebuild_buf(g, &mut |v| {
         let call = calls.has(v.src, v.node) && kept[v.node];
-        call.then(|| inline_region(v, CallAttrs::of(&v.src.attrs(v.node)).body, v.args, calls))
+        call.then(|| write_region_in_place(v, CallAttrs::of(&v.src.attrs(v.node)).body, v.args, calls))
     })?;
     // One more rebuild drops the regions without a caller.
     rebuild_buf(written.view(), &mut |_| None)

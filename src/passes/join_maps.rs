@@ -9,7 +9,7 @@
 //! A constant of a loop that is the broadcast of one number, and that joined nodes alone read, becomes that number: the
 //! joined nodes broadcast it. Each iteration then reads one element of it.
 
-use super::fuse::{fuse_readers, fused_regions};
+use super::fuse::{fused_regions, list_readers};
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
 use crate::arena::{Node, Region, Shape, Side, Value, Window, ids::Id};
@@ -35,17 +35,17 @@ const MOST_NODES: usize = 1 << 10;
 
 /// Joins pointwise nodes in the bodies of loops and branches of `g`. Counts the nodes saved in `hits`.
 pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
-    let facts = JoinFacts { g, readers: fuse_readers(g), fused: fused_regions(g), users: join_maps_users(g) };
+    let facts = JoinFacts { g, readers: list_readers(g), fused: fused_regions(g), users: count_region_users(g) };
     // Region of the source → the region in its place, and its arguments that become one number. A region stands behind
     // those that its nodes run, so the table grows with the regions that are visited.
     let (mut regions, mut made) = (Vec::new(), Side::<Region, bool>::filled(g.regions(), false));
     let mut numbers = vec![Vec::new(); g.regions()];
     rebuild(g, bump, &mut |v| {
-        let own: Vec<Region> = join_maps_bodies(g, v.node).filter(|&r| !facts.fused[r]).collect();
+        let own: Vec<Region> = regions_of_node(g, v.node).filter(|&r| !facts.fused[r]).collect();
         if own.is_empty() || v.op() == Op::MAP {
             return None;
         }
-        if let Some(new) = join_maps_bodies(g, v.node).max().and_then(|last| v.regions.get(regions.len()..=last.at())) {
+        if let Some(new) = regions_of_node(g, v.node).max().and_then(|last| v.regions.get(regions.len()..=last.at())) {
             regions.extend_from_slice(new);
         }
         for r in own {
@@ -64,21 +64,21 @@ pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Gr
 }
 
 /// True if `g` has a loop or a choice.
-pub fn has_regions_to_join_maps(g: Graph<'_>) -> bool {
-    (0..g.nodes()).map(Node::new).any(|n| g.op[n.at()] != Op::MAP && join_maps_bodies(g, n).next().is_some())
+pub fn has_loop_or_choice(g: Graph<'_>) -> bool {
+    (0..g.nodes()).map(Node::new).any(|n| g.op[n.at()] != Op::MAP && regions_of_node(g, n).next().is_some())
 }
 
 /// The regions that node `n` runs.
-fn join_maps_bodies<'x>(g: Graph<'x>, n: Node) -> impl Iterator<Item = Region> + 'x {
+fn regions_of_node<'x>(g: Graph<'x>, n: Node) -> impl Iterator<Item = Region> + 'x {
     let attrs = g.attrs(n);
     let fields = g.def_of(n).attrs.iter().enumerate();
     fields.filter(move |(i, f)| f.kind == Kind::Region && attrs.has(*i)).map(move |(i, _)| attrs.region(i))
 }
 
 /// The number of nodes that run each region.
-fn join_maps_users(g: Graph<'_>) -> Side<Region, usize> {
+fn count_region_users(g: Graph<'_>) -> Side<Region, usize> {
     let mut users = Side::filled(g.regions(), 0);
-    for r in (0..g.nodes()).map(Node::new).flat_map(|n| join_maps_bodies(g, n)) {
+    for r in (0..g.nodes()).map(Node::new).flat_map(|n| regions_of_node(g, n)) {
         users[r] += 1;
     }
     users

@@ -1,8 +1,8 @@
 //! Choices whose branch is known when the graph is compiled: those with a constant predicate, and those whose branches
 //! are equal. The branch replaces the choice, unless the predicate may stop the step.
 
-use super::fold::fold_operand;
-use super::inline::{InlineCalls, inline_region};
+use super::fold::known_bytes;
+use super::inline::{InlineCalls, write_region_in_place};
 use super::rebuild::rebuild;
 use super::simplify::Hits;
 use crate::arena::{Node, Region, Value, ids::Id};
@@ -21,23 +21,21 @@ pub fn known_branches<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Resu
             return None;
         }
         let IfAttrs { then, otherwise } = IfAttrs::of(&g.attrs(v.node));
-        let predicate = fold_operand(v.args[0]).and_then(|known| known.bytes.first().copied());
+        let predicate = known_bytes(v.args[0]).and_then(|known| known.bytes.first().copied());
         let (branch, name) = match predicate {
             Some(0) => (otherwise, "choice-known"),
             Some(_) => (then, "choice-known"),
-            None if known_branch_cannot_fault(g, v.node) && known_branch_equal_bodies(g, then, otherwise) => {
-                (then, "choice-equal")
-            }
+            None if cannot_stop_step(g, v.node) && bodies_are_equal(g, then, otherwise) => (then, "choice-equal"),
             None => return None,
         };
         *hits.entry(name).or_default() += 1;
-        Some(inline_region(v, branch, &v.args[1..], InlineCalls::All))
+        Some(write_region_in_place(v, branch, &v.args[1..], InlineCalls::All))
     })
 }
 
 /// True if the predicate of the choice `n` is a leaf, an argument, or point-wise in such values. Others may stop the
 /// step, as the number of a switch does; then the predicate must be computed although both branches are equal.
-fn known_branch_cannot_fault(g: Graph<'_>, n: Node) -> bool {
+fn cannot_stop_step(g: Graph<'_>, n: Node) -> bool {
     let mut todo = vec![g.args_of(n)[0]];
     let mut seen = HashSet::new();
     while let Some(v) = todo.pop() {
@@ -55,7 +53,7 @@ fn known_branch_cannot_fault(g: Graph<'_>, n: Node) -> bool {
 
 /// True if regions `a` and `b` compute the same from their arguments by the same nodes. Regions with regions of their
 /// own count as different, unless they share them.
-fn known_branch_equal_bodies(g: Graph<'_>, a: Region, b: Region) -> bool {
+fn bodies_are_equal(g: Graph<'_>, a: Region, b: Region) -> bool {
     let (first, second) = (g.region_values(a).start, g.region_values(b).start);
     let same = |x: Value, y: Value| x.0 - first == y.0 - second;
     let all = |xs: &[Value], ys: &[Value]| xs.len() == ys.len() && xs.iter().zip(ys).all(|(&x, &y)| same(x, y));
@@ -63,13 +61,13 @@ fn known_branch_equal_bodies(g: Graph<'_>, a: Region, b: Region) -> bool {
     g.region_nodes(a).len() == g.region_nodes(b).len()
         && all(g.region_yields(a), g.region_yields(b))
         && nodes().all(|(m, n)| {
-            let attrs = || g.attrs(m).iter().zip(g.attrs(n).iter()).all(|(x, y)| known_branch_equal_attrs(&x.1, &y.1));
+            let attrs = || g.attrs(m).iter().zip(g.attrs(n).iter()).all(|(x, y)| attrs_are_equal(&x.1, &y.1));
             g.op[m.at()] == g.op[n.at()] && all(g.args_of(m), g.args_of(n)) && attrs()
         })
 }
 
 /// True if two attributes of one field are the same, bit by bit: 0 is not −0.
-fn known_branch_equal_attrs(a: &Owned, b: &Owned) -> bool {
+fn attrs_are_equal(a: &Owned, b: &Owned) -> bool {
     let bits = |xs: &[f64]| xs.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     match (a, b) {
         (Owned::F64(a), Owned::F64(b)) => a.to_bits() == b.to_bits(),

@@ -42,8 +42,8 @@ impl Graph<'_> {
     pub fn warnings(&self) -> Vec<Warning> {
         let mut all = squashed_logits(*self);
         all.extend(means_of_uneven_means(*self));
-        if !lint_could_be_trained(*self) {
-            all.extend(lint_training_forms(*self));
+        if !has_possible_loss(*self) {
+            all.extend(find_training_forms(*self));
         }
         all
     }
@@ -80,10 +80,10 @@ impl GraphBuf {
 }
 
 /// The warnings of a graph that runs as it is.
-pub fn lint_program(g: Graph<'_>) -> Vec<Warning> {
+pub fn find_warnings(g: Graph<'_>) -> Vec<Warning> {
     let mut all = squashed_logits(g);
     all.extend(means_of_uneven_means(g));
-    all.extend(lint_training_forms(g));
+    all.extend(find_training_forms(g));
     all
 }
 
@@ -110,13 +110,13 @@ impl fmt::Display for GraphBuf {
     }
 }
 
-fn lint_at(g: Graph<'_>, n: Node, message: String) -> Warning {
+fn warn_at(g: Graph<'_>, n: Node, message: String) -> Warning {
     let name = g.outs_of(n).next().map_or("", |v| g.str(g.names[v.at()])).to_string();
     Warning { op: g.def_of(n).name, name, message, location: g.location(n) }
 }
 
 /// The node that `v` is made of by ops that change no number, or only round it.
-fn lint_source(g: Graph<'_>, mut v: Value) -> Node {
+fn trace_source(g: Graph<'_>, mut v: Value) -> Node {
     loop {
         v = moved_from(g, v, None).value;
         let n = g.def[v.at()];
@@ -129,12 +129,16 @@ fn lint_source(g: Graph<'_>, mut v: Value) -> Node {
 
 /// The operand that a loss squashes itself: its node is `n`, or the node which is left where a derivative has
 /// decomposed the loss.
-fn lint_logits(g: Graph<'_>, n: Node, softplus: &Side<Value, bool>) -> Option<(&'static str, &'static str, Value)> {
+fn find_squashed_operand(
+    g: Graph<'_>,
+    n: Node,
+    softplus: &Side<Value, bool>,
+) -> Option<(&'static str, &'static str, Value)> {
     let args = g.args_of(n);
     match g.op[n.at()] {
         Op::SOFTMAX_CROSS_ENTROPY => Some(("cross_entropy", "softmax", args[0])),
         // Cross entropy with probabilities for labels.
-        Op::LOG_SOFTMAX if g.op[lint_source(g, args[0]).at()] == Op::SOFTMAX => {
+        Op::LOG_SOFTMAX if g.op[trace_source(g, args[0]).at()] == Op::SOFTMAX => {
             Some(("log_softmax", "softmax", args[0]))
         }
         Op::BCE_WITH_LOGITS => Some(("bce_with_logits", "sigmoid", args[0])),
@@ -155,15 +159,15 @@ fn squashed_logits(g: Graph<'_>) -> Vec<Warning> {
     all().filter(|n| g.op[n.at()] == Op::SOFTPLUS).for_each(|n| softplus[g.args_of(n)[0]] = true);
     let mut found: Vec<(Node, Warning)> = Vec::new();
     for n in all() {
-        let Some((loss, inside, logits)) = lint_logits(g, n, &softplus) else { continue };
-        let source = lint_source(g, logits);
+        let Some((loss, inside, logits)) = find_squashed_operand(g, n, &softplus) else { continue };
+        let source = trace_source(g, logits);
         if !matches!(g.op[source.at()], Op::SOFTMAX | Op::SIGMOID) || found.iter().any(|f| f.0 == source) {
             continue;
         }
         let (of, at) = (g.def_of(source).name, g.location(source).origin());
         let at = at.map_or(String::new(), |at| format!(" of {at}"));
         let text = format!("{loss} has the {inside} inside and takes logits; it gets the {of}{at}: leave that out");
-        found.push((source, lint_at(g, n, text)));
+        found.push((source, warn_at(g, n, text)));
     }
     found.into_iter().map(|f| f.1).collect()
 }
@@ -194,7 +198,7 @@ fn means_of_uneven_means(g: Graph<'_>) -> Vec<Warning> {
                             ignored is, and accumulated with equal weights: weigh it by `accumulate_by(k, output)`, where \
                             the output is that number; if nothing is left out, take the mean over all rows \
                             (`CrossEntropy::per_row`)";
-                lint_at(g, m, text.to_string())
+                warn_at(g, m, text.to_string())
             }));
         }
     }
@@ -222,7 +226,7 @@ fn uneven_mean(g: Graph<'_>, y: Value, counted: &Window<Value, bool>) -> Option<
 }
 
 /// True if `g` updates a param or gives derivatives, or has no param that could be trained.
-fn lint_trains(g: Graph<'_>) -> bool {
+fn is_trained(g: Graph<'_>) -> bool {
     let is_param = |v: Value| g.leaf(v).is_some_and(|l| l.0 == LeafKind::Param);
     let derivative = |name: &str| ["grad", "tangent", "jacobian", "saved."].iter().any(|p| name.starts_with(p));
     g.updates.iter().any(|u| is_param(u.0))
@@ -231,13 +235,13 @@ fn lint_trains(g: Graph<'_>) -> bool {
 }
 
 /// True if an output can be the loss of a training step.
-fn lint_could_be_trained(g: Graph<'_>) -> bool {
+fn has_possible_loss(g: Graph<'_>) -> bool {
     g.outputs().iter().any(|&v| g.dtype[v.at()].is_float() && g.dims(v).is_empty())
 }
 
 /// What belongs to training, in a graph that trains nothing.
-fn lint_training_forms(g: Graph<'_>) -> Vec<Warning> {
-    if lint_trains(g) {
+fn find_training_forms(g: Graph<'_>) -> Vec<Warning> {
+    if is_trained(g) {
         return Vec::new();
     }
     let instead = "the graph trains nothing: build it under `training(false)`";
@@ -248,12 +252,12 @@ fn lint_training_forms(g: Graph<'_>) -> Vec<Warning> {
     let mut all = Vec::new();
     for n in (0..g.nodes()).map(Node::new) {
         if drops(n) {
-            all.push(lint_at(g, n, format!("values are dropped, but {instead}")));
+            all.push(warn_at(g, n, format!("values are dropped, but {instead}")));
         } else if g.op[n.at()] == Op::BATCH_NORM {
-            all.push(lint_at(g, n, format!("the statistics are those of the batch, but {instead}")));
+            all.push(warn_at(g, n, format!("the statistics are those of the batch, but {instead}")));
         }
     }
-    let read = lint_reads_of_outputs(g);
+    let read = nodes_behind_outputs(g);
     for &(state, next) in g.updates {
         let Average { decays, normalises, stops } = Average::of(g, state, next);
         // What an output reads, and gradients may pass, is a carry from step to step. A batch norm has its own warning.
@@ -267,7 +271,7 @@ fn lint_training_forms(g: Graph<'_>) -> Vec<Warning> {
 }
 
 /// The nodes that outputs depend on.
-fn lint_reads_of_outputs(g: Graph<'_>) -> Side<Node, bool> {
+fn nodes_behind_outputs(g: Graph<'_>) -> Side<Node, bool> {
     let mut read = Side::filled(g.nodes(), false);
     g.outputs().iter().for_each(|v| read[g.def[v.at()]] = true);
     for n in g.region_nodes(g.entry()).rev() {

@@ -23,14 +23,14 @@ mod update_target;
 
 use super::copier::Copier;
 use super::rebuild::{finish_rebuild, rebuilt_by_pass};
-use super::signature::{Signature, signature_loss, signature_output};
+use super::signature::{Signature, loss_by_name, output_by_name};
 use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use crate::passes::ad::activity::Mode;
 use crate::passes::ad::codes::Codes;
-use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad_from};
-use crate::passes::ad::prepare::prepare_for_autodiff;
+use crate::passes::ad::grad::{GradOptions, ReverseGrad, differentiate_from_seed};
+use crate::passes::ad::prepare::derivable_form;
 use groups::Settings;
 pub use named_optimisers::{
     Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, Lamb, Lbfgs, Lion, Muon, NAdam, NAdamW, RAdam, RmsProp, Sgd,
@@ -271,7 +271,7 @@ impl<R> Optimiser<R> {
             let text = format!("accumulate is {}; it goes to {}", self.accumulate, grad_accumulation::MAX);
             return Err(Error::new(Kind::Data, text));
         }
-        clip::check_clip(&self.into())?;
+        clip::check_norm_limits(&self.into())?;
         self.loss_scale.map_or(Ok(()), |s| s.validate())?;
         match self.ema {
             Some(d) if !(0.0..1.0).contains(&d) => bad("ema", d, "it is a decay, in [0, 1)"),
@@ -304,26 +304,26 @@ impl<R> Optimiser<R> {
 pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>) -> Result<GraphBuf> {
     let (g, opt) = (g.into(), &opt.into());
     opt.validate()?;
-    groups::check_groups_leaf_names(g)?;
+    groups::check_leaf_names(g)?;
     let caller = Location::caller();
     let options = GradOptions { frozen: opt.frozen.clone(), ..Default::default() };
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-    signature_loss(g, loss)?;
-    groups::check_groups_hold_no_codes(g, &names)?;
+    loss_by_name(g, loss)?;
+    groups::refuse_code_params(g, &names)?;
     let settings = groups::group_settings(g, opt, &names)?;
     projection::check_projections(&opt.projections, &names)?;
     if opt.accumulate > 1 {
-        let one = grad_from(g, loss, &options, &|b, loss| loss_scale::loss_scale_seed(b, opt, loss))?;
+        let one = differentiate_from_seed(g, loss, &options, &|b, loss| loss_scale::first_cotangent(b, opt, loss))?;
         return rebuilt_by_pass("train", |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
             let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, &names, opt)?;
             b.come_from(caller);
-            append_optimiser(&b, opt, &settings, &names, &params, grads);
+            append_updates(&b, opt, &settings, &names, &params, grads);
             finish_rebuild(b, bump)
         });
     }
-    let prepared = prepare_for_autodiff(g, &names, &[loss], Mode::Reverse)?;
+    let prepared = derivable_form(g, &names, &[loss], Mode::Reverse)?;
     let g = prepared.view();
     rebuilt_by_pass("train", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
@@ -331,20 +331,20 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
         c.run(&mut |_| None);
         c.signature();
         b.come_from(caller);
-        let seed = loss_scale::loss_scale_seed(&b, opt, c.map[signature_output(g, loss)?]);
+        let seed = loss_scale::first_cotangent(&b, opt, c.map[output_by_name(g, loss)?]);
         let codes = Codes::of(g);
         let grads = ReverseGrad::new(&codes, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let signature = Signature::new(g);
         let params: Vec<Var<'_>> = names.iter().map(|n| signature.leaf(n).map(|v| c.map[v])).collect::<Result<_>>()?;
         b.come_from(caller);
-        append_optimiser(&b, opt, &settings, &names, &params, grads);
+        append_updates(&b, opt, &settings, &names, &params, grads);
         drop(c);
         finish_rebuild(b, bump)
     })
 }
 
 /// The step counter after this step, 1-based.
-fn optimiser_step_count(b: &Builder) -> Var<'_> {
+fn count_step(b: &Builder) -> Var<'_> {
     let t = b.state(STEP, [], DType::I64, Init::Zeros);
     let next = t.pair(Op::ADD, t.full_like(1.0));
     b.update(t, next);
@@ -352,7 +352,7 @@ fn optimiser_step_count(b: &Builder) -> Var<'_> {
 }
 
 /// Writes the updates of `params`, each by the settings of its group.
-fn append_optimiser<'g>(
+fn append_updates<'g>(
     b: &'g Builder,
     opt: &Optimiser,
     settings: &Settings,
@@ -365,18 +365,18 @@ fn append_optimiser<'g>(
     let params: Vec<Var<'g>> = leaves.iter().map(|p| p.view_as_real()).collect();
     let mut grads: Vec<Var<'g>> = grads.into_iter().map(Var::view_as_real).collect();
     let scaled = loss_scale::unscale_grads(b, &mut grads);
-    let norm = opt.grad_norm.then(|| clip::clip_gradient_norm(&grads, 2.0)).flatten();
+    let norm = opt.grad_norm.then(|| clip::norm_of_gradients(&grads, 2.0)).flatten();
     let norm = norm.map(|norm| norm.cast(grads[0].dtype()).named(GRAD_NORM));
     if let Some(norm) = norm {
         b.output(GRAD_NORM, norm);
     }
-    clip::clip_in_optimiser(opt, &mut grads, norm);
+    clip::limit_gradients(opt, &mut grads, norm);
     let dtype = params.first().map_or(DType::F32, |p| p.dtype());
     let lr = b.input_or(LR, [], dtype, opt.lr);
     let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
-    let t = if counts { optimiser_step_count(b) } else { b.var(Value::NONE) };
-    let schedules = optimiser_schedules(b, settings, t);
-    let moves = lbfgs::lbfgs_moves(b, settings, &params, &grads, || lbfgs::LbfgsStep { lr: lr.cast(DType::F64), t });
+    let t = if counts { count_step(b) } else { b.var(Value::NONE) };
+    let schedules = nadam_schedules(b, settings, t);
+    let moves = lbfgs::compute_moves(b, settings, &params, &grads, || lbfgs::LbfgsStep { lr: lr.cast(DType::F64), t });
     for (i, ((name, &p), g)) in names.iter().zip(&params).zip(grads).enumerate() {
         let leaf = leaves[i];
         let kind = &settings.kinds[settings.kind_of[i]];
@@ -393,7 +393,7 @@ fn append_optimiser<'g>(
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, leaf.dims(), leaf.dtype());
             let (was, is) = (old.view_as_real(), next.view_as_real());
-            let later = update_target::update_target_flush(was * decay + is * (1.0 - decay));
+            let later = update_target::flush_denormals(was * decay + is * (1.0 - decay));
             b.update(old, t.equal(1.0).select(is, later).viewed_as_complex_like(leaf));
         }
     }
@@ -403,7 +403,7 @@ fn append_optimiser<'g>(
 }
 
 /// The NAdam schedule of each kind of settings that has one. Equal schedules share a state.
-fn optimiser_schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<[Var<'g>; 3]>> {
+fn nadam_schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<[Var<'g>; 3]>> {
     let mut known: Vec<((f64, f64), [Var<'g>; 3])> = Vec::new();
     let mut all = Vec::new();
     for kind in &settings.kinds {

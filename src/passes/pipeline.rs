@@ -45,7 +45,7 @@ pub const PIPELINE: &[Pass] = &[
         name: "inline",
         doc: "replace calls by their bodies",
         stage: None,
-        needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Control)),
+        needed: |g| graph_has_op(g, |def| matches!(def.lower, Lower::Control)),
         run: |g, _| inline::inlined(g, inline::InlineCalls::All),
     },
     // Before passes that make fused ops, which have no batch rules.
@@ -53,8 +53,8 @@ pub const PIPELINE: &[Pass] = &[
         name: "vmap",
         doc: "write loops whose iterations may run at once for all of them",
         stage: None,
-        needed: batch::has_loops_at_once,
-        run: |g, _| batch::write_loops_at_once(g),
+        needed: batch::has_independent_loops,
+        run: |g, _| batch::batch_independent_loops(g),
     },
     // No derivative is taken after this point, so blocks become fused ops.
     Pass {
@@ -69,55 +69,55 @@ pub const PIPELINE: &[Pass] = &[
         name: "legalize",
         doc: "decompose ops that have no kernel",
         stage: None,
-        needed: |g| pipeline_graph_has(g, prepare::needs_preparing),
-        run: |g, _| prepare::prepare_for_lowering(g),
+        needed: |g| graph_has_op(g, prepare::needs_preparing),
+        run: |g, _| prepare::lowerable_form(g),
     },
     // Before passes that search for patterns: derivatives leave many values without a reader.
     Pass {
         name: "trim",
         doc: "drop results of loops and choices that have no reader",
         stage: None,
-        needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Loop | Lower::Choice)),
-        run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_trim),
+        needed: |g| graph_has_op(g, |def| matches!(def.lower, Lower::Loop | Lower::Choice)),
+        run: |g, n| run_to_fixpoint(g, &mut n.hits, trim_and_count),
     },
     // Folds transposes into products, cancels moves and drops neutral operands, so that constants and patterns show.
     Pass {
         name: "simplify",
         doc: "algebra that holds for NaN, infinities and −0",
         stage: None,
-        needed: always_in_pipeline,
-        run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_simplify),
+        needed: always_runs,
+        run: |g, n| run_to_fixpoint(g, &mut n.hits, simplify_and_count),
     },
     // After simplification, which turns broadcasts and reshapes of fills into fills.
     Pass {
         name: "fold",
         doc: "compute constants",
         stage: None,
-        needed: always_in_pipeline,
-        run: |g, _| GraphBuf::make(|b| fold::fold_constants(g, b)),
+        needed: always_runs,
+        run: |g, _| GraphBuf::make(|b| fold::evaluate_constants(g, b)),
     },
     // After folding, which may make a predicate a constant.
     Pass {
         name: "branches",
         doc: "replace choices by the branch that is known to run",
         stage: None,
-        needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Choice)),
-        run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_branches),
+        needed: |g| graph_has_op(g, |def| matches!(def.lower, Lower::Choice)),
+        run: |g, n| run_to_fixpoint(g, &mut n.hits, resolve_branches),
     },
     // After passes that make constants; before rematerialisation, which must see what loops keep.
     Pass {
         name: "hoist",
         doc: "move what no iteration changes out of loops",
         stage: None,
-        needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Loop)),
-        run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_hoist),
+        needed: |g| graph_has_op(g, |def| matches!(def.lower, Lower::Loop)),
+        run: |g, n| run_to_fixpoint(g, &mut n.hits, hoist_and_count),
     },
     // Rematerialisation runs just before this pass and needs the boundaries of blocks; later passes do not.
     Pass {
         name: STRIP_CHECKPOINTS,
         doc: "drop the boundaries of blocks",
         stage: None,
-        needed: always_in_pipeline,
+        needed: always_runs,
         run: |g, _| strip_checkpoints(g),
     },
     // After rematerialisation, which may compute a scan again for its gradient.
@@ -134,7 +134,7 @@ pub const PIPELINE: &[Pass] = &[
         name: "patterns",
         doc: "put chains of ops into the fused ops that compute them",
         stage: Some(Stage::Fused),
-        needed: always_in_pipeline,
+        needed: always_runs,
         run: patterns::patterns,
     },
     // After all other passes that change ops: the remaining pointwise ops become regions.
@@ -142,23 +142,23 @@ pub const PIPELINE: &[Pass] = &[
         name: FUSE,
         doc: "make point-wise regions",
         stage: Some(Stage::Fused),
-        needed: always_in_pipeline,
-        run: pipeline_fuse,
+        needed: always_runs,
+        run: fuse_and_note,
     },
     // What is left to join are the regions themselves.
     Pass {
         name: "join",
         doc: "join point-wise regions in bodies of loops and branches",
         stage: Some(Stage::Fused),
-        needed: join_maps::has_regions_to_join_maps,
-        run: pipeline_join,
+        needed: join_maps::has_loop_or_choice,
+        run: join_and_note,
     },
     // Fusion leaves behind the single ops that it copied into regions.
     Pass {
         name: "clean",
         doc: "drop nodes without a reader",
         stage: None,
-        needed: always_in_pipeline,
+        needed: always_runs,
         run: |g, _| rebuild::rebuild_buf(g, &mut |_| None),
     },
 ];
@@ -178,65 +178,65 @@ pub const EXTRA: &[Pass] = &[
         name: "keep_bf16",
         doc: "keep what the backward half reads in bf16",
         stage: None,
-        needed: always_in_pipeline,
+        needed: always_runs,
         run: |g, _| Ok(keep_half(g, Keep::Bf16)?.0),
     },
     Pass {
         name: "keep_f16",
         doc: "keep what the backward half reads in f16",
         stage: None,
-        needed: always_in_pipeline,
+        needed: always_runs,
         run: |g, _| Ok(keep_half(g, Keep::F16)?.0),
     },
     Pass {
         name: "unfuse",
         doc: "write fused ops and blocks in primitive ones",
         stage: Some(Stage::Core),
-        needed: always_in_pipeline,
+        needed: always_runs,
         run: |g, _| decompose::unfuse(g),
     },
     Pass {
         name: "prepare",
         doc: "write the ops between params (without params: float leaves) and outputs as derivatives need them",
         stage: None,
-        needed: always_in_pipeline,
+        needed: always_runs,
         run: |g, notes| {
-            let (buf, parts) = prepare::prepare_for_all(g)?;
+            let (buf, parts) = prepare::derivable_form_for_all(g)?;
             notes.parts = parts;
             Ok(buf)
         },
     },
 ];
 
-fn always_in_pipeline(_: Graph<'_>) -> bool {
+fn always_runs(_: Graph<'_>) -> bool {
     true
 }
 
-fn pipeline_graph_has(g: Graph<'_>, is: impl Fn(&OpDef) -> bool) -> bool {
+fn graph_has_op(g: Graph<'_>, is: impl Fn(&OpDef) -> bool) -> bool {
     (0..g.nodes()).map(Node::new).any(|n| is(g.def_of(n)))
 }
 
 /// One round of a pass.
 type Round = fn(Graph<'_>, &mut Hits) -> Result<GraphBuf>;
 
-fn pipeline_simplify(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+fn simplify_and_count(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
     GraphBuf::make(|b| simplify::simplify(g, b, hits))
 }
 
-fn pipeline_trim(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+fn trim_and_count(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
     GraphBuf::make(|b| trim::trim(g, b, hits))
 }
 
-fn pipeline_branches(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+fn resolve_branches(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
     GraphBuf::make(|b| known_branch::known_branches(g, b, hits))
 }
 
-fn pipeline_hoist(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
-    GraphBuf::make(|b| hoist::hoist_invariants(g, b, hits))
+fn hoist_and_count(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+    GraphBuf::make(|b| hoist::move_invariants_out(g, b, hits))
 }
 
 /// Runs rounds until one changes nothing, at most [`ROUNDS`].
-fn pipeline_fixpoint(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
+fn run_to_fixpoint(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
     let count = |hits: &Hits| hits.values().sum::<usize>();
     let first = count(hits);
     let mut buf = round(g, hits)?;
@@ -255,13 +255,13 @@ fn pipeline_fixpoint(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<Grap
     rebuild::rebuild_buf(buf.view(), &mut |_| None)
 }
 
-fn pipeline_join(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
+fn join_and_note(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
     let joined = GraphBuf::make(|b| join_maps::join_maps(g, b, &mut notes.hits))?;
     // The bodies before have no user any more.
     rebuild::rebuild_buf(joined.view(), &mut |_| None)
 }
 
-fn pipeline_fuse(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
+fn fuse_and_note(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
     let mut made = Vec::new();
     let buf = GraphBuf::make(|b| {
         let (fused, regions) = fuse::fuse(g, b)?;
@@ -300,7 +300,7 @@ impl Trace {
 }
 
 /// The pass called `name`.
-fn pipeline_pass(name: &str) -> Result<&'static Pass> {
+fn find_pass(name: &str) -> Result<&'static Pass> {
     PIPELINE.iter().chain(EXTRA).find(|p| p.name == name).ok_or_else(|| {
         let known: Vec<&str> = PIPELINE.iter().chain(EXTRA).map(|p| p.name).collect();
         Error::new(Kind::Name, format!("no pass is called {name:?}; there are {}", known.join(", ")))
@@ -321,7 +321,7 @@ pub fn run_pipeline<'a>(g: impl Into<Graph<'a>>, names: &[&str], verify: bool) -
     let mut stage = Stage::Block;
     // True if no pass has run since the plain rebuild: there are no dead nodes.
     let mut clean = true;
-    for pass in names.iter().map(|n| pipeline_pass(n)) {
+    for pass in names.iter().map(|n| find_pass(n)) {
         let pass = pass?;
         let start = Instant::now();
         let mut notes = Notes::default();
@@ -359,18 +359,18 @@ pub fn run_whole_pipeline<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
 pub fn report_pipeline<'a>(g: impl Into<Graph<'a>>) -> Result<Vec<Fusion>> {
     let g = g.into();
     let (_, traces) = run_pipeline(g, &pipeline_passes(), false)?;
-    Ok(fusion_notes::collect_fusion_notes(traces.into_iter().map(|t| t.fusions)))
+    Ok(fusion_notes::order_outcomes(traces.into_iter().map(|t| t.fusions)))
 }
 
 /// The pipeline before and after rematerialisation: [`remat`](super::remat) needs ops that are simplified and not yet
 /// fused.
-pub fn pipeline_halves() -> (Vec<&'static str>, Vec<&'static str>) {
-    split_pipeline(&pipeline_passes())
+pub fn full_halves() -> (Vec<&'static str>, Vec<&'static str>) {
+    split_at_checkpoints(&pipeline_passes())
 }
 
-/// As [`pipeline_halves`], for [`MINIMAL`].
-pub fn minimal_pipeline_halves() -> (Vec<&'static str>, Vec<&'static str>) {
-    split_pipeline(MINIMAL)
+/// As [`full_halves`], for [`MINIMAL`].
+pub fn minimal_halves() -> (Vec<&'static str>, Vec<&'static str>) {
+    split_at_checkpoints(MINIMAL)
 }
 
 /// Runs the passes called `names`, some of [`PIPELINE`], and keeps what the backward half reads in `keep`: before
@@ -378,7 +378,7 @@ pub fn minimal_pipeline_halves() -> (Vec<&'static str>, Vec<&'static str>) {
 ///
 /// # Errors
 /// Those of the passes.
-pub fn run_pipeline_and_keep(g: Graph<'_>, names: &[&'static str], keep: Keep) -> Result<(GraphBuf, KeptHalf)> {
+pub fn run_and_keep_half(g: Graph<'_>, names: &[&'static str], keep: Keep) -> Result<(GraphBuf, KeptHalf)> {
     if keep == Keep::F32 {
         return Ok((run_pipeline(g, names, false)?.0, KeptHalf::default()));
     }
@@ -389,7 +389,7 @@ pub fn run_pipeline_and_keep(g: Graph<'_>, names: &[&'static str], keep: Keep) -
 }
 
 /// `names` before and from [`STRIP_CHECKPOINTS`] on.
-fn split_pipeline(names: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
+fn split_at_checkpoints(names: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
     let at = names.iter().position(|&p| p == STRIP_CHECKPOINTS).unwrap_or(names.len());
     (names[..at].to_vec(), names[at..].to_vec())
 }
@@ -419,8 +419,8 @@ mod tests {
 
     #[test]
     fn the_lists_of_passes_name_passes() {
-        assert!(MINIMAL.iter().chain(&pipeline_passes()).all(|name| pipeline_pass(name).is_ok()));
-        for (first, second) in [pipeline_halves(), minimal_pipeline_halves()] {
+        assert!(MINIMAL.iter().chain(&pipeline_passes()).all(|name| find_pass(name).is_ok()));
+        for (first, second) in [full_halves(), minimal_halves()] {
             assert!(!first.is_empty() && second.first() == Some(&STRIP_CHECKPOINTS));
         }
     }

@@ -30,7 +30,7 @@ pub struct Precisions {
 pub type Counts = [usize; Precision::ALL.len()];
 
 /// True if `n` is an f32 product, or an optimiser step with one, whose precision can be chosen.
-fn has_product_precision(g: &Graph<'_>, n: Node) -> bool {
+fn can_choose_precision(g: &Graph<'_>, n: Node) -> bool {
     let product = g.def_of(n).flags.has(Flags::PRODUCT) || step_of_fused_form(g.op[n.at()]).is_some();
     product && g.dtype[g.out(n).at()] == DType::F32
 }
@@ -47,7 +47,7 @@ pub fn product_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Preci
         let (mut found, mut products) = (false, false);
         for l in params().filter(|l| names::matches_name(pattern, l.name)) {
             found = true;
-            for n in product_precision_of_param(&g, l.value) {
+            for n in products_of_param(&g, l.value) {
                 products = true;
                 if !std::mem::replace(&mut claimed[n.at()], true) {
                     of[n.at()] = *precision;
@@ -69,7 +69,7 @@ pub fn product_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Preci
 
 /// The products that read param `w`, reshaped or transposed or as it is, and the products that compute the gradient in
 /// its update.
-fn product_precision_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
+fn products_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
     let size = g.numel(w);
     let mut moved = vec![false; g.values()];
     moved[w.at()] = true;
@@ -78,7 +78,7 @@ fn product_precision_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
         if !g.args_of(n).iter().any(|v| moved[v.at()]) {
             continue;
         }
-        if has_product_precision(g, n) {
+        if can_choose_precision(g, n) {
             found.push(n);
         } else if move_keeps_elements(*g, n) {
             g.outs_of(n).for_each(|v| moved[v.at()] = true);
@@ -91,7 +91,7 @@ fn product_precision_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
         if !g.outs_of(n).any(|v| asked[v.at()]) {
             continue;
         }
-        if has_product_precision(g, n) {
+        if can_choose_precision(g, n) {
             // If only the column sums of a `matmul_dact` are asked for, they are the gradient of a bias, not of a
             // product.
             if g.op[n.at()] != Op::MATMUL_DACT || asked[g.out(n).at()] {
@@ -113,7 +113,7 @@ fn product_precision_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
 /// The number of products of each precision. Nodes beyond the end of `of` have the default.
 pub fn count_product_precisions(g: Graph<'_>, of: &[Precision]) -> Counts {
     let mut counts = Counts::default();
-    let all = (0..g.nodes()).map(Node::new).filter(|&n| has_product_precision(&g, n));
+    let all = (0..g.nodes()).map(Node::new).filter(|&n| can_choose_precision(&g, n));
     all.for_each(|n| counts[of.get(n.at()).copied().unwrap_or_default() as usize] += 1);
     counts
 }

@@ -10,12 +10,12 @@ use crate::error::Result;
 use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Op, Var};
-use crate::passes::ad::prepare::prepare_regions_that_run;
+use crate::passes::ad::prepare::inline_called_regions;
 
 /// `g` in f64, with calls written out. Loops and choices stay, so the result runs as `g` does; custom functions with
 /// derivative rules stay too, rules included.
 pub fn promote_f64(g: Graph<'_>) -> Result<GraphBuf> {
-    let flat = prepare_regions_that_run(g)?;
+    let flat = inline_called_regions(g)?;
     let g = flat.view();
     rebuilt_by_pass("promote_f64", |bump| {
         let b = Builder::rewriting(Emit::like(&g));

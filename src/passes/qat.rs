@@ -161,7 +161,7 @@ impl QatSites {
             inputs: Vec::new(),
         };
         let params = g.leaves().filter(|l| l.kind == LeafKind::Param).map(|l| (l.name, l.value));
-        for v in qat_matched(g, &options.weights, "weights", "param", params.collect())? {
+        for v in match_names(g, &options.weights, "weights", "param", params.collect())? {
             sites.weights[v] = Some(None);
         }
         let inputs = g.leaves().filter(|l| l.kind == LeafKind::Input).map(|l| (l.name, l.value));
@@ -172,9 +172,9 @@ impl QatSites {
         let named = named.chain(outputs.filter(|(_, v)| !g.names[v.at()].is_some() && g.leaf(*v).is_none()));
         let named: Vec<(&str, Value)> = named.filter(|(_, v)| g.dtype[v.at()].is_float()).collect();
         let mut names = Signature::new(g);
-        for v in qat_matched(g, &options.activations, "activations", "named value or input", named.clone())? {
+        for v in match_names(g, &options.activations, "activations", "named value or input", named.clone())? {
             let name = named.iter().find(|n| n.1 == v).map_or("", |n| n.0);
-            sites.activations[v] = Some(unused_qat_scale(&mut names, name));
+            sites.activations[v] = Some(unused_scale_name(&mut names, name));
         }
         sites.find_inputs(g, options, &mut names);
         Ok(sites)
@@ -185,7 +185,7 @@ impl QatSites {
         let mut seen = Side::filled(g.values(), false);
         for n in g.region_nodes(g.entry()).filter(|n| PRODUCTS.contains(&g.op[n.at()])) {
             for (i, &a) in g.args_of(n).iter().enumerate() {
-                let origin = moved_from(g, a, qat_output_axis(g, n, i));
+                let origin = moved_from(g, a, channel_axis(g, n, i));
                 let Some(old) = self.weights[origin.value] else { continue };
                 let axis = origin.axis.filter(|_| options.per_channel).map(|a| a as i64);
                 // Products that see other channels share one scale.
@@ -198,7 +198,7 @@ impl QatSites {
                 if options.inputs && !rounded && self.activations[other].is_none() {
                     let layer = g.leaf(origin.value).map_or("", |l| l.1);
                     let layer = layer.strip_suffix(".weight").unwrap_or(layer);
-                    self.inputs.push((n, 1 - i.min(1), unused_qat_scale(names, &format!("{layer}.input"))));
+                    self.inputs.push((n, 1 - i.min(1), unused_scale_name(names, &format!("{layer}.input"))));
                 }
             }
         }
@@ -248,7 +248,7 @@ impl QatSites {
 }
 
 /// A name of a running scale that no leaf has, without its end `.scale`.
-fn unused_qat_scale(names: &mut Signature<'_>, name: &str) -> String {
+fn unused_scale_name(names: &mut Signature<'_>, name: &str) -> String {
     let numbered = (2..).map(|i| format!("{name}.{i}"));
     let mut all = std::iter::once(name.to_string()).chain(numbered);
     let free = all.find(|name| {
@@ -259,7 +259,7 @@ fn unused_qat_scale(names: &mut Signature<'_>, name: &str) -> String {
 }
 
 /// The values of `known` whose names match a pattern. A pattern without a value, and one that is no float, are errors.
-fn qat_matched(
+fn match_names(
     g: Graph<'_>,
     patterns: &[String],
     what: &str,
@@ -283,7 +283,7 @@ fn qat_matched(
 }
 
 /// The axis of operand `i` of product `n` that becomes the channels of the result.
-fn qat_output_axis(g: Graph<'_>, n: Node, i: usize) -> Option<usize> {
+fn channel_axis(g: Graph<'_>, n: Node, i: usize) -> Option<usize> {
     let rank = g.dims(g.args_of(n)[i]).len();
     match (g.op[n.at()], i) {
         (Op::MATMUL, _) => {
@@ -303,7 +303,7 @@ fn qat_output_axis(g: Graph<'_>, n: Node, i: usize) -> Option<usize> {
 /// There is no leaf of this name.
 pub fn quantized_weight_bits<'a>(g: impl Into<Graph<'a>>, name: &str) -> Result<Option<u32>> {
     let g = g.into();
-    let leaf = super::signature::signature_leaf(g, name)?;
+    let leaf = super::signature::leaf_by_name(g, name)?;
     for n in g.region_nodes(g.entry()).filter(|&n| g.args_of(n).first() == Some(&leaf)) {
         let (lo, hi) = match g.op[n.at()] {
             Op::FAKE_QUANTIZE => {

@@ -48,7 +48,7 @@ impl<'x, 'g> RebuildVisit<'x, 'g> {
 pub type Rule<'r> = dyn for<'x, 'g> FnMut(&RebuildVisit<'x, 'g>) -> Option<Vec<Var<'g>>> + 'r;
 
 /// The nodes that must stay: those of outputs and updates, leaves, nodes with effects, and the nodes that these read.
-pub fn nodes_to_rebuild(g: Graph<'_>) -> Side<Node, bool> {
+pub fn nodes_that_stay(g: Graph<'_>) -> Side<Node, bool> {
     let mut live = Side::filled(g.nodes(), false);
     let mut used = Side::<Region, bool>::filled(g.regions(), false);
     used[g.entry()] = true;

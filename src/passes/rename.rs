@@ -2,7 +2,7 @@
 
 use super::copier::Copier;
 use super::rebuild::{finish_rebuild, rebuilt_by_pass};
-use super::signature::{check_free_signature_names, signature_output};
+use super::signature::{check_free_names, output_by_name};
 use crate::arena::ids::Id;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::leaf::is_leaf_name;
@@ -34,11 +34,11 @@ pub fn rename<'a>(g: impl Into<Graph<'a>>, old: &str, new: &str) -> Result<Graph
     let g = g.into();
     let input = g.find_leaf(old).filter(|l| g.op[g.def[l.0.at()].at()] == Op::INPUT).map(|l| l.0);
     if input.is_none() {
-        signature_output(g, old)?;
+        output_by_name(g, old)?;
     } else if !is_leaf_name(new) {
         return Err(Error::new(Kind::Name, format!("rename: an input cannot be called {new:?}")));
     }
-    check_free_signature_names(g, "rename", [new.to_string()])?;
+    check_free_names(g, "rename", [new.to_string()])?;
     rebuilt_by_pass("rename", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);

@@ -8,16 +8,16 @@ use crate::nodes::ir::leaf::is_leaf_name;
 use hashbrown::{HashMap, HashSet};
 
 /// The leaf called `name`, or an error that lists the names. For many names use [`Signature`].
-pub fn signature_leaf(g: Graph<'_>, name: &str) -> Result<Value> {
-    g.find_leaf(name).map(|l| l.0).ok_or_else(|| no_signature_leaf(g, name))
+pub fn leaf_by_name(g: Graph<'_>, name: &str) -> Result<Value> {
+    g.find_leaf(name).map(|l| l.0).ok_or_else(|| unknown_leaf_error(g, name))
 }
 
 /// The output called `name`, or an error that lists the names. For many names use [`Signature`].
-pub fn signature_output(g: Graph<'_>, name: &str) -> Result<Value> {
-    g.find_output(name).ok_or_else(|| no_signature_output(g, name))
+pub fn output_by_name(g: Graph<'_>, name: &str) -> Result<Value> {
+    g.find_output(name).ok_or_else(|| unknown_output_error(g, name))
 }
 
-fn no_signature_leaf(g: Graph<'_>, name: &str) -> Error {
+fn unknown_leaf_error(g: Graph<'_>, name: &str) -> Error {
     let known: Vec<&str> = g.leaves().map(|l| l.name).collect();
     Error::new(
         Kind::Name,
@@ -25,7 +25,7 @@ fn no_signature_leaf(g: Graph<'_>, name: &str) -> Error {
     )
 }
 
-fn no_signature_output(g: Graph<'_>, name: &str) -> Error {
+fn unknown_output_error(g: Graph<'_>, name: &str) -> Error {
     let known = g.output_names.iter().map(|&s| g.str(s));
     Error::new(Kind::Name, format!("no output is called {name:?}{}", names::list_names_instead(name, known)))
 }
@@ -47,9 +47,9 @@ impl<'x> Signature<'x> {
         Signature { g, leaves: leaves.collect(), outputs: outputs.collect(), given: HashSet::new() }
     }
 
-    /// As [`signature_leaf`].
+    /// As [`leaf_by_name`].
     pub fn leaf(&self, name: &str) -> Result<Value> {
-        self.leaves.get(name).copied().ok_or_else(|| no_signature_leaf(self.g, name))
+        self.leaves.get(name).copied().ok_or_else(|| unknown_leaf_error(self.g, name))
     }
 
     /// True if a leaf is called `name`.
@@ -57,9 +57,9 @@ impl<'x> Signature<'x> {
         self.leaves.contains_key(name)
     }
 
-    /// As [`signature_output`].
+    /// As [`output_by_name`].
     pub fn output(&self, name: &str) -> Result<Value> {
-        self.outputs.get(name).copied().ok_or_else(|| no_signature_output(self.g, name))
+        self.outputs.get(name).copied().ok_or_else(|| unknown_output_error(self.g, name))
     }
 
     /// A new name that no leaf and no output has: `name`, or `name.2`, `name.3` ….
@@ -74,15 +74,15 @@ impl<'x> Signature<'x> {
 }
 
 /// `name` with `_` for each character that the name of a leaf cannot have.
-pub fn leaf_signature_name(name: &str) -> String {
+pub fn clean_leaf_name(name: &str) -> String {
     let fits = |c: char| is_leaf_name(c.encode_utf8(&mut [0; 4]));
     name.chars().map(|c| if fits(c) { c } else { '_' }).collect()
 }
 
 /// The output called `name` as a loss: a scalar of a dtype that carries a derivative. Else an error with its op and
 /// location.
-pub fn signature_loss(g: Graph<'_>, name: &str) -> Result<Value> {
-    let v = signature_output(g, name)?;
+pub fn loss_by_name(g: Graph<'_>, name: &str) -> Result<Value> {
+    let v = output_by_name(g, name)?;
     let complex = g.dtype[v.at()].is_complex();
     if g.dims(v).is_empty() && g.dtype[v.at()].is_differentiable() && !complex {
         return Ok(v);
@@ -93,7 +93,7 @@ pub fn signature_loss(g: Graph<'_>, name: &str) -> Result<Value> {
         (false, true) => "cast what it is made of",
         (false, false) => "reduce it, as by its mean, or see vjp",
     };
-    Err(underivable_signature(
+    Err(underivable_error(
         g,
         v,
         format!("the loss {name:?}, made by {op}, is {ty}, not a scalar f32[] or f64[]; {hint}"),
@@ -101,13 +101,13 @@ pub fn signature_loss(g: Graph<'_>, name: &str) -> Result<Value> {
 }
 
 /// An error of kind `Derivative` at the location of `v`.
-pub fn underivable_signature(g: Graph<'_>, v: Value, text: String) -> Error {
+pub fn underivable_error(g: Graph<'_>, v: Value, text: String) -> Error {
     Error::new(Kind::Derivative, text).at(g.location(g.def[v.at()]))
 }
 
 /// An error if an output or a leaf of `g` has one of `names`, which `what` gives to outputs. A second gradient by one
 /// leaf must not hide behind a number while the name goes on meaning the first.
-pub fn check_free_signature_names(g: Graph<'_>, what: &str, names: impl IntoIterator<Item = String>) -> Result<()> {
+pub fn check_free_names(g: Graph<'_>, what: &str, names: impl IntoIterator<Item = String>) -> Result<()> {
     let signature = Signature::new(g);
     let taken = |n: &String| signature.outputs.contains_key(n.as_str()) || signature.has_leaf(n);
     let Some(name) = names.into_iter().find(taken) else { return Ok(()) };
@@ -119,6 +119,6 @@ pub fn check_free_signature_names(g: Graph<'_>, what: &str, names: impl IntoIter
 }
 
 /// A name that no leaf and no output of `g` has: `name`, or `name.2`, `name.3` ….
-pub fn unused_signature_name(g: Graph<'_>, name: &str) -> String {
+pub fn unused_name(g: Graph<'_>, name: &str) -> String {
     Signature::new(g).unused(name)
 }

@@ -30,46 +30,44 @@ struct Rule {
     rewrite: Rewrite,
 }
 
-const fn simplify_rule(name: &'static str, roots: &'static [Op], rewrite: Rewrite) -> Rule {
+const fn define_rule(name: &'static str, roots: &'static [Op], rewrite: Rewrite) -> Rule {
     Rule { name, roots, rewrite }
 }
 
 /// The rules. Those for one root are tried in this order.
 const RULES: &[Rule] = &[
-    simplify_rule("mul-one", &[Op::MUL], |v| simplify_other_operand(v, 1.0)),
-    simplify_rule("div-one", &[Op::DIV], |v| (simplify_fill(v.args[1]) == Some(1.0)).then_some(v.args[0])),
-    simplify_rule("sub-zero", &[Op::SUB], |v| simplify_fill_is(v.args[1], 0.0).then_some(v.args[0])),
-    simplify_rule("add-minus-zero", &[Op::ADD], simplify_add_minus_zero),
-    simplify_rule("mul-minus-one", &[Op::MUL], |v| {
-        simplify_other_operand(v, -1.0).filter(|x| x.dtype().is_float()).map(|x| -x)
-    }),
-    simplify_rule("neg-neg", &[Op::NEG], |v| simplify_inner(v, Op::NEG)),
-    simplify_rule("add-neg", &[Op::ADD], |v| {
+    define_rule("mul-one", &[Op::MUL], |v| other_operand(v, 1.0)),
+    define_rule("div-one", &[Op::DIV], |v| (fill_value(v.args[1]) == Some(1.0)).then_some(v.args[0])),
+    define_rule("sub-zero", &[Op::SUB], |v| is_filled_with(v.args[1], 0.0).then_some(v.args[0])),
+    define_rule("add-minus-zero", &[Op::ADD], remove_minus_zero),
+    define_rule("mul-minus-one", &[Op::MUL], |v| other_operand(v, -1.0).filter(|x| x.dtype().is_float()).map(|x| -x)),
+    define_rule("neg-neg", &[Op::NEG], |v| inner_operand(v, Op::NEG)),
+    define_rule("add-neg", &[Op::ADD], |v| {
         let [a, b] = [v.args[0], v.args[1]];
-        simplify_negated(b).map(|b| a - b).or_else(|| simplify_negated(a).map(|a| b - a))
+        strip_negation(b).map(|b| a - b).or_else(|| strip_negation(a).map(|a| b - a))
     }),
-    simplify_rule("sub-neg", &[Op::SUB], |v| simplify_negated(v.args[1]).map(|b| v.args[0] + b)),
+    define_rule("sub-neg", &[Op::SUB], |v| strip_negation(v.args[1]).map(|b| v.args[0] + b)),
     // To the outside, where a sum takes it. A negative that others read stays for them.
-    simplify_rule("mul-neg", &[Op::MUL], |v| simplify_signs(v, |a, b| a * b)),
-    simplify_rule("div-neg", &[Op::DIV], |v| simplify_signs(v, |a, b| a / b)),
-    simplify_rule("not-not", &[Op::NOT], |v| simplify_inner(v, Op::NOT)),
-    simplify_rule("select-same", &[Op::SELECT], |v| (v.args[1].v == v.args[2].v).then_some(v.args[1])),
-    simplify_rule("select-and", &[Op::SELECT], simplify_select_by_both),
-    simplify_rule("cast-same", &[Op::CAST], simplify_same_type),
-    simplify_rule("reshape-same", &[Op::RESHAPE], simplify_same_type),
-    simplify_rule("reshape-reshape", &[Op::RESHAPE], |v| {
-        simplify_inner(v, Op::RESHAPE).map(|x| x.reshape(simplify_result_dims(v)))
+    define_rule("mul-neg", &[Op::MUL], |v| cancel_signs(v, |a, b| a * b)),
+    define_rule("div-neg", &[Op::DIV], |v| cancel_signs(v, |a, b| a / b)),
+    define_rule("not-not", &[Op::NOT], |v| inner_operand(v, Op::NOT)),
+    define_rule("select-same", &[Op::SELECT], |v| (v.args[1].v == v.args[2].v).then_some(v.args[1])),
+    define_rule("select-and", &[Op::SELECT], split_selection),
+    define_rule("cast-same", &[Op::CAST], operand_of_same_type),
+    define_rule("reshape-same", &[Op::RESHAPE], operand_of_same_type),
+    define_rule("reshape-reshape", &[Op::RESHAPE], |v| {
+        inner_operand(v, Op::RESHAPE).map(|x| x.reshape(result_dims(v)))
     }),
-    simplify_rule("reshape-full", &[Op::RESHAPE, Op::BROADCAST], |v| {
-        simplify_fill(v.args[0]).map(|x| v.g.full(x, simplify_result_dims(v), v.args[0].dtype()))
+    define_rule("reshape-full", &[Op::RESHAPE, Op::BROADCAST], |v| {
+        fill_value(v.args[0]).map(|x| v.g.full(x, result_dims(v), v.args[0].dtype()))
     }),
-    simplify_rule("broadcast-same", &[Op::BROADCAST], simplify_same_type),
-    simplify_rule("broadcast-broadcast", &[Op::BROADCAST], |v| {
-        simplify_inner(v, Op::BROADCAST).map(|x| x.broadcast(simplify_result_dims(v)))
+    define_rule("broadcast-same", &[Op::BROADCAST], operand_of_same_type),
+    define_rule("broadcast-broadcast", &[Op::BROADCAST], |v| {
+        inner_operand(v, Op::BROADCAST).map(|x| x.broadcast(result_dims(v)))
     }),
-    simplify_rule("transpose-transpose", &[Op::TRANSPOSE], simplify_two_transposes),
-    simplify_rule("transpose-reshape", &[Op::TRANSPOSE], simplify_idle_transpose),
-    simplify_rule(
+    define_rule("transpose-transpose", &[Op::TRANSPOSE], merge_transposes),
+    define_rule("transpose-reshape", &[Op::TRANSPOSE], reshape_idle_transpose),
+    define_rule(
         "reduce-nothing",
         &[Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MAX, Op::REDUCE_MIN, Op::REDUCE_PROD],
         |v| {
@@ -79,30 +77,30 @@ const RULES: &[Rule] = &[
         },
     ),
     // A slice of as many elements along each axis has all of them: its steps are 1 where an axis has two or more.
-    simplify_rule("slice-all", &[Op::SLICE], simplify_same_type),
-    simplify_rule("pad-nothing", &[Op::PAD], simplify_same_type),
-    simplify_rule("flip-nothing", &[Op::FLIP], |v| {
+    define_rule("slice-all", &[Op::SLICE], operand_of_same_type),
+    define_rule("pad-nothing", &[Op::PAD], operand_of_same_type),
+    define_rule("flip-nothing", &[Op::FLIP], |v| {
         FlipAttrs::of(&v.src.attrs(v.node)).axes.is_empty().then_some(v.args[0])
     }),
-    simplify_rule("concat-one", &[Op::CONCAT], |v| (v.args.len() == 1).then_some(v.args[0])),
-    simplify_rule("real-of-complex", &[Op::REAL], |v| simplify_part(v.args[0], 0)),
-    simplify_rule("imag-of-complex", &[Op::IMAG], |v| simplify_part(v.args[0], 1)),
-    simplify_rule("complex-of-parts", &[Op::COMPLEX], |v| {
-        let z = simplify_operand(v.args[0], Op::REAL)?;
-        simplify_operand(v.args[1], Op::IMAG).filter(|other| other.v == z.v)
+    define_rule("concat-one", &[Op::CONCAT], |v| (v.args.len() == 1).then_some(v.args[0])),
+    define_rule("real-of-complex", &[Op::REAL], |v| joined_part(v.args[0], 0)),
+    define_rule("imag-of-complex", &[Op::IMAG], |v| joined_part(v.args[0], 1)),
+    define_rule("complex-of-parts", &[Op::COMPLEX], |v| {
+        let z = operand_of_op(v.args[0], Op::REAL)?;
+        operand_of_op(v.args[1], Op::IMAG).filter(|other| other.v == z.v)
     }),
-    simplify_rule("part-of-move", &[Op::REAL, Op::IMAG], simplify_part_of_move),
-    simplify_rule("stop-gradient", &[Op::STOP_GRADIENT], |v| Some(v.args[0])),
-    simplify_rule("matmul-transpose", &[Op::MATMUL], simplify_transposed_product),
+    define_rule("part-of-move", &[Op::REAL, Op::IMAG], move_part),
+    define_rule("stop-gradient", &[Op::STOP_GRADIENT], |v| Some(v.args[0])),
+    define_rule("matmul-transpose", &[Op::MATMUL], flag_transposed_operand),
 ];
 
 /// Dimensions of the node's result.
-fn simplify_result_dims(v: &RebuildVisit<'_, '_>) -> crate::arena::dims::Dims {
+fn result_dims(v: &RebuildVisit<'_, '_>) -> crate::arena::dims::Dims {
     v.src.dims(v.src.out(v.node))
 }
 
 /// The value that `x` is filled with, if it is a `full`.
-fn simplify_fill(x: Var<'_>) -> Option<f64> {
+fn fill_value(x: Var<'_>) -> Option<f64> {
     x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::FULL, attrs, .. } => Some(FullAttrs::of(&attrs).value),
         _ => None,
@@ -110,28 +108,28 @@ fn simplify_fill(x: Var<'_>) -> Option<f64> {
 }
 
 /// True if `x` is filled with the bits of `value`.
-fn simplify_fill_is(x: Var<'_>, value: f64) -> bool {
-    simplify_fill(x).is_some_and(|f| f.to_bits() == value.to_bits())
+fn is_filled_with(x: Var<'_>, value: f64) -> bool {
+    fill_value(x).is_some_and(|f| f.to_bits() == value.to_bits())
 }
 
 /// The other operand, if one operand is filled with `value`.
-fn simplify_other_operand<'g>(v: &RebuildVisit<'_, 'g>, value: f64) -> Option<Var<'g>> {
+fn other_operand<'g>(v: &RebuildVisit<'_, 'g>, value: f64) -> Option<Var<'g>> {
     let [a, b] = [v.args[0], v.args[1]];
-    if simplify_fill(b) == Some(value) {
+    if fill_value(b) == Some(value) {
         return Some(a);
     }
-    (simplify_fill(a) == Some(value)).then_some(b)
+    (fill_value(a) == Some(value)).then_some(b)
 }
 
 /// The float whose negative `x` is.
-fn simplify_negated(x: Var<'_>) -> Option<Var<'_>> {
-    simplify_operand(x, Op::NEG).filter(|x| x.dtype().is_float())
+fn strip_negation(x: Var<'_>) -> Option<Var<'_>> {
+    operand_of_op(x, Op::NEG).filter(|x| x.dtype().is_float())
 }
 
 /// A product or a quotient whose operands give up their signs.
-fn simplify_signs<'g>(v: &RebuildVisit<'_, 'g>, op: fn(Var<'g>, Var<'g>) -> Var<'g>) -> Option<Var<'g>> {
+fn cancel_signs<'g>(v: &RebuildVisit<'_, 'g>, op: fn(Var<'g>, Var<'g>) -> Var<'g>) -> Option<Var<'g>> {
     let [a, b] = [v.args[0], v.args[1]];
-    match (simplify_negated(a), simplify_negated(b)) {
+    match (strip_negation(a), strip_negation(b)) {
         (Some(a), Some(b)) => Some(op(a, b)),
         (Some(a), None) => Some(-op(a, b)),
         (None, Some(b)) => Some(-op(a, b)),
@@ -141,9 +139,9 @@ fn simplify_signs<'g>(v: &RebuildVisit<'_, 'g>, op: fn(Var<'g>, Var<'g>) -> Var<
 
 /// A selection by two comparisons, with a constant where one does not hold, is two selections. A loop computes a
 /// comparison and a selection at once.
-fn simplify_select_by_both<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
+fn split_selection<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let [both, x, y] = [v.args[0], v.args[1], v.args[2]];
-    simplify_fill(y)?;
+    fill_value(y)?;
     let compares = |p: Value| {
         let op = both.g.with(|e| e.def(p).map(|def| def.op));
         op.is_some_and(|op| [Op::EQ, Op::NE, Op::LT, Op::LE, Op::GT, Op::GE].contains(&op))
@@ -156,24 +154,24 @@ fn simplify_select_by_both<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
 }
 
 /// `x + −0` is `x` for every float, −0 included.
-fn simplify_add_minus_zero<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
+fn remove_minus_zero<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let [a, b] = [v.args[0], v.args[1]];
     if !a.dtype().is_float() {
         return None;
     }
-    if simplify_fill_is(b, -0.0) {
+    if is_filled_with(b, -0.0) {
         return Some(a);
     }
-    simplify_fill_is(a, -0.0).then_some(b)
+    is_filled_with(a, -0.0).then_some(b)
 }
 
 /// The operand of the operand, if that is an `op`.
-fn simplify_inner<'g>(v: &RebuildVisit<'_, 'g>, op: Op) -> Option<Var<'g>> {
-    simplify_operand(v.args[0], op)
+fn inner_operand<'g>(v: &RebuildVisit<'_, 'g>, op: Op) -> Option<Var<'g>> {
+    operand_of_op(v.args[0], op)
 }
 
 /// The first operand of `x`, if `x` is an `op`.
-fn simplify_operand<'g>(x: Var<'g>, op: Op) -> Option<Var<'g>> {
+fn operand_of_op<'g>(x: Var<'g>, op: Op) -> Option<Var<'g>> {
     let of: Value = x.g.with(|e| match e.def(x.v)? {
         def if def.op == op => def.args.first().copied(),
         _ => None,
@@ -182,42 +180,42 @@ fn simplify_operand<'g>(x: Var<'g>, op: Op) -> Option<Var<'g>> {
 }
 
 /// Part `part` of `z`, if `z` is joined of parts.
-fn simplify_part<'g>(z: Var<'g>, part: usize) -> Option<Var<'g>> {
+fn joined_part<'g>(z: Var<'g>, part: usize) -> Option<Var<'g>> {
     let of =
         z.g.with(|e| e.def(z.v).filter(|def| def.op == Op::COMPLEX).and_then(|def| def.args.get(part).copied()))?;
     Some(z.g.var(of))
 }
 
 /// The part of a moved complex value is the moved part, if the value is joined of parts.
-fn simplify_part_of_move<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
-    simplify_moved_part(v.args[0], usize::from(v.op() == Op::IMAG), MOVES)
+fn move_part<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
+    moved_part(v.args[0], usize::from(v.op() == Op::IMAG), MOVES)
 }
 
 /// The most moves between the join of a complex value and its part.
 const MOVES: usize = 8;
 
 /// Part `part` of `z`, if `z` is joined of parts and moved at most `most` times.
-fn simplify_moved_part<'g>(z: Var<'g>, part: usize, most: usize) -> Option<Var<'g>> {
+fn moved_part<'g>(z: Var<'g>, part: usize, most: usize) -> Option<Var<'g>> {
     let moves = [Op::RESHAPE, Op::BROADCAST, Op::TRANSPOSE, Op::SLICE, Op::FLIP];
     let Some((op, attrs, of)) = z.g.with(|e| {
         let def = e.def(z.v).filter(|def| most > 0 && moves.contains(&def.op))?;
         Some((def.op, def.attrs.iter().map(|(_, a)| a).collect::<Vec<_>>(), *def.args.first()?))
     }) else {
-        return simplify_part(z, part);
+        return joined_part(z, part);
     };
-    let moved = simplify_moved_part(z.g.var(of), part, most - 1)?;
+    let moved = moved_part(z.g.var(of), part, most - 1)?;
     let attrs: Vec<_> = attrs.iter().map(|a| a.as_attr()).collect();
     Some(z.g.emit1(op, &[moved], &attrs))
 }
 
 /// The operand, if it has the type of the result.
-fn simplify_same_type<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
+fn operand_of_same_type<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let ty = v.src.ty(v.src.out(v.node));
-    (v.args[0].dtype() == ty.dtype && v.args[0].dims() == simplify_result_dims(v)).then_some(v.args[0])
+    (v.args[0].dtype() == ty.dtype && v.args[0].dims() == result_dims(v)).then_some(v.args[0])
 }
 
 /// The permutation of `x`, if `x` is a transpose.
-fn simplify_perm(x: Var<'_>) -> Option<Vec<usize>> {
+fn transpose_perm(x: Var<'_>) -> Option<Vec<usize>> {
     x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::TRANSPOSE, attrs, .. } => Some(to_size_attrs(&TransposeAttrs::of(&attrs).perm)),
         _ => None,
@@ -225,29 +223,29 @@ fn simplify_perm(x: Var<'_>) -> Option<Vec<usize>> {
 }
 
 /// Two transposes are one.
-fn simplify_two_transposes<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
-    let first = simplify_perm(v.args[0])?;
+fn merge_transposes<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
+    let first = transpose_perm(v.args[0])?;
     let second = to_size_attrs(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
     let both: Vec<usize> = second.iter().map(|&i| first[i]).collect();
-    simplify_inner(v, Op::TRANSPOSE).map(|x| x.permute(&both))
+    inner_operand(v, Op::TRANSPOSE).map(|x| x.permute(&both))
 }
 
 /// A transpose that keeps the order of all axes longer than 1 is a reshape: no element moves.
-fn simplify_idle_transpose<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
+fn reshape_idle_transpose<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let perm = to_size_attrs(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
     let d = v.args[0].dims();
     let long: Vec<usize> = perm.into_iter().filter(|&p| d[p] != 1).collect();
-    long.is_sorted().then(|| v.args[0].reshape(simplify_result_dims(v)))
+    long.is_sorted().then(|| v.args[0].reshape(result_dims(v)))
 }
 
 /// A transpose of the last two axes of an operand becomes a flag of the product.
-fn simplify_transposed_product<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
+fn flag_transposed_operand<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&v.src.attrs(v.node));
     let mut flags = [ta, tb];
     let mut args = [v.args[0], v.args[1]];
     let mut hit = false;
     for (arg, flag) in args.iter_mut().zip(&mut flags) {
-        if let (Some(perm), Some(x)) = (simplify_perm(*arg), simplify_operand(*arg, Op::TRANSPOSE)) {
+        if let (Some(perm), Some(x)) = (transpose_perm(*arg), operand_of_op(*arg, Op::TRANSPOSE)) {
             let mut swap: Vec<usize> = (0..perm.len()).collect();
             swap[perm.len().saturating_sub(2)..].reverse();
             if perm == swap {

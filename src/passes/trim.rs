@@ -5,7 +5,7 @@
 //! iteration. A choice captures what either branch reads for the results that are read. A loop or a choice inside
 //! another reads only the operands that its own live results need, so one run trims all depths.
 
-use super::rebuild::{RebuildVisit, nodes_to_rebuild, rebuild};
+use super::rebuild::{RebuildVisit, nodes_that_stay, rebuild};
 use super::simplify::Hits;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
@@ -72,7 +72,7 @@ impl<'x> Trim<'x> {
     fn new(g: Graph<'x>) -> Trim<'x> {
         let mut levels = Side::filled(g.regions(), 0);
         for r in (0..g.regions()).map(Region::new) {
-            let inner = g.region_nodes(r).flat_map(|n| trim_regions(g, n)).map(|inner| levels[inner] + 1);
+            let inner = g.region_nodes(r).flat_map(|n| loop_or_choice_regions(g, n)).map(|inner| levels[inner] + 1);
             levels[r] = inner.max().unwrap_or(0);
         }
         Trim { g, levels, needs: HashMap::new(), parts: HashMap::new() }
@@ -80,7 +80,7 @@ impl<'x> Trim<'x> {
 
     /// True if `n` is a loop or a choice. One with more levels inside than a plan may have is like any other node.
     fn is_trimmed(&self, n: Node) -> bool {
-        let mut regions = trim_regions(self.g, n).peekable();
+        let mut regions = loop_or_choice_regions(self.g, n).peekable();
         regions.peek().is_some() && regions.all(|r| self.levels[r] < DEPTH)
     }
 
@@ -92,7 +92,7 @@ impl<'x> Trim<'x> {
     /// The loops and choices that stand in no other, with their live results.
     fn outermost(&mut self) -> HashMap<Node, Vec<bool>> {
         let g = self.g;
-        let nodes = nodes_to_rebuild(g);
+        let nodes = nodes_that_stay(g);
         let mut whole = Side::<Region, bool>::filled(g.regions(), false);
         whole[g.entry()] = true;
         for n in (0..g.nodes()).map(Node::new).filter(|&n| nodes[n] && !self.is_trimmed(n)) {
@@ -163,7 +163,7 @@ impl<'x> Trim<'x> {
         }
         let first = self.first_captured(n);
         loop {
-            let regions: Vec<_> = trim_regions(g, n).map(|r| (r, self.live(r, &outs))).collect();
+            let regions: Vec<_> = loop_or_choice_regions(g, n).map(|r| (r, self.live(r, &outs))).collect();
             let reads = |i: usize| regions.iter().any(|(r, live)| g.region_args(*r).nth(i).is_some_and(|a| live[a]));
             let more: Vec<usize> = (0..carries).filter(|&i| !outs[i] && reads(i)).collect();
             if more.is_empty() {
@@ -281,7 +281,7 @@ impl<'x> Trim<'x> {
 }
 
 /// The regions of `n`, if it is a loop or a choice.
-fn trim_regions(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
+fn loop_or_choice_regions(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
     let regions = match g.def_of(n).lower {
         Lower::Loop => [Some(Scan::of(&g.attrs(n)).body), None],
         Lower::Choice => {

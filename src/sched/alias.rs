@@ -58,7 +58,7 @@ pub fn alias(code: &mut Instructions) -> Alias {
 
 /// As [`alias`], for leaves only: next values are made in their leaf's bytes or copied there, and no result takes over
 /// an operand.
-pub fn alias_leaves(code: &mut Instructions) -> Alias {
+pub fn settle_leaves_only(code: &mut Instructions) -> Alias {
     settle_aliases(code, |code, seq| decide_leaf_aliases(code, seq, &AliasUses::new(code, seq)))
 }
 

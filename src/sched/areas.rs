@@ -13,7 +13,7 @@ use super::intervals::Intervals;
 use super::pack::lines;
 use super::plan::Plan;
 use super::planner::Scheduled;
-use super::schedule::wider_schedule;
+use super::schedule::widen_buffers;
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 use std::ops::Range;
@@ -59,7 +59,7 @@ impl Areas {
     /// behind each output always does.
     pub fn new(s: &Scheduled, red_zones: bool) -> Result<Areas> {
         let code = &s.plan.code;
-        let area = buffer_areas(code, &s.alias);
+        let area = area_of_each_root(code, &s.alias);
         let mut rest: Intervals = s.live.clone();
         let (mut at, mut own) = (vec![0; area.len()], 0);
         for b in (0..area.len()).filter(|&b| area[b] != Area::Workspace) {
@@ -69,7 +69,7 @@ impl Areas {
                 own += lines + u64::from(!code.kind[b].is_pinned() && lines > 0);
             }
         }
-        let packed = if red_zones { lines::pack_lines(&wider_schedule(&rest)) } else { lines::pack_lines(&rest) }?;
+        let packed = if red_zones { lines::pack_lines(&widen_buffers(&rest)) } else { lines::pack_lines(&rest) }?;
         for b in (0..area.len()).filter(|&b| area[b] == Area::Workspace) {
             at[b] = packed.at[b];
         }
@@ -128,7 +128,7 @@ impl Areas {
 }
 
 /// The area of each root.
-fn buffer_areas(code: &Instructions, alias: &Alias) -> Vec<Area> {
+fn area_of_each_root(code: &Instructions, alias: &Alias) -> Vec<Area> {
     let of = |kind: &BufKind| match kind {
         BufKind::Param | BufKind::State => Area::Leaves,
         BufKind::Input | BufKind::Constant => Area::Own,

@@ -130,7 +130,7 @@ struct Checker<'p> {
 
 type Proof<T = ()> = Result<T, String>;
 
-fn checker_requires(ok: bool, broken: impl FnOnce() -> String) -> Proof {
+fn prove_if(ok: bool, broken: impl FnOnce() -> String) -> Proof {
     if ok { Ok(()) } else { Err(broken()) }
 }
 
@@ -138,21 +138,17 @@ impl<'p> Checker<'p> {
     fn new(plan: &'p Plan) -> Proof<Checker<'p>> {
         let (code, n) = (&plan.code, plan.code.bytes.len());
         let ordered = plan.foreign.windows(2).all(|w| w[0].end <= w[1].start);
-        checker_requires(ordered && plan.foreign.iter().all(|f| f.start <= f.end), || {
-            "foreign bytes are not in order".into()
-        })?;
-        checker_requires(plan.offset.len() == n && plan.inplace.len() == code.reads.len(), || {
-            "columns do not fit".into()
-        })?;
+        prove_if(ordered && plan.foreign.iter().all(|f| f.start <= f.end), || "foreign bytes are not in order".into())?;
+        prove_if(plan.offset.len() == n && plan.inplace.len() == code.reads.len(), || "columns do not fit".into())?;
         let mut runs = vec![0; code.loops.len()];
         for (i, &b) in code.body.iter().enumerate().filter(|(_, b)| **b != NO_LOOP) {
             let bodies = code.bodies_of(i);
             let whens: Vec<Option<bool>> = bodies.iter().map(|l| l.when).collect();
             let shape = matches!(whens[..], [None] | [Some(true), Some(false)]);
-            checker_requires(shape && b.0 < b.1, || format!("instruction {i} runs neither a loop nor two branches"))?;
+            prove_if(shape && b.0 < b.1, || format!("instruction {i} runs neither a loop nor two branches"))?;
             code.body_range(i).for_each(|b| runs[b] += 1);
         }
-        checker_requires(runs.iter().all(|&n| n <= 1), || "two instructions run one loop".into())?;
+        prove_if(runs.iter().all(|&n| n <= 1), || "two instructions run one loop".into())?;
         let mut w = Checker {
             plan,
             map: CheckerMap::default(),
@@ -164,9 +160,7 @@ impl<'p> Checker<'p> {
         };
         for b in (0..n).filter(|&b| code.kind[b].is_pinned()) {
             let r = w.extent(&Operand::of_bytes(b as u32, 0, code.bytes[b], Split::Whole))?;
-            checker_requires(!w.map.touches(r.clone()), || {
-                format!("{} overlaps another leaf or constant", w.name(b as u32))
-            })?;
+            prove_if(!w.map.touches(r.clone()), || format!("{} overlaps another leaf or constant", w.name(b as u32)))?;
             w.map.put(r, (b as u32, 0));
         }
         Ok(w)
@@ -183,7 +177,7 @@ impl<'p> Checker<'p> {
         let bytes = o.len.checked_mul(o.size);
         let (Some(&place), Some(bytes)) = (place, bytes) else { return Err("an operand that does not exist".into()) };
         let inner = o.off.checked_add(bytes).is_some_and(|end| end <= code.bytes[o.buf as usize]);
-        checker_requires(inner, || format!("an operand reaches beyond {}", self.name(o.buf)))?;
+        prove_if(inner, || format!("an operand reaches beyond {}", self.name(o.buf)))?;
         let start = place.checked_add(o.off);
         let end = start.and_then(|s| s.checked_add(bytes)).filter(|&e| e <= self.plan.bytes);
         let (Some(start), Some(end)) = (start, end) else {
@@ -191,10 +185,8 @@ impl<'p> Checker<'p> {
         };
         let met = self.plan.foreign.partition_point(|f| f.start < end).checked_sub(1);
         let apart = start == end || met.is_none_or(|k| self.plan.foreign[k].end <= start);
-        checker_requires(apart, || format!("{} lies in the bytes of another plan", self.name(o.buf)))?;
-        checker_requires(place % LINE == 0 && start % o.align() == 0, || {
-            format!("{} is not aligned", self.name(o.buf))
-        })?;
+        prove_if(apart, || format!("{} lies in the bytes of another plan", self.name(o.buf)))?;
+        prove_if(place % LINE == 0 && start % o.align() == 0, || format!("{} is not aligned", self.name(o.buf)))?;
         Ok(start..end)
     }
 
@@ -212,21 +204,21 @@ impl<'p> Checker<'p> {
         for l in code.bodies_of(i) {
             l.fits(code, i, &self.plan.inplace[code.read_range(i)])?;
         }
-        checker_requires(code.has_body(i) || writes.len() <= 64, || "more than 64 writes".into())?;
+        prove_if(code.has_body(i) || writes.len() <= 64, || "more than 64 writes".into())?;
         for (o, r) in code.reads_of(i).iter().zip(&reads) {
             let label = (o.buf, self.version[o.buf as usize]);
             let known = label.1 > 0 || code.kind[o.buf as usize].is_pinned() || r.is_empty();
-            checker_requires(known, || format!("{} is read before it is written", self.name(o.buf)))?;
-            checker_requires(self.map.holds(r.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
+            prove_if(known, || format!("{} is read before it is written", self.name(o.buf)))?;
+            prove_if(self.map.holds(r.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
         }
         self.in_place(i, &reads, &writes)?;
         for (j, (o, w)) in code.writes_of(i).iter().zip(&writes).enumerate() {
             let kind = code.kind[o.buf as usize];
-            checker_requires(!writes[..j].iter().any(|v| checked_ranges_overlap(v, w)), || {
+            prove_if(!writes[..j].iter().any(|v| checked_ranges_overlap(v, w)), || {
                 format!("two writes meet in {}", self.name(o.buf))
             })?;
-            checker_requires(code.is_whole(o), || format!("{} is written in part", self.name(o.buf)))?;
-            checker_requires(!matches!(kind, BufKind::Input | BufKind::Constant), || {
+            prove_if(code.is_whole(o), || format!("{} is written in part", self.name(o.buf)))?;
+            prove_if(!matches!(kind, BufKind::Input | BufKind::Constant), || {
                 format!("{} is written", self.name(o.buf))
             })?;
             self.units(i, o)?;
@@ -234,9 +226,7 @@ impl<'p> Checker<'p> {
             // keeps nothing.
             let label = (o.buf, self.version[o.buf as usize]);
             let fresh = label.1 == 0 || matches!(o.split, Split::PerThread(_));
-            checker_requires(fresh || self.map.holds(w.clone(), label), || {
-                format!("{} was overwritten", self.name(o.buf))
-            })?;
+            prove_if(fresh || self.map.holds(w.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
         }
         self.stops(i, &writes)?;
         for (o, w) in code.writes_of(i).iter().zip(&writes) {
@@ -273,10 +263,8 @@ impl<'p> Checker<'p> {
                 !self.good.insert((label, c.off, c.bytes, below, c.looks.or))
             });
             let before = self.changed.map_or(String::new(), |k| format!(", which instruction {k} does before it"));
-            checker_requires(known || self.changed.is_none(), || {
-                format!("it may stop a step after leaves changed{before}")
-            })?;
-            checker_requires(known || !own || c.looks.early, || "it may stop a step and changes a leaf".into())?;
+            prove_if(known || self.changed.is_none(), || format!("it may stop a step after leaves changed{before}"))?;
+            prove_if(known || !own || c.looks.early, || "it may stop a step and changes a leaf".into())?;
         }
         if own {
             self.changed.get_or_insert(i);
@@ -291,17 +279,17 @@ impl<'p> Checker<'p> {
             let with = self.plan.inplace[code.read_range(i).start + r];
             if with != OUT_OF_PLACE {
                 let declared = code.pairs_of(i).iter().any(|&(from, to)| usize::from(from) == r && to == with);
-                checker_requires(declared, || format!("read {r} is in place, which the kernel cannot do"))?;
+                prove_if(declared, || format!("read {r} is in place, which the kernel cannot do"))?;
                 let to = code.writes_of(i).get(usize::from(with));
                 let threads = to.is_none_or(|o| matches!(o.split, Split::PerThread(_)));
                 let same = writes.get(usize::from(with)) == Some(read) && !threads;
-                checker_requires(same, || format!("read {r} is in place on another extent"))?;
+                prove_if(same, || format!("read {r} is in place on another extent"))?;
                 let others = reads.iter().enumerate().all(|(s, other)| s == r || !checked_ranges_overlap(read, other));
-                checker_requires(others, || format!("read {r} is in place and read twice"))?;
+                prove_if(others, || format!("read {r} is in place and read twice"))?;
             }
             for (w, write) in writes.iter().enumerate() {
                 let met = checked_ranges_overlap(read, write) && usize::from(with) != w;
-                checker_requires(!met, || format!("write {w} overlaps read {r}"))?;
+                prove_if(!met, || format!("write {w} overlaps read {r}"))?;
             }
         }
         Ok(())
@@ -312,17 +300,17 @@ impl<'p> Checker<'p> {
         let (units, scratch) = (self.plan.code.units[i], self.plan.code.kind[o.buf as usize] == BufKind::Scratch);
         let covers = |n: usize, parts: usize| n.checked_mul(parts).is_some_and(|all| all >= o.len);
         match o.split {
-            Split::Whole => checker_requires(units == 1, || format!("{units} units write one operand whole")),
-            Split::PerUnit(n) => checker_requires(covers(n, units), || format!("{units} units of {n} leave a rest")),
+            Split::Whole => prove_if(units == 1, || format!("{units} units write one operand whole")),
+            Split::PerUnit(n) => prove_if(covers(n, units), || format!("{units} units of {n} leave a rest")),
             Split::Columns { row, width } => {
                 let all = width.checked_mul(units).is_some_and(|all| all >= row);
-                checker_requires(all && o.len.is_multiple_of(row), || {
+                prove_if(all && o.len.is_multiple_of(row), || {
                     format!("{units} units of {width} columns of {row} leave a rest")
                 })
             }
-            Split::PerThread(n) => checker_requires(scratch && n.checked_mul(self.plan.threads) == Some(o.len), || {
-                "threads leave a rest".into()
-            }),
+            Split::PerThread(n) => {
+                prove_if(scratch && n.checked_mul(self.plan.threads) == Some(o.len), || "threads leave a rest".into())
+            }
         }
     }
 
@@ -331,24 +319,22 @@ impl<'p> Checker<'p> {
         for o in &code.outputs {
             let ok = self.map.holds(self.extent(o)?, (o.buf, self.version[o.buf as usize]));
             let made = self.version[o.buf as usize] > 0 || code.kind[o.buf as usize].is_pinned() || o.bytes() == 0;
-            checker_requires(ok && made, || format!("output {} is not there at the end", self.name(o.buf)))?;
+            prove_if(ok && made, || format!("output {} is not there at the end", self.name(o.buf)))?;
         }
         let mut updated = vec![false; code.bytes.len()];
         for u in &code.updates {
             let kept = |k: &BufKind| matches!(k, BufKind::Param | BufKind::State);
-            checker_requires(code.kind.get(u.leaf as usize).is_some_and(kept), || {
-                "a next value of what is not kept".into()
-            })?;
+            prove_if(code.kind.get(u.leaf as usize).is_some_and(kept), || "a next value of what is not kept".into())?;
             updated[u.leaf as usize] = true;
             let leaf = self.extent(&Operand::of_bytes(u.leaf, 0, code.bytes[u.leaf as usize], Split::Whole))?;
             let next = (u.from.buf, self.version[u.from.buf as usize]);
             let there = self.extent(&u.from)? == leaf && next.1 > 0 && self.map.holds(leaf.clone(), next);
             let copied = self.copied(u.leaf, &u.from) && self.map.holds(leaf, (u.leaf, 1));
-            checker_requires(there || copied, || format!("{} does not hold its next value", self.name(u.leaf)))?;
+            prove_if(there || copied, || format!("{} does not hold its next value", self.name(u.leaf)))?;
         }
         for b in (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned() && !updated[b]) {
             let r = self.extent(&Operand::of_bytes(b as u32, 0, code.bytes[b], Split::Whole))?;
-            checker_requires(self.map.holds(r, (b as u32, 0)), || format!("{} was overwritten", self.name(b as u32)))?;
+            prove_if(self.map.holds(r, (b as u32, 0)), || format!("{} was overwritten", self.name(b as u32)))?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use super::checker::Checked;
 use super::faults::FaultCommits;
-use super::link::{Linked, LinkedBody, Segment, link, link_red_zones};
+use super::link::{Linked, LinkedBody, Segment, find_red_zones, link};
 use super::nonfinite::{NonfiniteFindings, NonfiniteObserver, WatchedCall};
 use super::observer::StepObserver;
 use super::panicked::panicked;
@@ -78,7 +78,7 @@ struct ExecWalk<'a, W> {
     observer: &'a mut W,
 }
 
-fn exec_slice<T>(items: &[T], r: (u32, u32)) -> &[T] {
+fn items_in_range<T>(items: &[T], r: (u32, u32)) -> &[T] {
     &items[r.0 as usize..r.1 as usize]
 }
 
@@ -103,7 +103,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
             if !self.observer.goes_on(time) {
                 return false;
             }
-            let (reads, writes) = (exec_slice(&segment.slots, c.reads), exec_slice(&segment.slots, c.writes));
+            let (reads, writes) = (items_in_range(&segment.slots, c.reads), items_in_range(&segment.slots, c.writes));
             let bodies = exec.linked.calls_of(c);
             if !bodies.is_empty() {
                 let mut start = time + 1;
@@ -118,7 +118,8 @@ impl<W: StepObserver> ExecWalk<'_, W> {
             } else {
                 self.state.at.store(time, Ordering::Relaxed);
                 self.observer.begins(segment, e.instr as usize, moves);
-                let (params, units, fault) = (exec_slice(&segment.params, c.params), e.from..e.to, &self.state.fault);
+                let (params, units, fault) =
+                    (items_in_range(&segment.params, c.params), e.from..e.to, &self.state.fault);
                 // SAFETY: the checker proved that this instruction's operands lie in the arena and that writes overlap
                 // no reads; tapes give threads disjoint units, and barriers keep other instructions' accesses apart.
                 // In a loop's body that holds of the body's own space, which linking maps to bytes that are distinct
@@ -233,9 +234,9 @@ impl Exec {
     }
 
     /// Lets poisoned steps check the red zones behind the buffers that the graph's instructions write. `plan` must be
-    /// the plan that this was made from, scheduled by [`super::schedule_with_red_zones`].
+    /// the plan that this was made from, scheduled by [`super::plan_with_red_zones`].
     pub fn with_red_zones(mut self, plan: &Checked) -> Exec {
-        self.linked.segments[0].red_zones = link_red_zones(plan);
+        self.linked.segments[0].red_zones = find_red_zones(plan);
         self
     }
 
@@ -284,7 +285,7 @@ impl Exec {
         let step = || unsafe {
             self.run(0, state, &mut single);
         };
-        catch_exec_stop(state, step).map_err(|at| self.located(at))
+        catch_stop(state, step).map_err(|at| self.located(at))
     }
 
     /// As [`Exec::step`]; records the step in `track`.
@@ -296,7 +297,7 @@ impl Exec {
         let step = || unsafe {
             self.run(0, state, &mut traced);
         };
-        catch_exec_stop(state, step).map_err(|at| self.located(at))
+        catch_stop(state, step).map_err(|at| self.located(at))
     }
 
     /// Number of events that a recorded step of `thread` has.
@@ -320,7 +321,7 @@ impl Exec {
         let step = || unsafe {
             self.run(0, state, &mut watching);
         };
-        catch_exec_stop(state, step).map_err(|at| self.located(at))
+        catch_stop(state, step).map_err(|at| self.located(at))
     }
 
     /// The iteration of the innermost loop around the instruction at timestamp `time`.
@@ -338,7 +339,7 @@ impl Exec {
         let step = || unsafe {
             self.run(0, state, &mut ExecPoison(arena));
         };
-        catch_exec_stop(state, step).map_err(|at| self.located(at))
+        catch_stop(state, step).map_err(|at| self.located(at))
     }
 }
 
@@ -399,7 +400,7 @@ impl StepObserver for ExecPoison<'_> {
 
 /// Runs `step`. The error says why it stopped: a fault that a kernel reported, or a panic. Its `instr` is a timestamp.
 /// Clears the fault.
-fn catch_exec_stop(state: &ThreadState, step: impl FnOnce()) -> Result<(), Stop> {
+fn catch_stop(state: &ThreadState, step: impl FnOnce()) -> Result<(), Stop> {
     let panicked = panicked(step);
     let bad = state.fault.get();
     if !panicked && bad.is_none() {

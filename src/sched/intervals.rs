@@ -63,11 +63,11 @@ impl Intervals {
 /// The lifetimes of `code` under `alias`. An error if a buffer has more than `u32::MAX` lines.
 pub fn intervals(code: &Instructions, alias: &Alias) -> Result<Intervals> {
     let program: Vec<u32> = (0..code.len() as u32).collect();
-    intervals_in_order(code, &program, &[], alias)
+    lifetimes_in_order(code, &program, &[], alias)
 }
 
 /// The lifetimes if the instructions run in the order `seq`, followed by a copy for each of `copies`.
-pub fn intervals_in_order(code: &Instructions, seq: &[u32], copies: &[Update], alias: &Alias) -> Result<Intervals> {
+pub fn lifetimes_in_order(code: &Instructions, seq: &[u32], copies: &[Update], alias: &Alias) -> Result<Intervals> {
     let n = code.bytes.len();
     let all = (seq.len() + copies.len()).max(1) as u32;
     let mut v = Intervals { first: vec![u32::MAX; n], end: vec![0; n], lines: vec![0; n] };

@@ -10,7 +10,7 @@
 
 use super::checker::Checked;
 use super::instructions::{OUT_OF_PLACE, Operand};
-use super::planned_body::{FlagBound, LoopExit, Outer, PlannedBody, planned_body_timestamps};
+use super::planned_body::{FlagBound, LoopExit, Outer, PlannedBody, count_timestamps};
 use super::tape::Tapes;
 use crate::arena::Node;
 use crate::arena::tensor::LINE;
@@ -173,7 +173,7 @@ impl LinkMap {
 pub(super) fn link(plan: &Checked, tapes: Tapes) -> Result<Linked, String> {
     let mut l = Linked { strides: vec![[0; DEPTH]], ..Linked::default() };
     let map = LinkMap { externs: Vec::new(), base: 0, at: 0 };
-    l.segment(plan, tapes, &map, 0, link_deaths(plan))?;
+    l.segment(plan, tapes, &map, 0, find_deaths(plan))?;
     Ok(l)
 }
 
@@ -231,7 +231,7 @@ impl Linked {
                 time,
             };
             self.segments[index].calls.push(call);
-            time = time.saturating_add(planned_body_timestamps(code, i));
+            time = time.saturating_add(count_timestamps(code, i));
         }
         Ok(index as u32)
     }
@@ -288,7 +288,7 @@ impl Linked {
             None => 0,
         };
         let inside = LinkMap { externs, base: l.base, at };
-        let mut deaths = link_deaths(&l.plan);
+        let mut deaths = find_deaths(&l.plan);
         // Dying bytes are in the workspace: externs are pinned, or hold a next value.
         for r in &mut deaths.ranges {
             *r = (r.start + at).saturating_sub(l.base)..(r.end + at).saturating_sub(l.base);
@@ -339,7 +339,7 @@ impl Linked {
 
 /// For each instruction of the graph, the red zones of the buffers that it writes: from the end of the buffer to the
 /// end of the next line. Pinned buffers have none, because they are contiguous.
-pub(super) fn link_red_zones(plan: &Checked) -> Vec<Vec<Range<usize>>> {
+pub(super) fn find_red_zones(plan: &Checked) -> Vec<Vec<Range<usize>>> {
     let code = &plan.code;
     let zone = |o: &Operand| {
         let (at, bytes) = (plan.offset[o.buf as usize], code.bytes[o.buf as usize]);
@@ -353,7 +353,7 @@ pub(super) fn link_red_zones(plan: &Checked) -> Vec<Vec<Range<usize>>> {
 
 /// The bytes that die after each instruction, and those without a value before a step. Derived from uses of buffers,
 /// not from the planner's lifetimes. Foreign bytes never die.
-fn link_deaths(plan: &Checked) -> LinkedDeaths {
+fn find_deaths(plan: &Checked) -> LinkedDeaths {
     let code = &plan.code;
     let n = code.bytes.len();
     let whole = |b: usize| plan.offset[b]..plan.offset[b] + code.bytes[b];

@@ -38,7 +38,7 @@ mod team_sync;
 pub mod track;
 
 pub use planner::{Scheduled, planned_offsets};
-pub use schedule::{schedule, schedule_in, schedule_with_red_zones};
+pub use schedule::{plan_with_precision, plan_with_red_zones, schedule};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -58,7 +58,7 @@ pub(super) type Packer = dyn Fn(&Intervals) -> Result<Packing>;
 
 /// Orders, packs and proves `lowered`, which is of `g`. `timer` counts from its creation. An error of memory that is
 /// too large names the largest value and its line.
-pub(super) fn run_planner(
+pub(super) fn plan_and_prove(
     g: Graph<'_>,
     lowered: Lowered,
     threads: usize,

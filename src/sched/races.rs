@@ -32,7 +32,7 @@ struct Run {
 }
 
 /// All threads run both branches of a choice, or one thread runs either.
-fn races_of_branches(code: &Instructions, tapes: &Tapes) -> Result<(), String> {
+fn check_branch_threads(code: &Instructions, tapes: &Tapes) -> Result<(), String> {
     let mixed = |i: &usize| {
         let one = code.body_range(*i).any(|b| tapes.inner.get(b).is_some_and(|t| t.threads() != tapes.threads()));
         tapes.team_runs(code.body_range(*i)) && one
@@ -63,7 +63,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     for (l, inner) in code.loops.iter().zip(&tapes.inner) {
         race_free(&l.plan, inner)?;
     }
-    races_of_branches(code, tapes)?;
+    check_branch_threads(code, tapes)?;
     let mut together = vec![0; code.len()];
     let mut runs: Vec<Vec<(usize, usize)>> = vec![Vec::new(); code.len()];
     let commits = FaultCommits::new(plan);

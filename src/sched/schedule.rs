@@ -10,30 +10,30 @@ use crate::nodes::Graph;
 
 /// Schedules the entry region of `g` for at most `threads` threads, with products of the default precision.
 pub fn schedule(g: Graph<'_>, threads: usize) -> Result<Scheduled> {
-    schedule_in(g, threads, &[])
+    plan_with_precision(g, threads, &[])
 }
 
 /// As [`schedule`], with `precision[n]` for the products of node `n`, or the default if the column is empty.
-pub fn schedule_in(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
-    schedule_packed(g, threads, precision, &lines::pack_lines)
+pub fn plan_with_precision(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
+    lower_and_plan(g, threads, precision, &lines::pack_lines)
 }
 
-/// As [`schedule_in`], with a red zone of one line behind each buffer of the graph that is not pinned:
+/// As [`plan_with_precision`], with a red zone of one line behind each buffer of the graph that is not pinned:
 /// [`Exec::with_red_zones`](super::exec::Exec::with_red_zones) checks them.
-pub fn schedule_with_red_zones(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
-    schedule_packed(g, threads, precision, &|v| lines::pack_lines(&wider_schedule(v)))
+pub fn plan_with_red_zones(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
+    lower_and_plan(g, threads, precision, &|v| lines::pack_lines(&widen_buffers(v)))
 }
 
 /// `v`, with one line more for each buffer that is not empty.
-pub(super) fn wider_schedule(v: &Intervals) -> Intervals {
+pub(super) fn widen_buffers(v: &Intervals) -> Intervals {
     Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }
 }
 
-fn schedule_packed(g: Graph<'_>, threads: usize, precision: &[Precision], pack: &Packer) -> Result<Scheduled> {
+fn lower_and_plan(g: Graph<'_>, threads: usize, precision: &[Precision], pack: &Packer) -> Result<Scheduled> {
     let mut timer = PlannerTimer::new();
-    let lowered = lower::lower_entry_with_precision(g, threads.max(1), precision)?;
+    let lowered = lower::emit_with_precision(g, threads.max(1), precision)?;
     timer.lap("lower");
-    planner::run_planner(g, lowered, threads.max(1), pack, timer)
+    planner::plan_and_prove(g, lowered, threads.max(1), pack, timer)
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
     fn a_red_zone_is_a_line_behind_each_buffer_that_has_lines() {
         let v = Intervals { first: vec![0, 1, 2, 3], end: vec![4, 5, 6, 7], lines: vec![0, 1, 7, u32::MAX] };
         let lines = vec![0, 2, 8, u32::MAX];
-        assert_eq!(wider_schedule(&v), Intervals { lines, ..v });
+        assert_eq!(widen_buffers(&v), Intervals { lines, ..v });
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Sharing {
 }
 
 /// The units of thread `t` of `threads`: contiguous, and equal in number to within one.
-fn share_of_units(units: usize, threads: usize, t: usize) -> Range<usize> {
+fn units_of_thread(units: usize, threads: usize, t: usize) -> Range<usize> {
     let (each, more) = (units / threads, units % threads);
     let start = t * each + t.min(more);
     start..start + each + usize::from(t < more)
@@ -60,12 +60,12 @@ fn share_of_units(units: usize, threads: usize, t: usize) -> Range<usize> {
 /// `plan`; the fewest threads win ties. A single tape if no instruction is worth sharing: then no other thread is ever
 /// woken.
 pub fn share_tapes(plan: &Checked) -> Tapes {
-    let mut best = share_tapes_by(plan, 1, Sharing::Never);
+    let mut best = divide_tapes(plan, 1, Sharing::Never);
     let mut least = modelled_time::modelled_step(plan, &best);
     let all = LADDER.into_iter().filter(|&n| n < plan.threads).chain((plan.threads > 1).then_some(plan.threads));
     for threads in all {
         for grain in GRAINS {
-            let tapes = share_tapes_by(plan, threads, Sharing::Grain(grain));
+            let tapes = divide_tapes(plan, threads, Sharing::Grain(grain));
             let time = modelled_time::modelled_step(plan, &tapes);
             if time < least {
                 (best, least) = (tapes, time);
@@ -78,24 +78,24 @@ pub fn share_tapes(plan: &Checked) -> Tapes {
 /// Tapes that divide each instruction of at least `least` picoseconds among all threads.
 pub fn share_tapes_above(plan: &Checked, least: u64) -> Tapes {
     let sharing = Sharing::AtLeast(least);
-    let threads = if share_any(plan, sharing, plan.threads) { plan.threads } else { 1 };
-    share_tapes_by(plan, threads, sharing)
+    let threads = if divides_any(plan, sharing, plan.threads) { plan.threads } else { 1 };
+    divide_tapes(plan, threads, sharing)
 }
 
 /// True if any instruction of `plan`, or of a loop in it, is divided.
-fn share_any(plan: &Checked, sharing: Sharing, threads: usize) -> bool {
+fn divides_any(plan: &Checked, sharing: Sharing, threads: usize) -> bool {
     let code = &plan.code;
     (0..code.len()).any(|i| sharing.width(code, i, threads) > 1)
-        || code.loops.iter().any(|l| share_any(&l.plan, sharing, threads))
+        || code.loops.iter().any(|l| divides_any(&l.plan, sharing, threads))
 }
 
 /// The tapes of the body of `l`: for all threads if that is shorter, else for one.
-fn share_loop(l: &PlannedBody, threads: usize, sharing: Sharing) -> Tapes {
-    let single = |sharing| share_tapes_by(&l.plan, 1, sharing);
-    if threads == 1 || !share_any(&l.plan, sharing, threads) {
+fn divide_loop(l: &PlannedBody, threads: usize, sharing: Sharing) -> Tapes {
+    let single = |sharing| divide_tapes(&l.plan, 1, sharing);
+    if threads == 1 || !divides_any(&l.plan, sharing, threads) {
         return single(sharing);
     }
-    let team = share_tapes_by(&l.plan, threads, sharing);
+    let team = divide_tapes(&l.plan, threads, sharing);
     let Sharing::Grain(_) = sharing else { return team };
     let single = single(Sharing::Never);
     let sooner = modelled_time::modelled_run(&l.plan, &team).saturating_add(modelled_time::modelled_barrier(threads))
@@ -104,15 +104,15 @@ fn share_loop(l: &PlannedBody, threads: usize, sharing: Sharing) -> Tapes {
 }
 
 /// The tapes of `plan` for `threads` threads, at most as many as it was planned for.
-fn share_tapes_by(plan: &Checked, threads: usize, sharing: Sharing) -> Tapes {
+fn divide_tapes(plan: &Checked, threads: usize, sharing: Sharing) -> Tapes {
     let code = &plan.code;
-    let mut inner: Vec<Tapes> = code.loops.iter().map(|l| share_loop(l, threads, sharing)).collect();
+    let mut inner: Vec<Tapes> = code.loops.iter().map(|l| divide_loop(l, threads, sharing)).collect();
     for i in 0..code.len() {
         // All threads run both branches of a choice, or one thread does.
         let bodies = code.body_range(i);
         if inner.get(bodies.clone()).is_some_and(|t| t.iter().any(|t| t.threads() > 1)) {
             for b in bodies.filter(|&b| inner[b].threads() != threads).collect::<Vec<_>>() {
-                inner[b] = share_tapes_by(&code.loops[b].plan, threads, sharing);
+                inner[b] = divide_tapes(&code.loops[b].plan, threads, sharing);
             }
         }
     }
@@ -139,7 +139,7 @@ fn share_tapes_by(plan: &Checked, threads: usize, sharing: Sharing) -> Tapes {
             open.admit(plan, i, team);
         }
         for (t, tape) in by_thread.iter_mut().enumerate() {
-            let r = if t < width { share_of_units(code.units[i], width, t) } else { 0..0 };
+            let r = if t < width { units_of_thread(code.units[i], width, t) } else { 0..0 };
             if !r.is_empty() {
                 tape.push(Entry { instr, barrier: false, from: r.start, to: r.end });
             }

@@ -121,7 +121,7 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
 }
 
 /// Of each binding of a program, whether a step reads it.
-pub(super) fn bindings_read(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
+pub(super) fn leaves_read_by_step(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
     let code = &s.plan.code;
     let mut read = vec![false; code.bytes.len()];
     code.reads.iter().for_each(|o| read[o.buf as usize] = true);
@@ -166,7 +166,7 @@ impl BindingTable {
         for p in parts {
             let (g, s) = (p.ready.graph.view(), &p.ready.scheduled);
             let (mut named, mut reads) = (Vec::new(), Vec::new());
-            for (b, read) in bindings(&g, s).into_iter().zip(bindings_read(&g, s)) {
+            for (b, read) in bindings(&g, s).into_iter().zip(leaves_read_by_step(&g, s)) {
                 let next = table.bindings.len() as u32;
                 let i = match b.is_persistent() {
                     true => *kept.entry(b.name.clone()).or_insert(next),

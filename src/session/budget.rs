@@ -32,7 +32,7 @@ impl Session {
     pub fn budgets<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Vec<Budget>> {
         let (mut list, mut sizes) = (Vec::<Budget>::new(), BudgetSizes::new(self));
         let (mut failed, size) = (None, |r: &CompiledGraph| Ok(r.scheduled.plan.bytes));
-        each_budget(graph.into(), self, |r| {
+        visit_choices(graph.into(), self, |r| {
             match sizes.see(&r, &size) {
                 Ok(BudgetSize { meets: Some(arena_bytes), .. }) => {
                     list.push(Budget { arena_bytes, recomputed: r.recomputed });
@@ -88,17 +88,17 @@ impl BudgetSizes {
 }
 
 /// Makes a program for each choice, cheapest first, until `see` has seen enough.
-fn each_budget(g: Graph<'_>, session: &Session, mut see: impl FnMut(CompiledGraph) -> ControlFlow<()>) -> Result<()> {
+fn visit_choices(g: Graph<'_>, session: &Session, mut see: impl FnMut(CompiledGraph) -> ControlFlow<()>) -> Result<()> {
     let (first, second) = match session.runs_all_passes() {
-        true => pipeline::pipeline_halves(),
-        false => pipeline::minimal_pipeline_halves(),
+        true => pipeline::full_halves(),
+        false => pipeline::minimal_halves(),
     };
     let simple = pipeline::run_pipeline(g, &first, false)?.0;
     // What nothing reads of a loop in stretches goes.
-    let graphs = remat::remat_graphs(simple, |g| Ok(pipeline::run_pipeline(g, &["trim"], false)?.0))?;
-    for (i, choice) in remat::remat_choices_of_graphs(&graphs) {
-        let again = remat::apply_remat(graphs[i].graph.view(), &graphs[i].facts, &choice)?;
-        let (graph, kept) = pipeline::run_pipeline_and_keep(again.view(), &second, session.keep)?;
+    let graphs = remat::graphs_with_stretches(simple, |g| Ok(pipeline::run_pipeline(g, &["trim"], false)?.0))?;
+    for (i, choice) in remat::list_graph_choices(&graphs) {
+        let again = remat::apply_choice(graphs[i].graph.view(), &graphs[i].facts, &choice)?;
+        let (graph, kept) = pipeline::run_and_keep_half(again.view(), &second, session.keep)?;
         let mut ready = CompiledGraph::new(graph, session)?;
         ready.kept = kept;
         ready.recomputed = Recomputed { what: choice.name, nodes: choice.nodes, flops: choice.flops };
@@ -116,7 +116,7 @@ pub enum Fit<T> {
 }
 
 /// The error that names the smallest budget.
-pub fn budget_too_small(bytes: usize, least: usize) -> Error {
+pub fn too_small_error(bytes: usize, least: usize) -> Error {
     let text = format!("the memory budget of {bytes} bytes is too small; the smallest that would do is {least} bytes");
     Error::new(Kind::Plan, text)
 }
@@ -124,7 +124,7 @@ pub fn budget_too_small(bytes: usize, least: usize) -> Error {
 /// A program for `g` whose `size` is at most `bytes` bytes.
 ///
 /// Fails if the choice of one thread fits, but not with the scratch of all threads.
-pub fn fit_budget(
+pub fn compile_within(
     g: Graph<'_>,
     session: &Session,
     bytes: usize,
@@ -132,14 +132,14 @@ pub fn fit_budget(
 ) -> Result<Fit<CompiledGraph>> {
     let (mut found, mut least, mut failed) = (None, usize::MAX, None);
     let mut sizes = BudgetSizes::new(session);
-    each_budget(g, session, |r| {
+    visit_choices(g, session, |r| {
         match sizes.see(&r, size) {
             Err(e) => failed = Some(e),
             Ok(at) => {
                 least = least.min(at.meets.unwrap_or(usize::MAX));
                 match (at.decides <= bytes, at.bytes <= bytes) {
                     (true, true) => found = Some(r),
-                    (true, false) => failed = Some(budget_of_one_thread(bytes, least, session)),
+                    (true, false) => failed = Some(one_thread_error(bytes, least, session)),
                     (false, _) => return ControlFlow::Continue(()),
                 }
             }
@@ -151,7 +151,7 @@ pub fn fit_budget(
 }
 
 /// The error of a budget that holds the choice of one thread, but not with the scratch of all threads.
-fn budget_of_one_thread(bytes: usize, least: usize, session: &Session) -> Error {
+fn one_thread_error(bytes: usize, least: usize, session: &Session) -> Error {
     let text = format!(
         "the memory budget of {bytes} bytes holds this program on one thread, but not the scratch of {}: with values \
          kept in {} what is computed again is chosen as for one thread, so that bits do not depend on threads; {least} \

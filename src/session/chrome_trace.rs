@@ -40,7 +40,7 @@ impl Trace {
                 out.write_all(self.event(tid, e).as_bytes())?;
             }
         }
-        let (us, dropped) = (chrome_trace_micros(self.nanos), self.dropped);
+        let (us, dropped) = (exact_micros(self.nanos), self.dropped);
         write!(
             out,
             "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{{\"step_us\":{us},\"dropped_events\":{dropped}}}}}\n"
@@ -50,7 +50,7 @@ impl Trace {
 
     /// Event `e` of thread `tid`, after a comma.
     fn event(&self, tid: usize, e: &Event) -> String {
-        let (from, long) = (chrome_trace_micros(e.from), chrome_trace_micros(e.to - e.from));
+        let (from, long) = (exact_micros(e.from), exact_micros(e.to - e.from));
         let head = |name: &str, kind: &str| {
             format!(
                 ",\n{{\"name\":{},\"cat\":\"{kind}\",\"ph\":\"X\",\"ts\":{from},\"dur\":{long},\"pid\":1,\"tid\":{tid}",
@@ -73,7 +73,7 @@ impl Trace {
 }
 
 /// Nanoseconds as microseconds, exactly.
-fn chrome_trace_micros(ns: u64) -> String {
+fn exact_micros(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn strings_and_times_are_json() {
         assert_eq!(chrome_quoted("a\"b\\c\n\u{7f}é"), "\"a\\\"b\\\\c\\u000a\\u007fé\"");
-        assert_eq!([0, 7, 1_000, 12_345_678].map(chrome_trace_micros), ["0.000", "0.007", "1.000", "12345.678"]);
+        assert_eq!([0, 7, 1_000, 12_345_678].map(exact_micros), ["0.000", "0.007", "1.000", "12345.678"]);
     }
 
     const JSON: &str = r#"{"traceEvents":[

@@ -8,7 +8,7 @@ use crate::nodes::{Graph, GraphBuf};
 use crate::passes::keep_half::KeptHalf;
 use crate::passes::pipeline;
 use crate::passes::product_precision::{Precisions, product_precisions};
-use crate::sched::{Scheduled, schedule_in, tape};
+use crate::sched::{Scheduled, plan_with_precision, tape};
 use std::time::Duration;
 
 /// A graph that is scheduled and divided among threads.
@@ -28,13 +28,13 @@ pub struct CompiledGraph {
 impl CompiledGraph {
     /// Schedules `graph`, whose ops must all have kernels. Uses the number of threads with the least modelled time.
     pub fn new(graph: GraphBuf, s: &Session) -> Result<CompiledGraph> {
-        let (mut threads, precision) = (s.planned_threads()?, compiled_graph_precisions(graph.view(), &s.precision)?);
-        let mut scheduled = schedule_in(graph.view(), threads, &precision)?;
+        let (mut threads, precision) = (s.planned_threads()?, choose_precisions(graph.view(), &s.precision)?);
+        let mut scheduled = plan_with_precision(graph.view(), threads, &precision)?;
         let mut tapes = s.tapes(&scheduled.plan);
         while tapes.threads() < threads {
             // Not worth that many threads: no scratch for the others either.
             threads = tapes.threads();
-            scheduled = schedule_in(graph.view(), threads, &precision)?;
+            scheduled = plan_with_precision(graph.view(), threads, &precision)?;
             tapes = s.tapes(&scheduled.plan);
         }
         Ok(CompiledGraph {
@@ -50,13 +50,13 @@ impl CompiledGraph {
 }
 
 /// The graph of `g` in which every op has a kernel, and what it keeps in half precision.
-pub fn prepare_compiled_graph(g: Graph<'_>, s: &Session) -> Result<(GraphBuf, KeptHalf)> {
+pub fn run_compile_passes(g: Graph<'_>, s: &Session) -> Result<(GraphBuf, KeptHalf)> {
     let passes = if s.runs_all_passes() { pipeline::pipeline_passes() } else { pipeline::MINIMAL.to_vec() };
-    pipeline::run_pipeline_and_keep(g, &passes, s.keep)
+    pipeline::run_and_keep_half(g, &passes, s.keep)
 }
 
 /// The precision of each node of `g`; empty if all are the default.
-fn compiled_graph_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
+fn choose_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
     instruction_choice().map_err(|why| Error::new(Kind::Plan, why))?;
     if *choice == Precisions::default() {
         return Ok(Vec::new());

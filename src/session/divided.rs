@@ -26,14 +26,14 @@ impl Divided {
 
     /// Bytes of an arena that holds it beside `others` lines of params, states and other graphs' own areas.
     pub fn bytes_beside(&self, others: u64) -> usize {
-        divided_bytes_of(&self.areas, others)
+        total_area_bytes(&self.areas, others)
     }
 
     /// `g` in at most `bytes` bytes, beside `others` lines: some of its values are computed twice.
     pub fn within(g: Graph<'_>, session: &Session, bytes: usize, others: u64) -> Result<Fit<Divided>> {
         let start = Instant::now();
-        let size = |r: &CompiledGraph| Ok(divided_bytes_of(&Areas::new(&r.scheduled, session.poison)?, others));
-        let mut ready = match budget::fit_budget(g, session, bytes, &size)? {
+        let size = |r: &CompiledGraph| Ok(total_area_bytes(&Areas::new(&r.scheduled, session.poison)?, others));
+        let mut ready = match budget::compile_within(g, session, bytes, &size)? {
             Fit::Fits(ready) => ready,
             Fit::Needs(least) => return Ok(Fit::Needs(least)),
         };
@@ -50,6 +50,6 @@ impl Divided {
     }
 }
 
-fn divided_bytes_of(areas: &Areas, others: u64) -> usize {
+fn total_area_bytes(areas: &Areas, others: u64) -> usize {
     (others + areas.own + areas.workspace) as usize * LINE
 }

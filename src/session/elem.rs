@@ -48,7 +48,7 @@ elem! {
 }
 
 /// Refuses bytes for `b` that stand for no value of its type: a bool other than 0 and 1.
-pub(super) fn check_elem_bytes(b: &Binding, bytes: &[u8]) -> Result<()> {
+pub(super) fn check_value_bytes(b: &Binding, bytes: &[u8]) -> Result<()> {
     match b.dtype.misfit(bytes) {
         Some(at) => {
             let text =

@@ -10,7 +10,7 @@ use super::{Program, Session};
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ops::quant::attrs::{FakeQuantizeAttrs, LsqAttrs};
-use crate::nodes::ops::quant::lsq::lsq_op_codes;
+use crate::nodes::ops::quant::lsq::quantize_to_codes;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, LeafKind, Op, Quantize, Var};
 use crate::passes::copier::Copier;
 use crate::passes::moves::{axis_after_move, move_keeps_elements};
@@ -233,7 +233,7 @@ impl Int8ExportSite {
     /// multiply by its reciprocal.
     fn codes<'g>(&self, g: Graph<'_>, x: Var<'g>, scale: Var<'g>, zero: Option<Var<'g>>) -> Var<'g> {
         if g.op[self.node.at()] == Op::LSQ {
-            return lsq_op_codes(x, scale, &LsqAttrs::of(&g.attrs(self.node)), self.shift);
+            return quantize_to_codes(x, scale, &LsqAttrs::of(&g.attrs(self.node)), self.shift);
         }
         let options = Quantize::i8().range((self.lo - self.shift, self.hi - self.shift));
         x.quantize(scale, zero, Quantize { axis: self.axis, ..options })

@@ -20,7 +20,7 @@ pub struct Fresh {
 }
 
 /// Whether a step that reads the binding needs it set.
-fn must_be_fresh(b: &Binding) -> bool {
+fn must_be_set(b: &Binding) -> bool {
     let open = match b.role {
         Role::Input => b.default.is_none(),
         Role::Param => true,
@@ -38,7 +38,7 @@ impl Fresh {
             let mut needed = vec![false; bindings.len()];
             for &i in read {
                 let b = &bindings[i as usize];
-                needed[i as usize] = must_be_fresh(b);
+                needed[i as usize] = must_be_set(b);
             }
             needed
         });
@@ -79,7 +79,7 @@ impl Fresh {
 
     /// Whether binding `i`, which is `b`, holds what a step may read.
     pub fn holds_value(&self, i: usize, b: &Binding) -> bool {
-        self.set[i] || !must_be_fresh(b)
+        self.set[i] || !must_be_set(b)
     }
 
     /// Whether a step of `method` may run.

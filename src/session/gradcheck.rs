@@ -11,15 +11,15 @@ use super::{Program, Session};
 use crate::arena::rng::permutation;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{DType, Graph, GraphBuf};
-use crate::passes::ad::grad::grad_numbered;
-use crate::passes::ad::prepare::prepare_outputs;
+use crate::passes::ad::grad::differentiate_numbered;
+use crate::passes::ad::prepare::keep_outputs;
 use crate::passes::promote_f64::promote_f64;
 use crate::passes::{GradOptions, Missing};
-use conventions::conventions_on_the_way;
-use finite_differences::{Element, FinitePoint, summed_for_finite_differences};
+use conventions::list_conventional_ops;
+use finite_differences::{Element, FinitePoint, sum_weighted_outputs};
 use hashbrown::HashMap;
 pub use rules::RulesAgreement;
-use rules::rules_on_the_way;
+use rules::list_ruled_functions;
 use std::fmt;
 
 /// How gradients are compared with finite differences.
@@ -164,7 +164,7 @@ impl GradientCheck {
         }
         let wide = promote_f64(graph.into())?;
         let agreement = self.compare_rules(&wide)?;
-        let report = match summed_for_finite_differences(wide.view())? {
+        let report = match sum_weighted_outputs(wide.view())? {
             Some((sum, name)) => self.compare_all(&sum, &name, inputs)?,
             None => GradientReport { none: "no output is a float".into(), ..GradientReport::default() },
         };
@@ -181,7 +181,7 @@ impl GradientCheck {
             return none("no leaf is a float".into());
         }
         let options = GradOptions { wrt: leaves.clone(), missing: Missing::Zero, ..GradOptions::default() };
-        let grads = match grad_numbered(g, name, &options) {
+        let grads = match differentiate_numbered(g, name, &options) {
             Err(e) if e.kind == Kind::Derivative => return none(e.to_string()),
             made => made?,
         };
@@ -197,7 +197,7 @@ impl GradientCheck {
             let Some(&index) = indices.get(leaf) else { continue };
             let claims = p.grads.values::<f64>(output)?.to_vec();
             let found = self.compare_leaf(&mut p, name, index, &claims)?;
-            let (rules, conventions) = (rules_on_the_way(g, leaf), conventions_on_the_way(g, leaf));
+            let (rules, conventions) = (list_ruled_functions(g, leaf), list_conventional_ops(g, leaf));
             report.leaves.push(LeafGradient { name: leaf.clone(), rules, conventions, ..found });
         }
         Ok(report)
@@ -205,7 +205,7 @@ impl GradientCheck {
 
     /// Compiles both programs and finds a point where the output `name` is finite.
     fn compile_pair(&self, graph: &GraphBuf, name: &str, grads: &GraphBuf, inputs: &[(&str, &[f64])]) -> Result<Pair> {
-        let plain = prepare_outputs(graph, |n| n == name)?;
+        let plain = keep_outputs(graph, |n| n == name)?;
         let mut plain = Session::new().compile(&plain)?;
         let grads = Session::new().compile(grads)?;
         plain.init(self.seed)?;

@@ -58,7 +58,7 @@ impl<T: Elem> Index<Handle<T>> for Program {
     /// If the handle is of another program.
     #[track_caller]
     fn index(&self, h: Handle<T>) -> &[T] {
-        self.get(h).unwrap_or_else(|e| wrong_handle(&e))
+        self.get(h).unwrap_or_else(|e| refuse_index(&e))
     }
 }
 
@@ -69,7 +69,7 @@ impl<T: Elem> IndexMut<Handle<T>> for Program {
     /// If the handle is an output's, or of another program.
     #[track_caller]
     fn index_mut(&mut self, h: Handle<T>) -> &mut [T] {
-        self.get_mut(h).unwrap_or_else(|e| wrong_handle(&e))
+        self.get_mut(h).unwrap_or_else(|e| refuse_index(&e))
     }
 }
 
@@ -77,6 +77,6 @@ impl<T: Elem> IndexMut<Handle<T>> for Program {
 #[cold]
 #[track_caller]
 #[allow(clippy::panic, reason = "the contract of indexing; `get` and `get_mut` give errors")]
-fn wrong_handle(e: &Error) -> ! {
+fn refuse_index(e: &Error) -> ! {
     panic!("{e}")
 }

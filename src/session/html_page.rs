@@ -39,12 +39,12 @@ impl PlanReport {
     /// # }
     /// ```
     pub fn html(&self, title: &str) -> String {
-        html_page_text(&Page { title, facts: &self.facts(), sections: &[], plan: self })
+        render_html(&Page { title, facts: &self.facts(), sections: &[], plan: self })
     }
 }
 
 /// The page's text.
-pub fn html_page_text(p: &Page<'_>) -> String {
+pub fn render_html(p: &Page<'_>) -> String {
     let title = escape(p.title);
     let mut s = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -58,13 +58,13 @@ pub fn html_page_text(p: &Page<'_>) -> String {
     for (heading, markup) in p.sections {
         let _ = write!(s, "<h2>{}</h2>{markup}", escape(heading));
     }
-    html_page_memory_section(&mut s, p.plan);
+    write_memory_section(&mut s, p.plan);
     s.push_str("</body></html>\n");
     s
 }
 
 /// The memory map, its legend in words, and the table of the largest buffers.
-fn html_page_memory_section(s: &mut String, plan: &PlanReport) {
+fn write_memory_section(s: &mut String, plan: &PlanReport) {
     let _ = write!(
         s,
         "<h2>Memory</h2><p>All bytes of a step are in one arena of {}. Time runs to the right: one column is \
@@ -73,7 +73,7 @@ fn html_page_memory_section(s: &mut String, plan: &PlanReport) {
          than {}. Point at a rectangle to see which value it is and which line asked for it.</p>{}",
         human(plan.arena_bytes as u64),
         human(plan.lower_bound_bytes as u64),
-        memory_map::memory_map_svg(plan)
+        memory_map::draw_svg(plan)
     );
     s.push_str("<h2>Largest buffers</h2><table><tr><th>bytes</th><th>offset</th><th>from</th><th>to</th>");
     s.push_str("<th>value</th></tr>");

@@ -72,7 +72,7 @@ struct KnownLeaf {
 }
 
 /// A graph and a line, for an error: `method "act" (src/main.rs:3)`.
-fn leaf_table_origin(graph: &str, location: &Location) -> String {
+fn describe_origin(graph: &str, location: &Location) -> String {
     match location.origin() {
         Some(at) => format!("{graph} ({at})"),
         None => graph.to_string(),
@@ -118,7 +118,7 @@ impl LeafTable {
         match self.known.get(name) {
             Some(known) if !known.facts.matches(&facts) => {
                 let (first, second) =
-                    (leaf_table_origin(&known.graph, &known.location), leaf_table_origin(graph, &location));
+                    (describe_origin(&known.graph, &known.location), describe_origin(graph, &location));
                 let (a, b) = (known.facts.text(), facts.text());
                 Err(Error::new(Kind::Shape, format!("{name:?} is {a} in {first}, and {b} in {second}")))
             }

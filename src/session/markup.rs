@@ -19,7 +19,7 @@ pub fn escape(text: &str) -> String {
 }
 
 /// About `n` evenly spaced round numbers from 0 to at most `max`.
-pub fn markup_ticks(max: f64, n: usize) -> Vec<f64> {
+pub fn round_ticks(max: f64, n: usize) -> Vec<f64> {
     if !(max > 0.0 && max.is_finite()) {
         return vec![0.0];
     }
@@ -40,14 +40,14 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(markup_ticks(10.0, 5), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
-        assert_eq!(markup_ticks(7.3, 4), [0.0, 2.0, 4.0, 6.0]);
-        assert_eq!(markup_ticks(70.0, 5), [0.0, 20.0, 40.0, 60.0]);
-        assert_eq!(markup_ticks(30.0, 5), [0.0, 10.0, 20.0, 30.0]);
-        assert_eq!(markup_ticks(0.5, 1), [0.0, 0.5]);
-        assert_eq!([0, 1].map(|n| markup_ticks(10.0, n)), [[0.0, 10.0], [0.0, 10.0]]);
+        assert_eq!(round_ticks(10.0, 5), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(round_ticks(7.3, 4), [0.0, 2.0, 4.0, 6.0]);
+        assert_eq!(round_ticks(70.0, 5), [0.0, 20.0, 40.0, 60.0]);
+        assert_eq!(round_ticks(30.0, 5), [0.0, 10.0, 20.0, 30.0]);
+        assert_eq!(round_ticks(0.5, 1), [0.0, 0.5]);
+        assert_eq!([0, 1].map(|n| round_ticks(10.0, n)), [[0.0, 10.0], [0.0, 10.0]]);
         for none in [0.0, -5.0, f64::INFINITY, f64::NAN] {
-            assert_eq!(markup_ticks(none, 4), [0.0], "{none}");
+            assert_eq!(round_ticks(none, 4), [0.0], "{none}");
         }
     }
 }

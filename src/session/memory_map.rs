@@ -5,7 +5,7 @@
 //! rectangle with room is labelled with value, op and place.
 
 use super::human::human;
-use super::markup::{escape, markup_ticks};
+use super::markup::{escape, round_ticks};
 use super::plan_report::PlanReport;
 use std::fmt::Write;
 
@@ -32,12 +32,12 @@ impl PlanReport {
     /// The memory map as an SVG picture: instructions from left to right, arena offsets upwards, one rectangle for each
     /// buffer, with its value, op and line as a title.
     pub fn svg(&self) -> String {
-        memory_map_svg(self)
+        draw_svg(self)
     }
 }
 
 /// The memory map as an SVG element.
-pub(super) fn memory_map_svg(plan: &PlanReport) -> String {
+pub(super) fn draw_svg(plan: &PlanReport) -> String {
     let steps = plan.instructions.max(1) as f64;
     let bytes = plan.arena_bytes.max(1) as f64;
     let x = |t: f64| LEFT + t / steps * (WIDTH - LEFT - RIGHT);
@@ -47,7 +47,7 @@ pub(super) fn memory_map_svg(plan: &PlanReport) -> String {
          font-family=\"system-ui,sans-serif\" font-size=\"11\"><title>Memory map</title>\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>"
     );
-    memory_map_axes(&mut s, plan, &x, &y);
+    draw_axes(&mut s, plan, &x, &y);
     // Large rectangles are drawn first, so that small ones stay visible.
     let mut roots: Vec<usize> = (0..plan.buffers.len()).filter(|&i| plan.buffers[i].root as usize == i).collect();
     let mut sharers: Vec<Vec<u32>> = vec![Vec::new(); plan.buffers.len()];
@@ -56,14 +56,14 @@ pub(super) fn memory_map_svg(plan: &PlanReport) -> String {
     }
     roots.sort_by_key(|&i| std::cmp::Reverse(plan.buffers[i].size));
     for i in roots.into_iter().filter(|&i| plan.buffers[i].size > 0) {
-        memory_map_rectangle(&mut s, plan, i, &sharers[i], &x, &y);
+        draw_rectangle(&mut s, plan, i, &sharers[i], &x, &y);
     }
     s.push_str("</svg>");
     s
 }
 
 /// Draws buffer `i`, whose bytes the values `sharers` use later.
-fn memory_map_rectangle(
+fn draw_rectangle(
     s: &mut String,
     plan: &PlanReport,
     i: usize,
@@ -83,7 +83,7 @@ fn memory_map_rectangle(
         s,
         "<rect x=\"{left:.2}\" y=\"{top:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{colour}\"{border}>\
          <title>{}</title></rect>",
-        escape(&memory_map_title(plan, i, sharers))
+        escape(&rectangle_title(plan, i, sharers))
     );
     let fits = (w / 6.5) as usize;
     if h >= 13.0
@@ -100,7 +100,7 @@ fn memory_map_rectangle(
 }
 
 /// The title of a rectangle, which a browser shows under the pointer.
-fn memory_map_title(plan: &PlanReport, i: usize, sharers: &[u32]) -> String {
+fn rectangle_title(plan: &PlanReport, i: usize, sharers: &[u32]) -> String {
     let b = &plan.buffers[i];
     let mut text = b.to_string();
     let _ =
@@ -112,9 +112,9 @@ fn memory_map_title(plan: &PlanReport, i: usize, sharers: &[u32]) -> String {
 }
 
 /// Draws both axes and the legend.
-fn memory_map_axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
+fn draw_axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
     let (right, floor) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-    for b in memory_map_ticks(plan.arena_bytes as f64) {
+    for b in binary_ticks(plan.arena_bytes as f64) {
         let at = y(b);
         let _ = write!(
             s,
@@ -125,7 +125,7 @@ fn memory_map_axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y:
             human(b as u64)
         );
     }
-    for t in markup_ticks(plan.instructions as f64, 10).into_iter().filter(|t| t.fract() == 0.0) {
+    for t in round_ticks(plan.instructions as f64, 10).into_iter().filter(|t| t.fract() == 0.0) {
         let _ = write!(
             s,
             "<text x=\"{:.2}\" y=\"{:.2}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>",
@@ -157,7 +157,7 @@ fn memory_map_axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y:
 }
 
 /// Multiples of a power of two, in bytes, from 0 to at most `max`.
-fn memory_map_ticks(max: f64) -> Vec<f64> {
+fn binary_ticks(max: f64) -> Vec<f64> {
     let step = (max / 6.0).max(1.0).log2().ceil().exp2();
     (0..=(max / step) as usize).map(|i| i as f64 * step).collect()
 }

@@ -116,7 +116,7 @@ fn report_turn(g: &Graph<'_>) -> Option<Node> {
 }
 
 /// The report of `s`.
-pub fn make_plan_report(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
+pub fn describe_plan(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
     let code = &s.plan.code;
     let (owner, turn) = (report_owners(g, s), report_turn(g));
     let buffer = |b: usize| {

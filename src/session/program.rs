@@ -71,7 +71,7 @@ impl Program {
     pub(super) fn new(parts: Vec<Part<'_>>, runner: Runner, mut arena: TensorArena) -> Program {
         let table = BindingTable::new(&parts);
         for part in &parts {
-            write_program_constants(&mut arena, &part.ready.graph.view(), &part.ready.scheduled);
+            write_constants(&mut arena, &part.ready.graph.view(), &part.ready.scheduled);
         }
         for (b, x) in table.bindings.iter().filter_map(|b| Some((b, b.default?))) {
             start_values::fill_constant_start_value(&mut arena.bytes_mut()[b.range()], b.dtype, x);
@@ -329,13 +329,13 @@ impl Program {
         // All are checked before the first is filled.
         for (i, b) in self.bindings.iter().enumerate() {
             let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) else { continue };
-            start_values::check_start_values((b.dtype, &b.dims), init, &b.name)
+            start_values::check_drawn_init((b.dtype, &b.dims), init, &b.name)
                 .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.binding_name(), b.name)))?;
         }
         for (i, b) in self.bindings.iter().enumerate() {
             let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) else { continue };
             let bytes = &mut self.arena.bytes_mut()[b.range()];
-            start_values::fill_start_values(bytes, (b.dtype, &b.dims), init, seed, &b.name);
+            start_values::fill_leaf_bytes(bytes, (b.dtype, &b.dims), init, seed, &b.name);
             self.fresh.put(i);
         }
         Ok(())
@@ -430,7 +430,7 @@ impl Program {
             );
             return Err(Error::new(Kind::Data, e));
         }
-        elem::check_elem_bytes(b, bytemuck::cast_slice(data))?;
+        elem::check_value_bytes(b, bytemuck::cast_slice(data))?;
         self.get_mut(h)?.copy_from_slice(data);
         Ok(())
     }
@@ -444,7 +444,7 @@ impl Program {
             let (role, size, given) = (b.role.binding_name(), b.bytes, bytes.len());
             return Err(Error::new(Kind::Data, format!("{role} {name:?} has {size} bytes; {given} are written")));
         }
-        elem::check_elem_bytes(b, bytes)?;
+        elem::check_value_bytes(b, bytes)?;
         self.fresh.put(i);
         self.arena.bytes_mut()[b.range()].copy_from_slice(bytes);
         Ok(())
@@ -474,7 +474,7 @@ impl Program {
 }
 
 /// Writes the constants of `g` to their places.
-fn write_program_constants(arena: &mut TensorArena, g: &Graph<'_>, s: &Scheduled) {
+fn write_constants(arena: &mut TensorArena, g: &Graph<'_>, s: &Scheduled) {
     for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == Op::CONSTANT) {
         // Constants in bodies of loops have offsets, too; a constant that no instruction reads has none.
         let Some(&at) = s.plan.offset.get(s.slices[g.out(n).at()].buf as usize) else { continue };

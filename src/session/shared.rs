@@ -17,9 +17,9 @@ use crate::passes::product_precision::Precisions;
 use crate::sched::areas::Frame;
 
 /// Readies `graphs` for one arena.
-pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result<Vec<CompiledGraph>> {
+pub fn compile_into_one_arena(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result<Vec<CompiledGraph>> {
     let of_method = |g: Graph<'_>| {
-        let precision = shared_precisions_of(g, graphs, &session.precision);
+        let precision = own_precisions(g, graphs, &session.precision);
         Session { budget: None, precision, ..session.clone() }
     };
     let of = |&(name, g): &(&str, Graph<'_>)| {
@@ -45,7 +45,7 @@ pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result
             }
         }
         if least > 0 {
-            return Err(budget::budget_too_small(bytes, least));
+            return Err(budget::too_small_error(bytes, least));
         }
     }
     let workspace = leaves.lines() + divided.iter().map(|d| d.areas.own).sum::<u64>();
@@ -60,13 +60,13 @@ pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result
     }
     let bytes = lines as usize * LINE;
     match session.budget.filter(|&most| bytes > most) {
-        Some(most) => Err(budget::budget_too_small(most, bytes)),
+        Some(most) => Err(budget::too_small_error(most, bytes)),
         None => Ok(placed),
     }
 }
 
 /// The choice for `g`, one of `all`: without the patterns that match params of other graphs only.
-fn shared_precisions_of(g: Graph<'_>, all: &[(&str, Graph<'_>)], choice: &Precisions) -> Precisions {
+fn own_precisions(g: Graph<'_>, all: &[(&str, Graph<'_>)], choice: &Precisions) -> Precisions {
     let matches = |g: Graph<'_>, pattern: &str| {
         g.leaves().any(|l| l.kind == LeafKind::Param && names::matches_name(pattern, l.name))
     };

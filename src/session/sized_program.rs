@@ -13,13 +13,13 @@ use super::divided::Divided;
 use super::leaf_table::LeafTable;
 use super::program::Program;
 use super::runner::Runner;
-use super::{Keep, METHOD, Session, session_arena};
+use super::{Keep, METHOD, Session, allocate_arena};
 use crate::arena::tensor::{LINE, TensorArena};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::{Builder, Graph, GraphBuf, Sizes};
 use crate::sched::team::Team;
-use kept_plan::{KeptPlan, kept_plan_line_bytes};
+use kept_plan::{KeptPlan, bytes_of_lines};
 use layout::{Layout, LayoutPlanLines};
 use std::fmt;
 
@@ -106,7 +106,7 @@ impl Session {
 }
 
 /// What errors call a size: `at batch=7`.
-fn sized_program_name(sizes: &Sizes) -> String {
+fn describe_sizes(sizes: &Sizes) -> String {
     if sizes.iter().next().is_none() { "without symbols".to_string() } else { format!("at {sizes}") }
 }
 
@@ -128,7 +128,7 @@ impl SizedProgram {
             Some(k) => self.place_again(k)?,
             None => {
                 let sizes = Sizes::new(sizes)?;
-                let label = sized_program_name(&sizes);
+                let label = describe_sizes(&sizes);
                 self.plan(sizes).map_err(|e| e.context(label))?
             }
         };
@@ -188,7 +188,7 @@ impl SizedProgram {
             true => None,
             false => {
                 let mut leaves = self.leaves.clone();
-                leaves.add(&[(&format!("the graph {}", sized_program_name(&sizes)), ready.graph.view())])?;
+                leaves.add(&[(&format!("the graph {}", describe_sizes(&sizes)), ready.graph.view())])?;
                 Some(leaves)
             }
         };
@@ -211,7 +211,7 @@ impl SizedProgram {
             self.leaves = leaves;
         }
         self.move_plans(larger, placed.layout, &staying, &placed.own);
-        self.arena.bytes_mut()[kept_plan_line_bytes(&own)].fill(0);
+        self.arena.bytes_mut()[bytes_of_lines(&own)].fill(0);
         let runner = Runner::on_this_thread(vec![exec], self.session.poison);
         let program = Program::new(vec![part], runner, std::mem::take(&mut self.arena));
         let mut plan = KeptPlan::new(sizes, program, divided, own, &self.leaves);
@@ -237,7 +237,7 @@ impl SizedProgram {
             None => Ok(divided),
             Some(bytes) => match Divided::within(g, &self.session, bytes, leaves)? {
                 Fit::Fits(fitted) => Ok(fitted),
-                Fit::Needs(least) => Err(budget::budget_too_small(bytes, least)),
+                Fit::Needs(least) => Err(budget::too_small_error(bytes, least)),
             },
         }
     }
@@ -271,7 +271,7 @@ impl SizedProgram {
         let workspace = (layout.lines - layout.workspace) as usize * LINE;
         let room = if self.plans.is_empty() { 0 } else { workspace / 2 };
         let most = self.session.budget.map_or(usize::MAX, |b| b / LINE * LINE).max(bytes);
-        session_arena(bytes.saturating_add(room).min(most)).or_else(|_| session_arena(bytes)).map(Some)
+        allocate_arena(bytes.saturating_add(room).min(most)).or_else(|_| allocate_arena(bytes)).map(Some)
     }
 
     /// Drops the plans that do not stay, and gives the others the own areas of `layout`.
@@ -289,10 +289,10 @@ impl SizedProgram {
         });
         if let Some(mut arena) = larger {
             let (old, new) = (self.arena.bytes(), arena.bytes_mut());
-            let leaves = kept_plan_line_bytes(&(0..self.layout.leaves));
+            let leaves = bytes_of_lines(&(0..self.layout.leaves));
             new[leaves.clone()].copy_from_slice(&old[leaves]);
             for (plan, own) in self.plans.iter().zip(own) {
-                new[kept_plan_line_bytes(own)].copy_from_slice(&old[plan.own_bytes()]);
+                new[bytes_of_lines(own)].copy_from_slice(&old[plan.own_bytes()]);
             }
             self.arena = arena;
         }
@@ -305,7 +305,7 @@ impl SizedProgram {
     fn place_again(&mut self, k: usize) -> Result<usize> {
         self.park()?;
         let plan = self.plans.swap_remove(k);
-        let label = sized_program_name(&plan.sizes);
+        let label = describe_sizes(&plan.sizes);
         let (plan, threads) =
             plan.placed_again(&self.layout, &self.leaves, &self.session).map_err(|e| e.context(label))?;
         self.start_threads(threads)?;
@@ -339,7 +339,7 @@ impl SizedProgram {
         let Some((arena, team)) = plan.give_back(&mut self.set) else {
             let text = format!(
                 "the program {} was replaced by another one, and its params with it",
-                sized_program_name(&plan.sizes)
+                describe_sizes(&plan.sizes)
             );
             return Err(Error::new(Kind::Data, text));
         };

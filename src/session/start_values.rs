@@ -10,7 +10,7 @@ use crate::kernels::vmath;
 use crate::nodes::DType;
 use crate::nodes::ir::leaf::{InitKind, LeafInit};
 use crate::nodes::ops::random::var::RNG_STATE;
-use crate::sched::order::wait_for_order_workers;
+use crate::sched::order::wait_for_workers;
 use rayon::prelude::*;
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
@@ -20,14 +20,14 @@ fn is_start_value_key(name: &str, dtype: DType, dims: &[usize]) -> bool {
 }
 
 /// An error if start values of leaf `name` are drawn, and no numbers of its dtype can be.
-pub fn check_start_values((dtype, dims): (DType, &[usize]), init: &LeafInit, name: &str) -> Result<(), String> {
+pub fn check_drawn_init((dtype, dims): (DType, &[usize]), init: &LeafInit, name: &str) -> Result<(), String> {
     let float = dtype.is_real_float();
     ensure!(float || !init.is_random() || is_start_value_key(name, dtype, dims), "no random start values of {dtype}");
     Ok(())
 }
 
-/// Fills the bytes of leaf `name`, of this dtype and these dims, which [`check_start_values`] passed.
-pub fn fill_start_values(bytes: &mut [u8], (dtype, dims): (DType, &[usize]), init: &LeafInit, seed: u64, name: &str) {
+/// Fills the bytes of leaf `name`, of this dtype and these dims, which [`check_drawn_init`] passed.
+pub fn fill_leaf_bytes(bytes: &mut [u8], (dtype, dims): (DType, &[usize]), init: &LeafInit, seed: u64, name: &str) {
     if is_start_value_key(name, dtype, dims) {
         bytes.copy_from_slice(bytemuck::cast_slice(&[seed as u32, (seed >> 32) as u32, 0, 0]));
         return;
@@ -42,38 +42,38 @@ pub fn fill_start_values(bytes: &mut [u8], (dtype, dims): (DType, &[usize]), ini
     let number = |i: usize| start.get(i).copied().unwrap_or(0.0);
     match init.kind {
         InitKind::Zeros => bytes.fill(0),
-        InitKind::Ones => draw_start_values(bytes, dtype, &|_| 1.0),
-        InitKind::Uniform => draw_start_values(bytes, dtype, &|i| scale * (2.0 * uniform(i).0 - 1.0)),
-        InitKind::Normal => draw_start_values(bytes, dtype, &|i| scale * normal(i)),
-        InitKind::Constant => draw_start_values(bytes, dtype, &|_| number(0)),
+        InitKind::Ones => write_draws(bytes, dtype, &|_| 1.0),
+        InitKind::Uniform => write_draws(bytes, dtype, &|i| scale * (2.0 * uniform(i).0 - 1.0)),
+        InitKind::Normal => write_draws(bytes, dtype, &|i| scale * normal(i)),
+        InitKind::Constant => write_draws(bytes, dtype, &|_| number(0)),
         InitKind::Between => {
             // The products of both ends cannot overflow, as their difference may.
-            draw_start_values(bytes, dtype, &|i| {
+            write_draws(bytes, dtype, &|i| {
                 let u = uniform(i).0;
                 number(0) * (1.0 - u) + number(1) * u
             });
         }
-        InitKind::Around => draw_start_values(bytes, dtype, &|i| number(0) + scale * normal(i)),
+        InitKind::Around => write_draws(bytes, dtype, &|i| number(0) + scale * normal(i)),
         InitKind::TruncNormal => {
             let cut = TruncatedNormalStart::new(number(0), scale, number(1), number(2));
-            draw_start_values(bytes, dtype, &|i| cut.at(uniform(i).0));
+            write_draws(bytes, dtype, &|i| cut.at(uniform(i).0));
         }
         InitKind::Orthogonal => {
             let q = orthogonal_start(dims, scale, normal);
-            draw_start_values(bytes, dtype, &|i| q.at(i));
+            write_draws(bytes, dtype, &|i| q.at(i));
         }
         InitKind::Eye => {
             let columns = dims.get(1).copied().unwrap_or(0).max(1);
-            draw_start_values(bytes, dtype, &|i| f64::from(u8::from(i / columns == i % columns)));
+            write_draws(bytes, dtype, &|i| f64::from(u8::from(i / columns == i % columns)));
         }
-        InitKind::Dirac => draw_start_values(bytes, dtype, &|i| dirac_start(dims, number(0) as usize, i)),
-        InitKind::Values => draw_start_values(bytes, dtype, &number),
+        InitKind::Dirac => write_draws(bytes, dtype, &|i| dirac_start(dims, number(0) as usize, i)),
+        InitKind::Values => write_draws(bytes, dtype, &number),
     }
 }
 
 /// Fills `bytes` with `x`, rounded to the type.
 pub fn fill_constant_start_value(bytes: &mut [u8], dtype: DType, x: f64) {
-    draw_start_values(bytes, dtype, &|_| x);
+    write_draws(bytes, dtype, &|_| x);
 }
 
 /// Leaves above this many elements are drawn by all cores; below it, waking them would take longer.
@@ -83,7 +83,7 @@ const PARALLEL: usize = 1 << 20;
 const PIECE: usize = PARALLEL / 16;
 
 /// Writes `draw(i)`, rounded to the type, to each element `i`.
-fn draw_start_values(bytes: &mut [u8], dtype: DType, draw: &(dyn Fn(usize) -> f64 + Sync)) {
+fn write_draws(bytes: &mut [u8], dtype: DType, draw: &(dyn Fn(usize) -> f64 + Sync)) {
     let size = dtype.size();
     if bytes.len() <= PARALLEL * size {
         draw_start_value_piece(bytes, dtype, 0, draw);
@@ -91,10 +91,10 @@ fn draw_start_values(bytes: &mut [u8], dtype: DType, draw: &(dyn Fn(usize) -> f6
     }
     let pieces = bytes.par_chunks_mut(PIECE * size).enumerate();
     pieces.for_each(|(i, piece)| draw_start_value_piece(piece, dtype, i * PIECE, draw));
-    wait_for_order_workers();
+    wait_for_workers();
 }
 
-/// As [`draw_start_values`], for a piece of the leaf that begins at element `from`.
+/// As [`write_draws`], for a piece of the leaf that begins at element `from`.
 fn draw_start_value_piece(bytes: &mut [u8], dtype: DType, from: usize, draw: &dyn Fn(usize) -> f64) {
     match dtype {
         DType::F32 => each_start_value(bytes, from, draw, |x| x as f32),

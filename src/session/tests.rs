@@ -123,7 +123,7 @@ fn poisoned_steps_fill_dead_bytes_and_watch_the_bytes_behind_buffers() {
         plan.code.bytes[made] -= shorter;
         ready.scheduled.plan = Checked::unproven(plan);
         let exec = session(true).exec(&mut ready).unwrap();
-        exec.step_poisoned(&mut session_arena(exec.bytes()).unwrap(), &ThreadState::default()).is_err()
+        exec.step_poisoned(&mut allocate_arena(exec.bytes()).unwrap(), &ThreadState::default()).is_err()
     };
     assert_eq!([stops(0), stops(4)], [false, true]);
 }

@@ -21,7 +21,7 @@ struct Sum {
 }
 
 /// The ops by time, longest first, and the nanoseconds that threads waited.
-fn trace_table_sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
+fn sum_by_op(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
     let mut ops: BTreeMap<&'static str, Sum> = BTreeMap::new();
     let mut runs = vec![0u64; t.calls.len()];
     let mut waits = 0;
@@ -53,7 +53,7 @@ fn trace_table_sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
 /// The time of each op, longest first. Rates are those of one thread.
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (ops, waits) = trace_table_sums(self);
+        let (ops, waits) = sum_by_op(self);
         let all = (self.nanos * self.threads.len() as u64).max(1);
         let share = |ns: u64| 100.0 * ns as f64 / all as f64;
         writeln!(f, "step {:.2} us, {} threads", self.nanos as f64 / 1e3, self.threads.len())?;
@@ -101,7 +101,7 @@ mod tests {
             nanos: 60,
             dropped: 0,
         };
-        let (ops, waits) = trace_table_sums(&t);
+        let (ops, waits) = sum_by_op(&t);
         let (matmul, add) = (
             Sum { runs: 1, ns: 90, flops: 100.0, bytes: 8.0, modelled: 2.0 },
             Sum { runs: 1, ns: 10, flops: 10.0, bytes: 8.0, modelled: 2.0 },

@@ -74,21 +74,21 @@ impl Tracer {
             next[v.at()] = g.names[leaf.at()];
         }
         let mut calls = Vec::new();
-        tracer_calls(g, &next, &plan.code, &mut calls);
+        append_calls(g, &next, &plan.code, &mut calls);
         let tracks = (0..exec.threads()).map(|t| Track::new(exec.track_events(t))).collect();
         Tracer { calls: calls.into(), tracks, nanos: 0 }
     }
 }
 
 /// Appends the instructions of `code`, then those of its loops, in the order in which linking numbers them.
-fn tracer_calls(g: &Graph<'_>, next: &[Sym], code: &Instructions, calls: &mut Vec<Call>) {
-    calls.extend((0..code.len()).map(|i| tracer_call(g, next, code, i)));
+fn append_calls(g: &Graph<'_>, next: &[Sym], code: &Instructions, calls: &mut Vec<Call>) {
+    calls.extend((0..code.len()).map(|i| describe_call(g, next, code, i)));
     for l in (0..code.len()).flat_map(|i| code.bodies_of(i)) {
-        tracer_calls(g, next, &l.plan.code, calls);
+        append_calls(g, next, &l.plan.code, calls);
     }
 }
 
-fn tracer_call(g: &Graph<'_>, next: &[Sym], code: &Instructions, i: usize) -> Call {
+fn describe_call(g: &Graph<'_>, next: &[Sym], code: &Instructions, i: usize) -> Call {
     let n = code.node[i];
     let moved = code.reads_of(i).iter().chain(code.writes_of(i)).filter(|o| !matches!(o.split, Split::PerThread(_)));
     let bytes = moved.fold(0u64, |sum, o| sum.saturating_add(o.bytes() as u64));

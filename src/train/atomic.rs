@@ -25,10 +25,10 @@ use std::path::{Path, PathBuf};
 /// pipe or a device is written to, without atomicity.
 pub fn write_atomically(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     let path = path.as_ref();
-    write_atomic_file(path, bytes).map_err(|e| Error::from(e).context(path.display()))
+    write_or_replace(path, bytes).map_err(|e| Error::from(e).context(path.display()))
 }
 
-fn write_atomic_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_or_replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(old) if old.is_file() => {
             replace_atomically(&SystemDisk, &fs::canonicalize(path)?, Some(old.permissions()), bytes)
@@ -47,9 +47,9 @@ fn replace_atomically<D: Disk>(
     permissions: Option<Permissions>,
     bytes: &[u8],
 ) -> io::Result<()> {
-    let temp = atomic_temporary(path)?;
-    let mut file = lock_atomic_temporary(disk, &temp)?;
-    let filled = fill_atomic_temporary(disk, &mut file, permissions, bytes);
+    let temp = temporary_path(path)?;
+    let mut file = lock_temporary(disk, &temp)?;
+    let filled = fill_temporary(disk, &mut file, permissions, bytes);
     let done = filled.and_then(|_| disk.rename(&temp, path));
     if done.is_err() {
         // The first error is returned. A temporary file that cannot be removed is overwritten by the next write.
@@ -62,7 +62,7 @@ fn replace_atomically<D: Disk>(
 }
 
 /// The path of the temporary file for `path`: `.NAME.tmp` in the same folder.
-fn atomic_temporary(path: &Path) -> io::Result<PathBuf> {
+fn temporary_path(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::Error::new(ErrorKind::InvalidInput, "the path names no file"))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
@@ -71,7 +71,7 @@ fn atomic_temporary(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Opens the temporary file, empty and locked. No other process writes to it until it is closed.
-fn lock_atomic_temporary<D: Disk>(disk: &D, temp: &Path) -> io::Result<D::File> {
+fn lock_temporary<D: Disk>(disk: &D, temp: &Path) -> io::Result<D::File> {
     loop {
         let file = disk.open(temp)?;
         match disk.lock(&file) {
@@ -88,7 +88,7 @@ fn lock_atomic_temporary<D: Disk>(disk: &D, temp: &Path) -> io::Result<D::File> 
 }
 
 /// Sets the permissions, writes the bytes and syncs the file.
-fn fill_atomic_temporary<D: Disk>(
+fn fill_temporary<D: Disk>(
     disk: &D,
     file: &mut D::File,
     permissions: Option<Permissions>,

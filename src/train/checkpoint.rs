@@ -27,11 +27,11 @@ use crate::train::trainer::entries;
 pub use adapter::Adapter;
 pub use digest::Digest;
 pub use entry::Entry;
-use entry::checked_entry;
+use entry::check_bool_elements;
 #[cfg(feature = "gguf")]
 pub(super) use floats::{read_checkpoint_float, write_checkpoint_float};
 pub use header::HEADER_LIMIT;
-use header::bad_checkpoint_header;
+use header::bad_checkpoint;
 pub use loaded::Loaded;
 pub use lora::{merge, peft_name};
 pub(super) use program_load::is_batch_count;
@@ -66,21 +66,20 @@ pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
     let mut names: Vec<&str> = entries.iter().map(|e| e.name).collect();
     names.sort_unstable();
     if let Some(w) = names.windows(2).find(|w| w[0] == w[1]) {
-        return Err(bad_checkpoint_header(format!("two tensors are called {:?}", w[0])));
+        return Err(bad_checkpoint(format!("two tensors are called {:?}", w[0])));
     }
     let views = entries.iter().map(|e| {
-        let e = checked_entry(*e)?;
+        let e = check_bool_elements(*e)?;
         let dtype = DTYPES.iter().find(|d| d.0 == e.dtype).map(|d| d.1);
-        let dtype = dtype.ok_or_else(|| {
-            bad_checkpoint_header(format!("{:?}: safetensors files have no type for {}", e.name, e.dtype))
-        })?;
+        let dtype = dtype
+            .ok_or_else(|| bad_checkpoint(format!("{:?}: safetensors files have no type for {}", e.name, e.dtype)))?;
         let view = TensorView::new(dtype, e.dims.to_vec(), e.bytes);
-        Ok((e.name, view.map_err(|err| bad_checkpoint_header(format!("{:?}: {err}", e.name)))?))
+        Ok((e.name, view.map_err(|err| bad_checkpoint(format!("{:?}: {err}", e.name)))?))
     });
     let views = views.collect::<Result<Vec<_>>>()?;
     // One key only: a map of several keys has no fixed order, and equal tensors must give equal bytes.
     let meta = [("format".to_string(), "pt".to_string())].into();
-    let mut file = safetensors::serialize(views, Some(meta)).map_err(|e| bad_checkpoint_header(e.to_string()))?;
+    let mut file = safetensors::serialize(views, Some(meta)).map_err(|e| bad_checkpoint(e.to_string()))?;
     digest::seal(&mut file)?;
     Ok(file)
 }

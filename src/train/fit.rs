@@ -273,12 +273,12 @@ impl<'a> Fit<'a> {
                     fitted.last = Some(p);
                     let step = self.call(Event::Step(&p), t)?;
                     let (flow, due) = self.epoch(t, p.epoch, FitDue::Both(p.step, p.epoch + 1))?;
-                    (earlier_fit_break(step, flow), due)
+                    (earlier_break(step, flow), due)
                 }
                 Taken::EndOfEpoch(epoch) => self.epoch(t, epoch, FitDue::Epoch(epoch + 1))?,
             };
             fitted.metric = due.metric.or(fitted.metric);
-            if let ControlFlow::Break(reason) = earlier_fit_break(flow, due.flow) {
+            if let ControlFlow::Break(reason) = earlier_break(flow, due.flow) {
                 fitted.ended = Ended::Callback(reason);
                 break;
             }
@@ -308,11 +308,11 @@ impl<'a> Fit<'a> {
             let better = self.stopping.map_or(Ok(false), |s| s.count(t, metric))?;
             after.flow = self.call(Event::Evaluation(metric), t)?;
             if let Some(path) = self.best.as_deref().filter(|_| better) {
-                save_fit_checkpoint(t, path)?;
+                save_if_finite(t, path)?;
             }
         }
         if self.checkpoint.as_ref().is_some_and(|c| due.has(c.1)) {
-            after.flow = earlier_fit_break(after.flow, self.save(t)?);
+            after.flow = earlier_break(after.flow, self.save(t)?);
         }
         Ok(after)
     }
@@ -321,7 +321,7 @@ impl<'a> Fit<'a> {
     fn save(&mut self, t: &mut Trainer) -> Result<ControlFlow<String>> {
         let Some((path, _)) = &self.checkpoint else { return Ok(ControlFlow::Continue(())) };
         let path = path.clone();
-        save_fit_checkpoint(t, &path)?;
+        save_if_finite(t, &path)?;
         (self.saved, self.wrote) = (Saved::Current, true);
         self.call(Event::Checkpoint(&path), t)
     }
@@ -349,7 +349,7 @@ impl<'a> Fit<'a> {
             _ if bad => return e,
             Saved::Current => format!("{shown} holds the run before this step"),
             // The step left the trainer as it was.
-            Saved::Behind => match save_fit_checkpoint(t, path) {
+            Saved::Behind => match save_if_finite(t, path) {
                 Ok(()) => format!("{shown} holds the run before this step"),
                 Err(other) => format!("no checkpoint could be written: {other}"),
             },
@@ -382,12 +382,12 @@ struct After {
     metric: Option<f64>,
 }
 
-fn earlier_fit_break(a: ControlFlow<String>, b: ControlFlow<String>) -> ControlFlow<String> {
+fn earlier_break(a: ControlFlow<String>, b: ControlFlow<String>) -> ControlFlow<String> {
     if a.is_break() { a } else { b }
 }
 
 /// Writes a checkpoint, unless a param or a buffer is not finite and the trainer takes that for an error.
-fn save_fit_checkpoint(t: &Trainer, path: &Path) -> Result<()> {
+fn save_if_finite(t: &Trainer, path: &Path) -> Result<()> {
     if t.non_finite_choice() == NonFinite::Error
         && let Some(name) = t.weights().iter().find(|e| !e.is_finite()).map(|e| e.name)
     {

@@ -17,14 +17,14 @@ pub struct Sampler {
 }
 
 /// An error of kind [`Kind::Data`].
-fn bad_sampling(text: String) -> Error {
+fn settings_error(text: String) -> Error {
     Error::new(Kind::Data, text)
 }
 
 impl Sampler {
     /// A sampler. Fails with [`Kind::Data`] if a setting is out of its range.
     pub fn new(settings: Sampling) -> Result<Sampler> {
-        settings.check().map_err(bad_sampling)?;
+        settings.check().map_err(settings_error)?;
         Ok(Sampler { settings, order: Vec::new(), weights: Vec::new() })
     }
 
@@ -35,8 +35,8 @@ impl Sampler {
         self.order.resize(logits.len(), 0);
         self.weights.resize(logits.len(), 0.0);
         pick_token(&self.settings, logits, u, &mut self.order, &mut self.weights).map_err(|bad| match bad {
-            BadLogits::At(i) => bad_sampling(format!("logit {i} is {}", logits[i])),
-            BadLogits::None => bad_sampling(format!("none of {} logits is above −∞", logits.len())),
+            BadLogits::At(i) => settings_error(format!("logit {i} is {}", logits[i])),
+            BadLogits::None => settings_error(format!("none of {} logits is above −∞", logits.len())),
         })
     }
 }

@@ -137,18 +137,18 @@ pub enum Schedule {
 }
 
 /// Half a cosine from `from` at `x = 0` to `to` at `x = 1`.
-fn schedule_half_cosine(from: f64, to: f64, x: f64) -> f64 {
+fn half_cosine(from: f64, to: f64, x: f64) -> f64 {
     to + (from - to) / 2.0 * (1.0 + (std::f64::consts::PI * x).cos())
 }
 
 /// The factor of step `t` of a line from `from` at step 0 to `to` at step `total`.
-fn schedule_ramp(from: f64, to: f64, t: u64, total: u64) -> f64 {
+fn ramp_factor(from: f64, to: f64, t: u64, total: u64) -> f64 {
     from + (to - from) * t.min(total) as f64 / total.max(1) as f64
 }
 
 /// The fraction of a cosine that is over at step `t`, if the first has `first` steps and each later one `ratio` times
 /// as many as the one before.
-fn schedule_restarts(t: u64, first: u64, ratio: u64) -> f64 {
+fn restart_fraction(t: u64, first: u64, ratio: u64) -> f64 {
     let (mut at, mut length, ratio) = (t, first.max(1), ratio.max(1));
     if ratio == 1 {
         at %= length;
@@ -219,7 +219,7 @@ impl Schedule {
                 lr * gamma.powf(milestones.partition_point(|&m| m <= t) as f64)
             }
             &Schedule::Linear { lr, start_factor, end_factor, total_iters } => {
-                lr * schedule_ramp(start_factor, end_factor, t, total_iters)
+                lr * ramp_factor(start_factor, end_factor, t, total_iters)
             }
             &Schedule::Polynomial { total_iters, .. } if t >= total_iters => 0.0,
             &Schedule::Polynomial { lr, total_iters, power } => lr * (1.0 - t as f64 / total_iters as f64).powf(power),
@@ -227,7 +227,7 @@ impl Schedule {
             | &Schedule::InverseSqrt { lr, warmup, start_factor, .. }
                 if t < warmup =>
             {
-                lr * schedule_ramp(start_factor, 1.0, t, warmup)
+                lr * ramp_factor(start_factor, 1.0, t, warmup)
             }
             &Schedule::InverseSqrt { lr, warmup, timescale, .. } => {
                 let scale = timescale.max(1) as f64;
@@ -235,19 +235,19 @@ impl Schedule {
             }
             &Schedule::Cosine { min_lr, total, .. } if t >= total => min_lr,
             &Schedule::Cosine { lr, warmup, total, min_lr, .. } => {
-                schedule_half_cosine(lr, min_lr, (t - warmup) as f64 / (total - warmup) as f64)
+                half_cosine(lr, min_lr, (t - warmup) as f64 / (total - warmup) as f64)
             }
             &Schedule::CosineRestarts { lr, t_0, t_mult, min_lr } => {
-                schedule_half_cosine(lr, min_lr, schedule_restarts(t, t_0, t_mult))
+                half_cosine(lr, min_lr, restart_fraction(t, t_0, t_mult))
             }
             &Schedule::OneCycle { max_lr, total, pct_start, div_factor, final_div_factor } => {
                 let first = max_lr / div_factor;
                 let (up, last) = (pct_start * total as f64 - 1.0, total as f64 - 1.0);
                 let t = (t as f64).min(last);
                 match t <= up {
-                    true if up > 0.0 => schedule_half_cosine(first, max_lr, t / up),
+                    true if up > 0.0 => half_cosine(first, max_lr, t / up),
                     true => max_lr,
-                    false => schedule_half_cosine(max_lr, first / final_div_factor, (t - up) / (last - up)),
+                    false => half_cosine(max_lr, first / final_div_factor, (t - up) / (last - up)),
                 }
             }
             Schedule::Chained(schedules) => schedules.iter().map(|s| s.lr(t)).product(),

@@ -234,7 +234,7 @@ impl Trainer {
         lr: f64,
         fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>,
     ) -> Result<(usize, usize, u64)> {
-        let Feed::Shuffled(batches) = &self.feed else { return Err(wrong_trainer_feed("a stream", "step_from")) };
+        let Feed::Shuffled(batches) = &self.feed else { return Err(wrong_feed("a stream", "step_from")) };
         let (size, real) = (batches.taken().len(), batches.real());
         let at = self.steps.iter().position(|io| io.examples == size).ok_or_else(|| {
             let text = format!("no method is for a batch of {size} examples; see Trainer::method_of");
@@ -380,7 +380,7 @@ impl Trainer {
 
 /// The error of a step that takes its batch from elsewhere.
 #[cold]
-fn wrong_trainer_feed(what: &str, method: &str) -> Error {
+fn wrong_feed(what: &str, method: &str) -> Error {
     Error::new(Kind::Data, format!("this trainer takes {what}; call Trainer::{method}"))
 }
 

@@ -8,7 +8,7 @@ use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::session::Session;
 use arenagrad::tools::ir::emit::MAX_NODES;
 use arenagrad::tools::ir::text;
-use arenagrad::tools::passes::ad::prepare::{prepare_decomposed, prepare_for_lowering, prepare_one_region};
+use arenagrad::tools::passes::ad::prepare::{decompose_fully, flatten_regions, lowerable_form};
 use arenagrad::tools::passes::pipeline;
 use arenagrad::tools::passes::promote_f64::promote_f64;
 use std::fmt::Write;
@@ -58,9 +58,9 @@ fn calls_that_multiply_are_refused_before_they_are_written() {
     let errors: [Error; 6] = [
         pipeline::run_whole_pipeline(&g).unwrap_err(),
         gradient(&g).unwrap_err(),
-        prepare_for_lowering(g.view()).unwrap_err(),
-        prepare_decomposed(g.view()).unwrap_err(),
-        prepare_one_region(&g).unwrap_err(),
+        lowerable_form(g.view()).unwrap_err(),
+        decompose_fully(g.view()).unwrap_err(),
+        flatten_regions(&g).unwrap_err(),
         Session::new().optimise(false).plan(&g).unwrap_err(),
     ];
     for e in errors {
@@ -75,7 +75,7 @@ fn calls_that_multiply_are_refused_before_they_are_written() {
 #[test]
 fn calls_that_double_a_few_times_are_written_out() {
     let g = doubling(10);
-    let flat = prepare_one_region(&g).unwrap();
+    let flat = flatten_regions(&g).unwrap();
     // Inputs, one product for each time that the first region is called, and the sum.
     assert_eq!(flat.view().nodes(), 2 + 1024 + 1);
     let mut p = Session::new().compile(&g).unwrap();
@@ -89,7 +89,7 @@ fn calls_that_double_a_few_times_are_written_out() {
 fn a_chain_of_calls_may_be_long() {
     for depth in [17, 20_000] {
         let g = chain(depth);
-        let flat = prepare_one_region(&g).unwrap();
+        let flat = flatten_regions(&g).unwrap();
         assert_eq!((flat.view().nodes(), flat.view().regions()), (2 + 1 + depth + 1, 1));
         // The products and sines, and as many cosines and products on the way back.
         assert!(gradient(&g).unwrap().view().nodes() > 3 * depth);
@@ -138,8 +138,7 @@ fn no_call_is_left_in_a_loop() {
 fn a_called_region_may_hold_a_loop_that_nothing_reads() {
     let dead = "  %unread = scan %x, %y body=@r0 carries=1 consts=1 length=3 reverse=false : f32[4]\n";
     let g = text::parse(&nested(1, &format!("{dead}  %out = sin %x : f32[4]\n"))).unwrap();
-    for form in [prepare_one_region(&g), prepare_decomposed(&g), prepare_for_lowering(g.view()), promote_f64(g.view())]
-    {
+    for form in [flatten_regions(&g), decompose_fully(&g), lowerable_form(g.view()), promote_f64(g.view())] {
         assert!((0..form.unwrap().view().nodes()).len() < 8);
     }
     gradient(&g).unwrap();
@@ -150,7 +149,7 @@ fn unrolling_is_counted_too() {
     // Each loop alone is small enough; one inside the other they are 9·10¹⁰ iterations.
     let lines = "  %out = scan %x, %y body=@before carries=1 consts=1 length=300000 reverse=false : f32[4]\n";
     let g = text::parse(&nested(2, lines)).unwrap();
-    let e = prepare_one_region(&g).unwrap_err();
+    let e = flatten_regions(&g).unwrap_err();
     assert!(e.message.contains(&format!("the graph has more than {MAX_NODES} nodes")), "{e}");
 }
 
@@ -175,7 +174,7 @@ fn loops_that_end_early_are_unrolled_if_they_have_a_bound() {
             }}"
         )
     };
-    let flat = prepare_one_region(&text::parse(&source(4, true)).unwrap()).unwrap();
+    let flat = flatten_regions(&text::parse(&source(4, true)).unwrap()).unwrap();
     assert!(!flat.to_string().contains("= scan "), "{flat}");
     let mut p = Session::new().compile(&flat).unwrap();
     p.values_mut::<f64>("c").unwrap()[0] = 4.0;
@@ -183,7 +182,7 @@ fn loops_that_end_early_are_unrolled_if_they_have_a_bound() {
     assert_eq!(p.values::<f64>("n").unwrap(), [256.0]);
     assert_eq!(p.values::<f64>("rows").unwrap(), [16.0, 256.0, 0.0, 0.0]);
     let unbounded = text::parse(&source(0, false)).unwrap();
-    for form in [prepare_one_region(&unbounded), prepare_decomposed(&unbounded)] {
+    for form in [flatten_regions(&unbounded), decompose_fully(&unbounded)] {
         assert_eq!(form.unwrap().to_string().matches("= scan ").count(), 1);
     }
 }

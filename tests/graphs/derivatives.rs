@@ -8,7 +8,7 @@ use arenagrad::session::Session;
 use arenagrad::tools::arena::Node;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::text::{parse, print};
-use arenagrad::tools::passes::ad::prepare::{prepare_decomposed, prepare_one_region, prepare_outputs};
+use arenagrad::tools::passes::ad::prepare::{decompose_fully, flatten_regions, keep_outputs};
 use arenagrad::tools::passes::pipeline::run_pipeline;
 
 const F64: DType = DType::F64;
@@ -313,9 +313,9 @@ fn transforms_keep_the_updates_of_a_graph() {
         graph.nth_grad("loss", "x", 2).unwrap(),
         graph.directional_nth_grad("loss", "x", 2).unwrap(),
         graph.jacobian("loss", "x").unwrap(),
-        prepare_outputs(&graph, |name| name == "loss").unwrap(),
-        prepare_one_region(&graph).unwrap(),
-        prepare_decomposed(&graph).unwrap(),
+        keep_outputs(&graph, |name| name == "loss").unwrap(),
+        flatten_regions(&graph).unwrap(),
+        decompose_fully(&graph).unwrap(),
     ];
     for (i, g) in all.iter().enumerate() {
         assert_eq!(g.view().updates.len(), 1, "{i}\n{g}");
@@ -416,10 +416,10 @@ fn one_region_has_neither_loops_nor_calls_but_keeps_blocks_and_rules() {
         let count = |op: &str| text.matches(&format!("= {op} ")).count();
         (["scan", "if", "map", "call", "custom_fn", "layer_norm"].map(count), text.matches("region @").count())
     };
-    let one = prepare_one_region(&graph).unwrap();
+    let one = flatten_regions(&graph).unwrap();
     // The regions are those of the function with a rule.
     assert_eq!(counts(one), ([0, 0, 0, 0, 1, 1], 2));
-    assert_eq!(counts(prepare_decomposed(&graph).unwrap()), ([0; 6], 0));
+    assert_eq!(counts(decompose_fully(&graph).unwrap()), ([0; 6], 0));
 }
 
 #[test]

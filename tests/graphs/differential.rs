@@ -18,7 +18,7 @@ use arenagrad::tools::sched::instructions::BufKind;
 use arenagrad::tools::sched::intervals::Intervals;
 use arenagrad::tools::sched::lower::{Lowered, lower};
 use arenagrad::tools::sched::order::deps::Deps;
-use arenagrad::tools::sched::order::list::list_schedule;
+use arenagrad::tools::sched::order::list::order_by_rule;
 use arenagrad::tools::sched::order::{self, CANDIDATES, Ordered};
 use arenagrad::tools::sched::pack::{Packing, greedy, lines};
 use arenagrad::tools::sched::plan::Plan;
@@ -85,7 +85,7 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
 }
 
 fn apart(v: &Intervals) -> Result<Packing> {
-    lines::pack_lines_with(v, greedy::greedy_no_reuse)
+    lines::pack_lines_with(v, greedy::place_apart)
 }
 
 /// The packed plan upside down.
@@ -151,7 +151,7 @@ fn every_plan_of_every_model_computes_the_same_bits() {
         }
         let d = Deps::new(&l.code);
         for &(name, rule) in CANDIDATES {
-            let o = order::score_order(&l.code, &list_schedule(&l.code, &d, rule), name).unwrap();
+            let o = order::score_order(&l.code, &order_by_rule(&l.code, &d, rule), name).unwrap();
             assert!(outcome(&g, &l, &planned(&o, 1, &lines::pack_lines), true) == want, "{}: order {name}", m.name);
         }
         for threads in [2, 3, 7] {
@@ -201,14 +201,14 @@ fn in_place_and_out_of_place_agree() {
 #[test]
 fn recomputed_values_are_the_same_values() {
     for m in crate::common::zoo::ZOO {
-        let (first, second) = pipeline::pipeline_halves();
+        let (first, second) = pipeline::full_halves();
         let simple = pipeline::run_pipeline((m.small)().view(), &first, true).unwrap().0;
         let facts = remat::remat_facts(simple.view());
         let mut want = None;
-        let choices = remat::remat_choices(simple.view(), &facts);
+        let choices = remat::list_choices(simple.view(), &facts);
         assert!(choices.len() > 1, "{}: nothing can be computed twice", m.name);
         for c in choices {
-            let again = remat::apply_remat(simple.view(), &facts, &c).unwrap();
+            let again = remat::apply_choice(simple.view(), &facts, &c).unwrap();
             let prepared = pipeline::run_pipeline(&again, &second, true).unwrap().0;
             let g = prepared.view();
             let l = lower(g, 1).unwrap();

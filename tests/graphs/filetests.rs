@@ -13,7 +13,7 @@ use arenagrad::graph::{GraphBuf, Op, Sizes};
 use arenagrad::tools::arena::{Region, ids::Id};
 use arenagrad::tools::ir::text::{parse_all, parse_all_with_sizes, print};
 use arenagrad::tools::ir::verify::{Stage, verify};
-use arenagrad::tools::passes::fusion_notes::collect_fusion_notes;
+use arenagrad::tools::passes::fusion_notes::order_outcomes;
 use arenagrad::tools::passes::pipeline::{self, Trace};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -79,7 +79,7 @@ fn test_opt(text: &str, argument: &str) -> Found {
 /// What fusion rules met in the passes that the argument names.
 fn test_report(text: &str, argument: &str) -> Found {
     passed(text, argument, |_, traces| {
-        let all = collect_fusion_notes(traces.into_iter().map(|t| t.fusions));
+        let all = order_outcomes(traces.into_iter().map(|t| t.fusions));
         all.iter().map(|f| format!("{} at {:?}: {:?}\n", f.rule, f.location, f.outcome)).collect()
     })
 }

@@ -7,7 +7,7 @@ use arenagrad::graph::{Builder, DType, GradOptions, Graph, GraphBuf, Init, Loop,
 use arenagrad::tools::arena::Region;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::opdef::Domain;
-use arenagrad::tools::passes::ad::prepare::prepare_one_region;
+use arenagrad::tools::passes::ad::prepare::flatten_regions;
 use arenagrad::tools::passes::pipeline;
 
 fn drawn(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
@@ -146,7 +146,7 @@ fn gradients_of_scalars_are_summed_once() {
     assert_eq!(places(&step, "reduce_sum").1, 0);
     keeps_bits(&step, "scalars");
     // The unrolled graph has the same gradients but for rounding.
-    let unrolled = grad(&prepare_one_region(&loss).unwrap(), "loss", &GradOptions::default()).unwrap();
+    let unrolled = grad(&flatten_regions(&loss).unwrap(), "loss", &GradOptions::default()).unwrap();
     let (a, b) = (run(&step, &drawn(&step, 7), PLAIN), run(&unrolled, &drawn(&unrolled, 7), PLAIN));
     assert!(a.iter().zip(&b).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-12), "{a:?}\n{b:?}");
 }

@@ -5,7 +5,7 @@
 use arenagrad::graph::{Builder, DType, GraphBuf};
 use arenagrad::tools::ir::text::parse;
 use arenagrad::tools::passes::pipeline::run_pipeline;
-use arenagrad::tools::passes::signature::signature_loss;
+use arenagrad::tools::passes::signature::loss_by_name;
 use arenagrad::tools::passes::{FusionPolicy, expand_blocks};
 
 /// What pass `name` counts in `text`.
@@ -172,7 +172,7 @@ fn a_loss_is_a_real_scalar() {
       return v=%v, k=%k, c=%c, s=%s
     }";
     let graph = parse(text).unwrap();
-    let of = |name: &str| signature_loss(graph.view(), name).map_err(|e| e.message);
+    let of = |name: &str| loss_by_name(graph.view(), name).map_err(|e| e.message);
     assert!(of("s").is_ok());
     let what = "not a scalar f32[] or f64[]";
     let reduce = format!("the loss \"v\", made by exp, is f32[2], {what}; reduce it, as by its mean, or see vjp");

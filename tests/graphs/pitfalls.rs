@@ -9,7 +9,7 @@ use arenagrad::graph::{Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
 use arenagrad::graph::{GradOptions, grad, hvp, jvp, nth_grad};
 use arenagrad::session::Session;
 use arenagrad::tools::ops::blocks::attrs::{AttentionBlockAttrs, SwigluAttrs};
-use arenagrad::tools::passes::ad::prepare::prepare_decomposed;
+use arenagrad::tools::passes::ad::prepare::decompose_fully;
 use arenagrad::tools::passes::{pipeline, unfuse};
 
 const F64: DType = DType::F64;
@@ -50,7 +50,7 @@ fn a_window_without_an_element_has_no_share() {
     let graph = arenagrad::tools::ir::text::parse(text).unwrap();
     let at = Tensor { dtype: DType::I32, dims: vec![1, 1, 1, 3], data: vec![3.0, -1.0, 0.0] };
     let inputs = [tensor(&[1, 1, 2, 2], &[5.0, 6.0, 7.0, 8.0]), tensor(&[1, 1, 1, 3], &[1.0, 2.0, 3.0]), at];
-    for g in [&graph, &prepare_decomposed(&graph).unwrap()] {
+    for g in [&graph, &decompose_fully(&graph).unwrap()] {
         let outs = run(g, &inputs, PLAIN);
         assert_eq!((&outs[0].data[..], &outs[1].data[..]), (&[8.0, 0.0, 5.0][..], &[3.0, 0.0, 0.0, 1.0][..]));
     }

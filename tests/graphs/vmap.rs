@@ -300,7 +300,7 @@ fn every_kind_of_region_in_one_program() {
     }
     // The loops one iteration after another, and the graph without any.
     let slow = step(&graph, Session::new().optimise(false), &leaves);
-    let unrolled = arenagrad::tools::passes::ad::prepare::prepare_one_region(&graph).unwrap();
+    let unrolled = arenagrad::tools::passes::ad::prepare::flatten_regions(&graph).unwrap();
     let flat = step(&unrolled, Session::new(), &leaves);
     for (name, have) in &plain {
         assert_near(have, &slow[name], name);

@@ -151,7 +151,7 @@ fn attention_over_no_step_decomposes() {
     let x = input(&g, "x", &[2, 0, 6]);
     let y = nn::causal_self_attention(&g, "attn", x, nn::CausalSelfAttention::new(3));
     let graph = g.finish([y.named("y")]).unwrap();
-    let plain = prepare::prepare_decomposed(&graph).unwrap();
+    let plain = prepare::decompose_fully(&graph).unwrap();
     assert!(plain.view().op.iter().all(|&op| op != Op::ATTENTION && op != Op::ATTENTION_BLOCK));
 }
 
@@ -305,7 +305,7 @@ fn arena(len: usize, plain: bool, dropout: f64) -> usize {
     let g = Builder::new("a");
     let [q, k, v] = ["q", "k", "v"].map(|name| g.input(name, [1, 1, len, 64], DType::F32));
     let f = g.finish([q.attention(k, v, Attention { dropout, ..Attention::default() }).sum(..).named("loss")]).unwrap();
-    let f: GraphBuf = if plain { prepare::prepare_decomposed(f.view()).unwrap() } else { f };
+    let f: GraphBuf = if plain { prepare::decompose_fully(f.view()).unwrap() } else { f };
     let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap();
     Session::new().threads(1).plan(&back).unwrap().arena_bytes
 }

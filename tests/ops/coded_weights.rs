@@ -338,7 +338,7 @@ fn a_scale_that_is_no_number_counts_as_zero() {
     // Numbers 6 and −1 above 0.5 and 2, scales NaN and 1.
     let inputs =
         [bytes(&[2], &[f64::from(0xa7), f64::from(0x41)]), bytes(&[1, 2], &[f64::from(0x7f), f64::from(0x38)])];
-    let plain = prepare::prepare_decomposed(graph.view()).unwrap();
+    let plain = prepare::decompose_fully(graph.view()).unwrap();
     for (graph, optimise) in [(&graph, true), (&plain, false)] {
         assert_eq!(run(graph, &inputs, How { optimise, ..PLAIN })[0].data, [0.0, -0.5, 0.0, 1.0]);
     }

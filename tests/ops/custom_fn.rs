@@ -5,7 +5,7 @@
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Var, grad, hvp, jvp, vjp};
 use arenagrad::tools::ir::opdef::Domain;
-use arenagrad::tools::passes::ad::prepare::prepare_one_region;
+use arenagrad::tools::passes::ad::prepare::flatten_regions;
 use arenagrad::tools::passes::pipeline;
 
 pub const F64: DType = DType::F64;
@@ -320,7 +320,7 @@ fn a_custom_function_in_a_loop() {
     let tangents = [[6, 3].as_slice(), &[3], &[3]].map(|d| draw.tensor(F64, d, Domain::Unit));
     let all = [inputs, tangents].concat();
     let (ruled, plain) = (in_a_loop(true), in_a_loop(false));
-    let flat = prepare_one_region(&ruled).unwrap();
+    let flat = flatten_regions(&ruled).unwrap();
     let wrt = ["x", "w", "c"];
     let first = |g: &GraphBuf| grad(g, "loss", &GradOptions::wrt(&wrt)).unwrap();
     let forward = |g: &GraphBuf| jvp(g, &["loss"], &wrt).unwrap();

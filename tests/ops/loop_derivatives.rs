@@ -7,7 +7,7 @@ use arenagrad::graph::{Builder, DType, GraphBuf, Loop, Missing, Var};
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::ir::text;
-use arenagrad::tools::passes::ad::prepare::prepare_one_region;
+use arenagrad::tools::passes::ad::prepare::flatten_regions;
 use arenagrad::tools::passes::pipeline::run_pipeline;
 
 const F64: DType = DType::F64;
@@ -20,7 +20,7 @@ fn products(g: &GraphBuf) -> usize {
 
 /// Asserts that the derivative of `g` is that of its loops unrolled.
 fn assert_unrolled(g: &GraphBuf, derivative: impl Fn(&GraphBuf) -> GraphBuf) {
-    let (a, b) = (derivative(g), derivative(&prepare_one_region(g).unwrap()));
+    let (a, b) = (derivative(g), derivative(&flatten_regions(g).unwrap()));
     let (v, mut draw) = (a.view(), TensorDraws(5));
     let x: Vec<Tensor> =
         v.leaves().map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Unit)).collect();

@@ -6,7 +6,7 @@
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Vmap};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::ir::text;
-use arenagrad::tools::passes::ad::prepare::prepare_one_region;
+use arenagrad::tools::passes::ad::prepare::flatten_regions;
 
 const F64: DType = DType::F64;
 
@@ -143,7 +143,7 @@ fn a_loop_is_its_unrolled_loop() {
     let y = g.fori(n, 4, &[x], |i, y| vec![(y[0] * x).sin() + i.cast(F64).broadcast([3]) * 0.1]);
     let (z, trips) = g.while_loop(&[y[0]], 6, |c| c[0].sum(..).less(4.0), |c| vec![c[0] * 1.25 + x * x]);
     let g = g.finish([z[0].sum(..).named("loss"), trips.named("trips")]).unwrap();
-    let flat = prepare_one_region(&g).unwrap();
+    let flat = flatten_regions(&g).unwrap();
     let results = |graph: &GraphBuf, n: i64| {
         let mut p = Session::new().compile(&graph.grad("loss", &GradOptions::wrt(&["x"])).unwrap()).unwrap();
         p.values_mut::<f64>("x").unwrap().copy_from_slice(&[0.5, -0.25, 1.5]);

@@ -167,7 +167,7 @@ fn saturated_attention_in_plain_ops_has_no_gradient_in_q_and_k() {
     let [q, k, v, dy] = [input("q", 64), input("k", 64), input("v", 33), input("dy", 33)];
     let y = q.attention(k, v, Attention { causal: true, ..Attention::default() });
     let f = g.finish([(y * dy).sum(..).named("loss")]).unwrap();
-    let f = prepare::prepare_decomposed(f.view()).unwrap();
+    let f = prepare::decompose_fully(f.view()).unwrap();
     let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap();
     let data = s.data(&mut TensorDraws(6));
     let widths = [64, 64, 33, 33];
@@ -212,7 +212,7 @@ fn saturated_rows_have_no_gradient_in_their_logits() {
                 let dx = &run(&back, &inputs, how)[i];
                 assert!(dx.data.iter().all(|&x| x == 0.0), "{loss}, {classes} classes: {:?}", dx.data);
             }
-            let plain = prepare::prepare_decomposed(back.view()).unwrap();
+            let plain = prepare::decompose_fully(back.view()).unwrap();
             let dx = &run(&plain, &inputs, How { optimise: false, ..PLAIN })[i];
             assert!(dx.data.iter().all(|&x| x == 0.0), "{loss} in plain ops, {classes} classes: {:?}", dx.data);
         }

@@ -9,7 +9,7 @@ use arenagrad::nn;
 use arenagrad::optim::{self, LR, train};
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
-use arenagrad::tools::passes::ad::prepare::{prepare_one_region, prepare_outputs};
+use arenagrad::tools::passes::ad::prepare::{flatten_regions, keep_outputs};
 use arenagrad::tools::sched::instructions::BufKind;
 
 /// `h' = tanh(x·W + h·U + b)`, `y = h'·v`, over `steps` steps.
@@ -40,7 +40,7 @@ fn inputs(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
 fn a_scan_is_its_unrolled_loop() {
     for reverse in [false, true] {
         let g = rnn(7, 2, 5, reverse);
-        let flat = prepare_one_region(&g).unwrap();
+        let flat = flatten_regions(&g).unwrap();
         let x = inputs(&g, 1);
         let (a, b) = (run(&g, &x, PLAIN), run(&flat, &x, PLAIN));
         for (a, b) in a.iter().zip(&b) {
@@ -65,7 +65,7 @@ fn gradients(g: &GraphBuf) -> GraphBuf {
 fn gradients_are_those_of_the_unrolled_loop() {
     for reverse in [false, true] {
         let g = rnn(9, 2, 5, reverse);
-        let (a, b) = (gradients(&g), gradients(&prepare_one_region(&g).unwrap()));
+        let (a, b) = (gradients(&g), gradients(&flatten_regions(&g).unwrap()));
         let x = inputs(&g, 2);
         let (ra, rb) = (run(&a, &x, PLAIN), run(&b, &x, PLAIN));
         assert_eq!(ra.len(), 8);
@@ -105,7 +105,7 @@ fn size(g: &GraphBuf) -> (usize, usize) {
 #[test]
 fn the_plan_of_a_loop_does_not_grow_with_its_length() {
     // Without the sum over all steps, whose own code depends on how many there are.
-    let last = |steps| prepare_outputs(rnn(steps, 4, 16, false).view(), |name| name == "h").unwrap();
+    let last = |steps| keep_outputs(rnn(steps, 4, 16, false).view(), |name| name == "h").unwrap();
     let (short, long) = (last(8), last(512));
     assert!(size(&short).1 > 0, "the loop has a workspace");
     assert_eq!(size(&short), size(&long));
@@ -133,7 +133,7 @@ fn nested() -> GraphBuf {
 fn loops_stand_in_loops() {
     let g = nested();
     assert_eq!(g.view().regions(), 3);
-    let flat = prepare_one_region(&g).unwrap();
+    let flat = flatten_regions(&g).unwrap();
     let hessian = |g: &GraphBuf| arenagrad::graph::hvp(g, "loss", &["x", "a", "h0"]).unwrap();
     for (a, b) in [(gradients(&g), gradients(&flat)), (hessian(&g), hessian(&flat))] {
         let x = inputs(&a, 4);
@@ -172,7 +172,7 @@ fn each_iteration_draws_its_own_numbers_and_the_gradient_sees_the_same() {
     }
     // y = (x·m)² with x = 1, so dy/dx · ½ = m² = y.
     assert_eq!(r[2].data, r[1].data);
-    let unrolled = run(&prepare_one_region(&graph).unwrap(), &feed(&graph), PLAIN);
+    let unrolled = run(&flatten_regions(&graph).unwrap(), &feed(&graph), PLAIN);
     assert_eq!(unrolled[1].data, r[1].data);
 }
 
@@ -260,7 +260,7 @@ fn what_does_not_change_in_a_loop_survives_it() {
     });
     let graph = g.finish([h[0].named("h0"), h[1].named("h1"), y[0].named("y"), w.named("w")]).unwrap();
     let x = inputs(&graph, 8);
-    let want = run(&prepare_one_region(&graph).unwrap(), &x, PLAIN);
+    let want = run(&flatten_regions(&graph).unwrap(), &x, PLAIN);
     for how in [PLAIN, How { poison: true, ..PLAIN }, How { optimise: false, poison: true, ..PLAIN }] {
         for (a, b) in run(&graph, &x, how).iter().zip(&want) {
             assert!(conform_distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
@@ -390,7 +390,7 @@ fn loops_nest_to_a_limit_that_is_named() {
     let e = Session::new().compile(&build(17, 2)).err().unwrap().to_string();
     assert!(e.contains("more than 16 deep") && e.contains(file!()), "{e}");
     // Written out, deeper loops are one region.
-    let flat = prepare_one_region(&build(24, 1)).unwrap();
+    let flat = flatten_regions(&build(24, 1)).unwrap();
     assert_eq!(run(&flat, &[zero], PLAIN)[0].data, [1.0, 1.0]);
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[test]
 fn the_reference_page_is_current() {
     let (methods, sentences) = (methods(), sentences());
-    let page = reference::reference_page(|op| Notes {
+    let page = reference::render_page(|op| Notes {
         about: sentences.get(op).cloned().unwrap_or_else(|| panic!("the constant of {op} has no documentation")),
         method: methods.get(op).cloned(),
     });
@@ -20,7 +20,7 @@ fn the_reference_page_is_current() {
     let differs = page.lines().zip(written.lines().chain(std::iter::repeat(""))).find(|(new, old)| new != old);
     assert!(
         page == written,
-        "docs/ops.md is out of date, first at {differs:?}; run ARENAGRAD_WRITE_DOCS=1 cargo test --test ops reference_page"
+        "docs/ops.md is out of date, first at {differs:?}; run ARENAGRAD_WRITE_DOCS=1 cargo test --test ops render_page"
     );
 }
 

@@ -47,7 +47,7 @@ fn alike(what: &str, far: &GraphBuf, near: &GraphBuf) {
     let bytes = |g: &GraphBuf| Session::new().plan(g).unwrap().arena_bytes;
     assert!(bytes(far) <= bytes(near), "{what}: {} bytes, not {}", bytes(far), bytes(near));
     assert_eq!(results(far, PLAIN), results(near, PLAIN), "{what}");
-    let plain = |g: &GraphBuf| prepare::prepare_decomposed(g.view()).unwrap();
+    let plain = |g: &GraphBuf| prepare::decompose_fully(g.view()).unwrap();
     let raw = How { optimise: false, ..PLAIN };
     assert!(bytes(&plain(far)) <= bytes(&plain(near)), "{what} in plain ops");
     assert_eq!(results(&plain(far), raw), results(&plain(near), raw), "{what} in plain ops");

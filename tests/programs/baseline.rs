@@ -10,9 +10,9 @@ use arenagrad::tools::sched::{alias, planned_offsets};
 /// Bytes of the arena, and lines alive at once.
 pub fn baseline(code: &Instructions) -> (usize, u64) {
     let mut code = code.clone();
-    let alias = alias::alias_leaves(&mut code);
+    let alias = alias::settle_leaves_only(&mut code);
     let live = intervals(&code, &alias).expect("lifetimes");
     let (_, bytes) =
-        planned_offsets(&code, &alias, &live, |v| lines::pack_lines_with(v, greedy::greedy_xla)).expect("a plan");
+        planned_offsets(&code, &alias, &live, |v| lines::pack_lines_with(v, greedy::choose_as_xla)).expect("a plan");
     (bytes, live.max_live())
 }

@@ -10,8 +10,8 @@ use crate::stdout_stderr::{emit_stdout, note_stderr};
 use arenagrad::graph::Graph;
 use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::tools::ir::text::{PrintOptions, print_with};
-use arenagrad::tools::passes::ad::grad::trace_grad;
-use arenagrad::tools::passes::fusion_notes::collect_fusion_notes;
+use arenagrad::tools::passes::ad::grad;
+use arenagrad::tools::passes::fusion_notes::order_outcomes;
 use arenagrad::tools::passes::pipeline::{self, Trace};
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub fn opt_command(a: &OptArgs) -> Run {
         print_opt_trace(&traces);
     }
     if a.report {
-        let fusions = collect_fusion_notes(traces.into_iter().map(|t| t.fusions));
+        let fusions = order_outcomes(traces.into_iter().map(|t| t.fusions));
         return emit_stdout(if a.json { fusion::fusion_json(&fusions) } else { fusion::fusion_table(&fusions) });
     }
     emit_stdout(print_command_text(&a.file, done.view(), a.locations))
@@ -52,7 +52,7 @@ pub fn grad_command(a: &GradArgs) -> Run {
     let options = GradOptions { wrt: a.wrt.clone(), missing, ..GradOptions::default() };
     let done = grad(g, &output, &options).map_err(ir_failure(&a.file))?;
     if a.trace {
-        print_opt_trace(&trace_grad(g, &output, &options).map_err(ir_failure(&a.file))?);
+        print_opt_trace(&grad::trace_preparation(g, &output, &options).map_err(ir_failure(&a.file))?);
         note_stderr(format!("grad: {} -> {} nodes", g.nodes(), done.view().nodes()));
         let (_, traces) = pipeline::run_pipeline(&done, &["simplify"], true).map_err(ir_failure(&a.file))?;
         print_opt_trace(&traces);

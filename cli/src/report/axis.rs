@@ -2,7 +2,7 @@
 //!
 //! Invariant: the range is finite and not empty, whatever the values are.
 
-use arenagrad::tools::report::markup_ticks;
+use arenagrad::tools::report::round_ticks;
 
 /// Most ticks of an axis.
 const TICKS: usize = 6;
@@ -65,7 +65,7 @@ impl Axis {
     /// Round values within the range, at most about six.
     pub fn ticks(&self) -> Vec<f64> {
         let linear = || {
-            let step = markup_ticks(self.high - self.low, TICKS).get(1).copied().unwrap_or(1.0);
+            let step = round_ticks(self.high - self.low, TICKS).get(1).copied().unwrap_or(1.0);
             let first = (self.low / step).ceil();
             (0..2 * TICKS).map(|i| (first + i as f64) * step).take_while(|t| *t <= self.high).collect()
         };

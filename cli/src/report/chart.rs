@@ -3,7 +3,7 @@
 //! Invariant: a value that is not finite is left out of its line, not drawn as zero.
 
 use super::axis::{Axis, Scale};
-use arenagrad::tools::report::{escape, markup_ticks};
+use arenagrad::tools::report::{escape, round_ticks};
 use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
@@ -114,7 +114,7 @@ fn chart_grid(s: &mut String, c: &Chart<'_>, axis: &Axis, steps: f64, x: &dyn Fn
             escape(&(c.text)(t))
         );
     }
-    for t in markup_ticks(steps, 10) {
+    for t in round_ticks(steps, 10) {
         let (at, below) = (x(t), HEIGHT - BOTTOM + 16.0);
         let _ = write!(s, "<text x=\"{at:.1}\" y=\"{below:.1}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>");
     }

@@ -13,7 +13,7 @@ use crate::run_dir::REPORT;
 use crate::sys;
 use arenagrad::session::human;
 use arenagrad::tools::kernels::simd::isa;
-use arenagrad::tools::report::{Page, escape, html_page_text};
+use arenagrad::tools::report::{Page, escape, render_html};
 use std::time::{Duration, Instant};
 
 /// Time after which a running run writes its page again.
@@ -96,5 +96,5 @@ pub fn replace_train_page(c: &Config, task: &dyn TrainTask, history: &History, f
         facts.iter().cloned().chain([("processor", cpu), ("version", env!("CARGO_PKG_VERSION").into())]).collect();
     let plan = task.trainer().program().plan();
     let page = Page { title: &title, facts: &facts, sections: &sections, plan };
-    c.out.replace(REPORT, html_page_text(&page).as_bytes())
+    c.out.replace(REPORT, render_html(&page).as_bytes())
 }

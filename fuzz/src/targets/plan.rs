@@ -11,7 +11,7 @@ use arenagrad::tools::passes::pipeline::{MINIMAL, pipeline_passes, run_pipeline}
 use arenagrad::tools::sched::checker::check_plan;
 use arenagrad::tools::sched::lower::lower;
 use arenagrad::tools::sched::order::deps::Deps;
-use arenagrad::tools::sched::order::list::list_schedule;
+use arenagrad::tools::sched::order::list::order_by_rule;
 use arenagrad::tools::sched::order::{self, CANDIDATES};
 
 pub const TARGET: Target = Target {
@@ -28,7 +28,7 @@ pub const TARGET: Target = Target {
 fn planned(g: &GraphBuf, rule: usize) -> Result<PlannedGraph> {
     let code = lower(g.view(), 1)?.code;
     PlannedGraph::ordered(match CANDIDATES.get(rule) {
-        Some(&(name, rule)) => order::score_order(&code, &list_schedule(&code, &Deps::new(&code), rule), name)?,
+        Some(&(name, rule)) => order::score_order(&code, &order_by_rule(&code, &Deps::new(&code), rule), name)?,
         None => order::best_order(&code)?,
     })
 }

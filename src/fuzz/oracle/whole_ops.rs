@@ -23,12 +23,12 @@ pub(super) fn wrap_whole(dtype: DType, x: i128) -> i128 {
     (x - low).rem_euclid(span) + low
 }
 
-fn is_whole_op_division(op: Op) -> bool {
+fn divides_whole_numbers(op: Op) -> bool {
     matches!(op, Op::DIV | Op::FMOD | Op::REMAINDER | Op::FLOOR_DIVIDE)
 }
 
 /// The number of an op on two whole numbers; the divisor is not 0, the exponent not below 0.
-fn whole_op_result(op: Op, dtype: DType, a: i128, b: i128) -> Option<i128> {
+fn whole_result(op: Op, dtype: DType, a: i128, b: i128) -> Option<i128> {
     let bits = 8 * dtype.size() as i128;
     let shifts = (0..bits).contains(&b);
     Some(match op {
@@ -86,10 +86,10 @@ pub(super) fn map_whole(
     let Some(&a) = args.first() else { return Ok(None) };
     let dtype = a.dtype;
     if let &[_, b] = args {
-        if whole_op_result(op, dtype, 1, 1).is_none() {
+        if whole_result(op, dtype, 1, 1).is_none() {
             return Ok(None);
         }
-        if is_whole_op_division(op) {
+        if divides_whole_numbers(op) {
             *may_fault |= b.each_whole().any(|x| x.is_none());
             if b.each_whole().any(|x| x == Some(0)) {
                 return Err(Stop::fault("division of an integer by 0"));
@@ -105,7 +105,7 @@ pub(super) fn map_whole(
             // One side decides, whatever the other is.
             (Op::AND, Some(0), _) | (Op::AND, _, Some(0)) => Some(0),
             (Op::OR, Some(1), _) | (Op::OR, _, Some(1)) => Some(1),
-            _ => whole_op_result(op, dtype, a?, b?).map(|y| wrap_whole(dtype, y)),
+            _ => whole_result(op, dtype, a?, b?).map(|y| wrap_whole(dtype, y)),
         };
         return Ok(Some(Array::wholes(dtype, &a.dims, a.each_whole().zip(b.each_whole()).map(one))));
     }
@@ -188,14 +188,14 @@ mod tests {
     #[test]
     fn whole_numbers_wrap_as_the_types_do() {
         for (a, b) in [(127i8, 1i8), (-128, -1), (100, 100), (-7, 3), (7, -3)] {
-            let op = |op| whole_op_result(op, DType::I8, a.into(), b.into()).map(|y| wrap_whole(DType::I8, y) as i8);
+            let op = |op| whole_result(op, DType::I8, a.into(), b.into()).map(|y| wrap_whole(DType::I8, y) as i8);
             assert_eq!(op(Op::ADD), Some(a.wrapping_add(b)));
             assert_eq!(op(Op::MUL), Some(a.wrapping_mul(b)));
             assert_eq!(op(Op::DIV), Some(a.wrapping_div(b)));
             assert_eq!(op(Op::REMAINDER).map(|r| (r as i32 - a as i32).rem_euclid(b as i32)), Some(0));
         }
         assert_eq!(wrap_whole(DType::U64, -1), u64::MAX.into());
-        assert_eq!(whole_op_result(Op::BITWISE_RIGHT_SHIFT, DType::I32, -5, 40), Some(-1));
+        assert_eq!(whole_result(Op::BITWISE_RIGHT_SHIFT, DType::I32, -5, 40), Some(-1));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Copies between images, strips and columns: rows of pixels, in pieces of fixed size.
 //!
-//! Invariant: [`clear_planes`] writes a strip's zeros once, and [`load_planes`] writes every element that can be a pixel.
-//! So a strip is reloaded for the next image without clearing. Used by the files of the folder only.
+//! Invariant: [`clear_planes`] writes a strip's zeros once, and [`load_planes`] writes every element that can be a
+//! pixel. So a strip is reloaded for the next image without clearing. Used by the files of the folder only.
 
 use super::conv_plan::{ConvPlan, SLACK};
 use crate::float::Float;

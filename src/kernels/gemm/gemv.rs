@@ -4,8 +4,8 @@
 //! they are the dot products of `dots`. The descriptor alone decides between the two.
 //!
 //! In a step with a batch of one, a product of a row and a matrix takes some tens of nanoseconds. Reading the whole
-//! descriptor would cost a noticeable share of that. So [`choose_method`] products have a kernel that reads only what they
-//! need (see [`gemm_kernel::gemm_kernel`](super::gemm_kernel::gemm_kernel)).
+//! descriptor would cost a noticeable share of that. So products with a method ([`choose_method`]) have a kernel that
+//! reads only what they need (see [`gemm_kernel::gemm_kernel`](super::gemm_kernel::gemm_kernel)).
 
 use super::act_fn::{act_fn, act_grad_fn};
 use super::epilogue::epilogue_add_row;

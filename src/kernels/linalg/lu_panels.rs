@@ -36,7 +36,8 @@ impl Panel {
     }
 }
 
-/// Factors a matrix in place, as `factor_matrix` does for small ones. Gives true if the number of exchanged rows is odd.
+/// Factors a matrix in place, as `factor_matrix` does for small ones. Gives true if the number of exchanged rows is
+/// odd.
 pub fn lu_by_panels<T: GemmFloat>(n: usize, a: &mut [T], rows: &mut [i32], scratch: &mut [T]) -> bool {
     let (panel, rest) = scratch.split_at_mut(n * PANEL);
     let (strip, work) = rest.split_at_mut(n * STRIP);

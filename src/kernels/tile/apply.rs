@@ -1,7 +1,7 @@
 //! Dispatches an operation and an element type to a loop.
 //!
-//! Invariant: there is an arm for every pair that [`supports_operand_type`](super::supports_operand_type) allows. A program with
-//! another pair fails its check, so the default arms are unreachable.
+//! Invariant: there is an arm for every pair that [`supports_operand_type`](super::supports_operand_type) allows.
+//! A program with another pair fails its check, so the default arms are unreachable.
 
 use super::cast;
 use super::element_loops::*;

@@ -1,7 +1,7 @@
 //! The operations of tile programs.
 //!
-//! Invariant: `TileOp::ALL[op as usize] == op`. [`supports_operand_type`] alone decides which element types an operation
-//! has; `apply` has an arm for each.
+//! Invariant: `TileOp::ALL[op as usize] == op`. [`supports_operand_type`] alone decides which element types an
+//! operation has; `apply` has an arm for each.
 
 use crate::fault::{Cause, NEGATIVE_EXPONENT, ZERO_DIVISOR};
 use arenagrad_arena::DType;

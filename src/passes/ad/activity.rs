@@ -108,7 +108,7 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
                 let stacks = matches!(g.def_of(n).lower, Lower::Loop);
                 run[body].add(ActivityModes { reverse: modes.reverse || stacks, ..modes });
             }
-            if let Some(rule) = activity_transposed_rule(g, n, modes) {
+            if let Some(rule) = rule_to_transpose(g, n, modes) {
                 run[rule].reverse = true;
             }
         }
@@ -118,7 +118,7 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
 
 /// The rule of node `n` that is transposed because the rule for the mode is missing. A rule is transposed in reverse
 /// mode.
-fn activity_transposed_rule(g: Graph<'_>, n: Node, modes: ActivityModes) -> Option<Region> {
+fn rule_to_transpose(g: Graph<'_>, n: Node, modes: ActivityModes) -> Option<Region> {
     if !has_derivative_rules(g, n) {
         return None;
     }

@@ -1,14 +1,14 @@
 //! The reverse walk over a region: it applies the derivative fact of each op definition, the last node first.
 //!
 //! A loop in the region is differentiated by a reverse walk over its body: see [`super::scan_site`]. Invariant: the
-//! graph is prepared by [`super::prepare::prepare_for_autodiff`], so the walk meets no op whose derivative fact is
+//! graph is prepared by [`super::prepare::derivable_form`], so the walk meets no op whose derivative fact is
 //! [`Deriv::ViaDecompose`].
 
 use super::activity::active_from;
 use super::choice_site::backward_choice;
 use super::codes::zero_tangent_of_code;
-use super::custom_rules::{CustomRulesSite, custom_rules_title};
-use super::join::{Padded, join_padded};
+use super::custom_rules::{CustomRulesSite, op_title};
+use super::join::{Padded, merge_padded};
 use super::scan_site::{AdContext, LoopOperands, ScanSite};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -48,7 +48,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     /// Adds the cotangents of the slices of `v`.
     fn add_slices(&mut self, v: Value) {
         let Some(slices) = self.slices.remove(&v) else { return };
-        for sum in join_padded(slices) {
+        for sum in merge_padded(slices) {
             self.add_now(v, sum);
         }
     }
@@ -129,7 +129,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
             }
         }
         match g.error() {
-            Some(e) => Err(e.context(format!("derivative of {}", custom_rules_title(src, n)))),
+            Some(e) => Err(e.context(format!("derivative of {}", op_title(src, n)))),
             None => Ok(()),
         }
     }

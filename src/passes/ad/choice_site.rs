@@ -5,7 +5,7 @@
 use super::backward::Backward;
 use super::codes::zero_tangent_of_code;
 use super::forward::Forward;
-use super::scan_site::{AdContext, ScanSiteValues, write_scan_site_region};
+use super::scan_site::{AdContext, ScanSiteValues, write_context_region};
 use crate::arena::{Node, Region, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ops::control::cond::IfAttrs;
@@ -50,7 +50,7 @@ impl<'r, 'x, 'g> ChoiceSite<'r, 'x, 'g> {
             g.with(|e| e.open_region(name));
             let args: Vec<Var<'g>> = tys.iter().map(|&ty| g.var(g.with(|e| e.region_arg(ty)))).collect();
             let known: Vec<(Value, Var<'g>)> = src.region_args(region).zip(args.iter().copied()).collect();
-            let local = write_scan_site_region(AdContext { region, ..self.context }, &known);
+            let local = write_context_region(AdContext { region, ..self.context }, &known);
             let yields = f(BranchParts { region, local: &local, seeds: &args[known.len()..] });
             let ids: Vec<Value> = yields.iter().flatten().map(|y| y.v).collect();
             *new = g.with(|e| e.close_region(&ids));

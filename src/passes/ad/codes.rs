@@ -74,7 +74,7 @@ impl<'x> Codes<'x> {
         result: impl Fn(usize) -> bool,
     ) -> Result<()> {
         let def = self.g.def_of(n);
-        if self.is_code.is_none() || passes_codes(def) {
+        if self.is_code.is_none() || passes_tangents_on(def) {
             return Ok(());
         }
         let args = self.g.args_of(n).iter().copied().enumerate();
@@ -93,7 +93,7 @@ impl<'x> Codes<'x> {
 }
 
 /// True if the derivative rule of an op passes tangents of codes on.
-fn passes_codes(def: &OpDef) -> bool {
+fn passes_tangents_on(def: &OpDef) -> bool {
     let moves = def.flags.has(Flags::QUANT) || def.flags.has(Flags::MOVES_CODES);
     moves || matches!(def.deriv, Deriv::Loop | Deriv::Choice)
 }

@@ -6,7 +6,7 @@
 //! prepared.
 
 use super::backward::Backward;
-use super::scan_site::{AdContext, ScanSiteValues, write_scan_site_region};
+use super::scan_site::{AdContext, ScanSiteValues, write_context_region};
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Deriv;
@@ -40,7 +40,7 @@ impl<'r, 'x, 'g> CustomRulesSite<'r, 'x, 'g> {
         let src = context.src;
         let attrs = CustomFnAttrs::of(&src.attrs(node));
         if !attrs.has_rules() {
-            let text = format!("{} is not prepared", custom_rules_title(src, node));
+            let text = format!("{} is not prepared", op_title(src, node));
             return Err(Error::new(Kind::Verify, text).at(src.location(node)));
         }
         let float = |v: Value| src.dtype[v.at()].is_differentiable();
@@ -98,7 +98,7 @@ impl<'r, 'x, 'g> CustomRulesSite<'r, 'x, 'g> {
         let seeds = seeds.iter().zip(&args[self.primals.len()..]).map(|(s, v)| s.unwrap_or_else(|| zero(v)));
         let values: Vec<Var<'g>> = self.primals.iter().copied().chain(seeds).collect();
         let known: Vec<(Value, Var<'g>)> = args.iter().copied().zip(values).collect();
-        let local = write_scan_site_region(AdContext { region: r, ..self.context }, &known);
+        let local = write_context_region(AdContext { region: r, ..self.context }, &known);
         src.region_yields(r).iter().map(|&y| Some(local[y])).collect()
     }
 
@@ -111,12 +111,12 @@ impl<'r, 'x, 'g> CustomRulesSite<'r, 'x, 'g> {
         let known: Vec<(Value, Var<'g>)> =
             primals.iter().copied().zip(self.primals.iter().copied()).chain(linear.iter().map(zero)).collect();
         let context = AdContext { region: r, ..self.context };
-        let local = write_scan_site_region(context, &known);
+        let local = write_context_region(context, &known);
         let mut back = Backward::new(AdContext { map: ScanSiteValues::Part(&local), ..context }, linear);
         for (&y, seed) in src.region_yields(r).iter().zip(seeds) {
             seed.iter().for_each(|&s| back.add(y, s));
         }
-        let name = custom_rules_title(src, self.node);
+        let name = op_title(src, self.node);
         back.walk().map_err(|e| e.context(format!("{name}, the transpose of its rule")))?;
         Ok(linear.iter().map(|&v| back.cotangent(v)).collect())
     }
@@ -134,7 +134,7 @@ impl<'r, 'x, 'g> CustomRulesSite<'r, 'x, 'g> {
         let operand = src.args_of(self.node)[i];
         let text = format!(
             "{} captures operand {i}, {}, which would get no gradient: pass it as an argument or stop its gradient",
-            custom_rules_title(src, self.node),
+            op_title(src, self.node),
             src.ty_text(operand)
         );
         Err(Error::new(Kind::Derivative, text).at(src.location(self.node)))
@@ -142,7 +142,7 @@ impl<'r, 'x, 'g> CustomRulesSite<'r, 'x, 'g> {
 }
 
 /// The op of node `n` for messages; for a custom function, with its name.
-pub(super) fn custom_rules_title(src: Graph<'_>, n: Node) -> String {
+pub(super) fn op_title(src: Graph<'_>, n: Node) -> String {
     let def = src.def_of(n);
     match def.deriv {
         Deriv::OwnRules => {

@@ -1,13 +1,13 @@
 //! The forward walk over a region: it applies the derivative fact of each op definition, in order.
 //!
 //! A loop in the region is differentiated by a forward walk over its body: see [`super::scan_site`]. Invariant: the
-//! graph is prepared by [`super::prepare::prepare_for_autodiff`], so the walk meets no op whose derivative fact is
+//! graph is prepared by [`super::prepare::derivable_form`], so the walk meets no op whose derivative fact is
 //! [`Deriv::ViaDecompose`].
 
 use super::activity::active_towards;
 use super::choice_site::forward_choice;
 use super::codes::{code_ends_derivatives, zero_tangent_of_code};
-use super::custom_rules::{CustomRulesSite, custom_rules_title};
+use super::custom_rules::{CustomRulesSite, op_title};
 use super::scan_site::{AdContext, LoopOperands, Operands, ScanSite};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -93,7 +93,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
             Deriv::ViaDecompose => {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
-            Deriv::Loop => forward_mode_loop(self.context, n, &ts)?,
+            Deriv::Loop => push_through_loop(self.context, n, &ts)?,
             Deriv::Choice => forward_choice(self.context, n, &ts)?,
             Deriv::OwnRules => CustomRulesSite::new(self.context, n)?.tangents(&ts)?,
             Deriv::Error(why) => {
@@ -104,7 +104,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
             self.tangents[v] = t.filter(|_| codes.carries(v));
         }
         match g.error() {
-            Some(e) => Err(e.context(format!("tangent of {}", custom_rules_title(src, n)))),
+            Some(e) => Err(e.context(format!("tangent of {}", op_title(src, n)))),
             None => Ok(()),
         }
     }
@@ -121,7 +121,7 @@ struct ForwardArg<'g> {
 
 /// The tangents of the results of the loop `n`, given those of its operands. A loop that a carry ends may have no
 /// bound, so it runs again, with the tangents beside the values; others read what the loop stacked.
-fn forward_mode_loop<'g>(
+fn push_through_loop<'g>(
     context: AdContext<'_, '_, 'g>,
     n: Node,
     ts: &[Option<Var<'g>>],
@@ -147,14 +147,14 @@ fn forward_mode_loop<'g>(
     let results = l.emit_as(l.scan, "jvp", operands, |args| {
         // In the order of the operands.
         let groups = [
-            (false, forward_values(&values)),
+            (false, body_values(&values)),
             (true, moving.iter().map(|&i| l.args[i]).collect()),
-            (false, forward_values(&o.consts)),
-            (true, forward_values(&dot_consts)),
-            (false, forward_values(&o.stacked)),
-            (true, forward_values(&dot_xs)),
+            (false, body_values(&o.consts)),
+            (true, body_values(&dot_consts)),
+            (false, body_values(&o.stacked)),
+            (true, body_values(&dot_xs)),
         ];
-        let named = forward_args(groups, args);
+        let named = pair_args(groups, args);
         let pick = |is_tangent: bool| {
             named.iter().filter(|a| a.is_tangent == is_tangent).map(|a| (a.value, a.arg)).collect::<Vec<_>>()
         };
@@ -177,7 +177,7 @@ fn forward_mode_loop<'g>(
         }
         // A body yields at least one value.
         if yields.is_empty() {
-            yields.extend(forward_yield(&local, l.yields));
+            yields.extend(first_yield(&local, l.yields));
         }
         Ok(yields)
     })?;
@@ -189,18 +189,18 @@ fn forward_mode_loop<'g>(
 }
 
 /// The body's values of `pairs`.
-fn forward_values(pairs: &[(Value, Var<'_>)]) -> Vec<Value> {
+fn body_values(pairs: &[(Value, Var<'_>)]) -> Vec<Value> {
     pairs.iter().map(|p| p.0).collect()
 }
 
 /// The arguments `args` of a forward-mode body with the body's values that they are for. Each group says whether its
 /// arguments are tangents.
-fn forward_args<'g>(groups: [(bool, Vec<Value>); 6], args: &[Var<'g>]) -> Vec<ForwardArg<'g>> {
+fn pair_args<'g>(groups: [(bool, Vec<Value>); 6], args: &[Var<'g>]) -> Vec<ForwardArg<'g>> {
     let values = groups.into_iter().flat_map(|(is_tangent, group)| group.into_iter().map(move |v| (is_tangent, v)));
     values.zip(args).map(|((is_tangent, value), &arg)| ForwardArg { is_tangent, value, arg }).collect()
 }
 
 /// The value in place of the first yield.
-fn forward_yield<'g>(local: &Window<Value, Var<'g>>, yields: &[Value]) -> Option<Var<'g>> {
+fn first_yield<'g>(local: &Window<Value, Var<'g>>, yields: &[Value]) -> Option<Var<'g>> {
     yields.first().map(|&y| local[y])
 }

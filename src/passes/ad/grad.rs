@@ -3,8 +3,8 @@
 use super::activity::Mode;
 use super::backward::Backward;
 use super::codes::{Codes, zero_tangent_of_code};
-use super::inner_values::{copy_without_inner_value_marks, inner_value_or_leaf, mark_inner_values};
-use super::prepare::{Aim, prepare_for_autodiff, prepare_traced};
+use super::inner_values::{copy_without_inner_value_marks, inner_value_or_leaf, mark_named_values};
+use super::prepare::{Aim, derivable_form, trace_derivable_form};
 use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -15,7 +15,7 @@ use crate::passes::copier::Copier;
 use crate::passes::pipeline::Trace;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::passes::signature::{
-    Signature, check_free_signature_names, leaf_signature_name, signature_loss, signature_output, underivable_signature,
+    Signature, check_free_names, clean_leaf_name, loss_by_name, output_by_name, underivable_error,
 };
 
 /// The treatment of a leaf that gets no gradient.
@@ -108,41 +108,41 @@ impl GradOptions {
 /// ```
 pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
     let g = g.into();
-    check_free_signature_names(g, "grad", options.leaves(g)?.iter().map(|name| format!("grad.{name}")))?;
-    grad_numbered(g, loss, options)
+    check_free_names(g, "grad", options.leaves(g)?.iter().map(|name| format!("grad.{name}")))?;
+    differentiate_numbered(g, loss, options)
 }
 
 /// A record of each step that prepares `g` for [`grad`]. Errors: an unknown name; those of the steps.
-pub fn trace_grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> Result<Vec<Trace>> {
+pub fn trace_preparation<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> Result<Vec<Trace>> {
     let g = g.into();
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-    let marked = mark_inner_values(g, &names)?;
+    let marked = mark_named_values(g, &names)?;
     let aim = Aim { wrt: &names, results: &[loss], mode: Mode::Reverse };
-    Ok(prepare_traced(marked.as_ref().map_or(g, GraphBuf::view), &aim)?.1)
+    Ok(trace_derivable_form(marked.as_ref().map_or(g, GraphBuf::view), &aim)?.1)
 }
 
 /// As [`grad`]; gradients whose names are taken are called `grad.<leaf>.2` and so on. They are the last outputs.
-pub fn grad_numbered(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
-    grad_from(g, loss, options, &|_, loss| loss.full_like(1.0))
+pub fn differentiate_numbered(g: Graph<'_>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
+    differentiate_from_seed(g, loss, options, &|_, loss| loss.full_like(1.0))
 }
 
 /// The cotangent of a loss, which is a value of the builder.
 pub type Seed<'s> = &'s dyn for<'g> Fn(&'g Builder, Var<'g>) -> Var<'g>;
 
 /// As [`grad`], from the cotangent that `seed` makes of the loss.
-pub fn grad_from(g: Graph<'_>, loss: &str, options: &GradOptions, seed: Seed<'_>) -> Result<GraphBuf> {
+pub fn differentiate_from_seed(g: Graph<'_>, loss: &str, options: &GradOptions, seed: Seed<'_>) -> Result<GraphBuf> {
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-    signature_loss(g, loss)?;
-    let marked = mark_inner_values(g, &names)?;
-    let prepared = prepare_for_autodiff(marked.as_ref().map_or(g, GraphBuf::view), &names, &[loss], Mode::Reverse)?;
+    loss_by_name(g, loss)?;
+    let marked = mark_named_values(g, &names)?;
+    let prepared = derivable_form(marked.as_ref().map_or(g, GraphBuf::view), &names, &[loss], Mode::Reverse)?;
     let g = prepared.view();
     rebuilt_by_pass("grad", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         copy_without_inner_value_marks(g, &mut c, &b);
-        let seed = seed(&b, c.map[signature_output(g, loss)?]);
+        let seed = seed(&b, c.map[output_by_name(g, loss)?]);
         let codes = Codes::of(g);
         let grads = ReverseGrad::new(&codes, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let mut signature = Signature::new(g);
@@ -160,14 +160,14 @@ pub fn grad_from(g: Graph<'_>, loss: &str, options: &GradOptions, seed: Seed<'_>
 /// With several losses, their cotangents are the weights of their sum. Errors as for [`grad`].
 pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let g = g.into();
-    check_free_signature_names(g, "vjp", wrt.iter().map(|name| format!("grad.{name}")))?;
+    check_free_names(g, "vjp", wrt.iter().map(|name| format!("grad.{name}")))?;
     vjp_numbered(g, outputs, wrt, missing)
 }
 
 /// As [`vjp`]; gradients whose names are taken are called `grad.<leaf>.2` and so on. They are the last outputs.
 pub fn vjp_numbered(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
-    let marked = mark_inner_values(g, wrt)?;
-    let prepared = prepare_for_autodiff(marked.as_ref().map_or(g, GraphBuf::view), wrt, outputs, Mode::Reverse)?;
+    let marked = mark_named_values(g, wrt)?;
+    let prepared = derivable_form(marked.as_ref().map_or(g, GraphBuf::view), wrt, outputs, Mode::Reverse)?;
     let g = prepared.view();
     rebuilt_by_pass("vjp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
@@ -177,9 +177,9 @@ pub fn vjp_numbered(g: Graph<'_>, outputs: &[&str], wrt: &[&str], missing: Missi
         for &o in outputs {
             let v = signature.output(o)?;
             let Some(dtype) = codes.tangent_dtype(v) else {
-                return Err(underivable_signature(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
+                return Err(underivable_error(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
             };
-            let name = signature.unused(&leaf_signature_name(&format!("cotangent.{o}")));
+            let name = signature.unused(&clean_leaf_name(&format!("cotangent.{o}")));
             seeds.push((o, b.input(&name, g.dims(v), dtype)));
         }
         if let Some(e) = b.error() {
@@ -209,7 +209,7 @@ impl<'r, 'x, 'g> ReverseGrad<'r, 'x, 'g> {
         let leaves = wrt.iter().map(|n| inner_value_or_leaf(&signature, n)).collect::<Result<Vec<_>>>()?;
         for (&v, n) in leaves.iter().zip(wrt) {
             if !codes.carries(v) {
-                return Err(underivable_signature(src, v, format!("{n:?} is {}: no derivative", src.ty_text(v))));
+                return Err(underivable_error(src, v, format!("{n:?} is {}: no derivative", src.ty_text(v))));
             }
         }
         let (map, regions) = (ScanSiteValues::Whole(&copy.map), &copy.regions);
@@ -237,7 +237,7 @@ impl<'r, 'x, 'g> ReverseGrad<'r, 'x, 'g> {
                         "{name:?} gets no gradient: {} does not depend on it differentiably; freeze it or ask for zeros",
                         from.join(", ")
                     );
-                    return Err(underivable_signature(context.src, v, text));
+                    return Err(underivable_error(context.src, v, text));
                 }
             });
         }

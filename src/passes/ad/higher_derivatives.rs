@@ -1,12 +1,12 @@
 //! Higher derivatives, composed of [`grad`], [`vjp`](super::grad::vjp) and [`jvp`].
 
-use super::grad::{GradOptions, Missing, grad, grad_numbered};
-use super::jvp::{jvp, jvp_with_inputs};
+use super::grad::{GradOptions, Missing, differentiate_numbered, grad};
+use super::jvp::{jvp, push_named_tangents};
 use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
-use crate::passes::signature::{signature_leaf, signature_output, underivable_signature, unused_signature_name};
+use crate::passes::signature::{leaf_by_name, output_by_name, underivable_error, unused_name};
 
 /// Adds to `g` the gradient of the scalar output `loss` and its Hessian-vector product: inputs `tangent.<leaf>`,
 /// outputs `grad.<leaf>` and `tangent.grad.<leaf>`, all of the leaf's type. The output `tangent.<loss>` is the
@@ -47,19 +47,19 @@ pub fn hvp<'a>(g: impl Into<Graph<'a>>, loss: &str, wrt: &[&str]) -> Result<Grap
 /// A leaf that is not a scalar: repeated gradients would contract each derivative with ones.
 pub fn nth_grad<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str, n: usize) -> Result<GraphBuf> {
     let g = g.into();
-    let v = signature_leaf(g, leaf)?;
+    let v = leaf_by_name(g, leaf)?;
     if !g.dims(v).is_empty() {
         let text = format!(
             "the n-th derivative with respect to {leaf:?} needs a scalar, not {}; see hvp and jacobian",
             g.ty_text(v)
         );
-        return Err(underivable_signature(g, v, text));
+        return Err(underivable_error(g, v, text));
     }
     let mut last = output.to_string();
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     for _ in 0..n {
         let options = GradOptions { missing: Missing::Zero, ..GradOptions::wrt(&[leaf]) };
-        buf = grad_numbered(buf.view(), &last, &options)?;
+        buf = differentiate_numbered(buf.view(), &last, &options)?;
         last = last_higher_derivative(&buf);
     }
     with_last_higher_derivative(g, buf.view(), &last, &format!("grad{n}.{leaf}"))
@@ -91,12 +91,12 @@ pub fn nth_grad<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str, n: usize)
 /// ```
 pub fn directional_nth_grad<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str, n: usize) -> Result<GraphBuf> {
     let g = g.into();
-    signature_output(g, output)?;
-    signature_leaf(g, leaf)?;
+    output_by_name(g, output)?;
+    leaf_by_name(g, leaf)?;
     let mut last = output.to_string();
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     for k in 0..n {
-        buf = jvp_with_inputs(buf.view(), &[&last], &[leaf], &[format!("dir_{k}")])?;
+        buf = push_named_tangents(buf.view(), &[&last], &[leaf], &[format!("dir_{k}")])?;
         last = last_higher_derivative(&buf);
     }
     with_last_higher_derivative(g, buf.view(), &last, &format!("tangent{n}.{output}"))
@@ -114,9 +114,9 @@ fn with_last_higher_derivative(g: Graph<'_>, src: Graph<'_>, last: &str, name: &
         let mut c = Copier::new(src, &b);
         c.run(&mut |_| None);
         for &name in g.output_names {
-            b.output(g.str(name), c.map[signature_output(src, g.str(name))?]);
+            b.output(g.str(name), c.map[output_by_name(src, g.str(name))?]);
         }
-        b.output(&unused_signature_name(g, name), c.map[signature_output(src, last)?]);
+        b.output(&unused_name(g, name), c.map[output_by_name(src, last)?]);
         c.updates();
         drop(c);
         finish_rebuild(b, bump)

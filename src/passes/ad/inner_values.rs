@@ -12,7 +12,7 @@ use crate::nodes::ops::layout::attrs::BarrierAttrs;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuilt_by_pass};
-use crate::passes::signature::{Signature, underivable_signature};
+use crate::passes::signature::{Signature, underivable_error};
 
 /// What the names of marking outputs begin with. No leaf may have a control character in its name.
 const MARK: &str = "wrt\u{1}";
@@ -21,7 +21,7 @@ fn inner_value_mark(name: &str) -> String {
     format!("{MARK}{name}")
 }
 
-/// The leaf called `name`, or the inner value that [`mark_inner_values`] marked for `name`.
+/// The leaf called `name`, or the inner value that [`mark_named_values`] marked for `name`.
 pub(super) fn inner_value_or_leaf(signature: &Signature<'_>, name: &str) -> Result<Value> {
     signature.leaf(name).or_else(|e| signature.output(&inner_value_mark(name)).map_err(|_| e))
 }
@@ -77,7 +77,7 @@ fn inner_value_not_leaf(g: Graph<'_>, v: Value, name: &str) -> Result<Value> {
 /// # Errors
 /// A name that nothing has, that several values have, or that only a value inside a loop has; a value that no output
 /// depends on.
-pub(super) fn mark_inner_values(g: Graph<'_>, wrt: &[&str]) -> Result<Option<GraphBuf>> {
+pub(super) fn mark_named_values(g: Graph<'_>, wrt: &[&str]) -> Result<Option<GraphBuf>> {
     if let Some(name) = g.output_names.iter().map(|&s| g.str(s)).find(|n| n.starts_with(MARK)) {
         return Err(Error::new(Kind::Name, format!("an output cannot be called {name:?}: the prefix is reserved")));
     }
@@ -98,12 +98,12 @@ pub(super) fn mark_inner_values(g: Graph<'_>, wrt: &[&str]) -> Result<Option<Gra
         let mut c = Copier::new(g, &b);
         c.run(&mut |v| {
             let inner = |out: &Value| found.iter().any(|f| f.1 == *out);
-            v.src.outs_of(v.node).any(|out| inner(&out)).then(|| inner_values_behind_barriers(v, &inner))
+            v.src.outs_of(v.node).any(|out| inner(&out)).then(|| copy_behind_barriers(v, &inner))
         });
         c.signature();
         for &(name, v) in &found {
             if !c.map[v].is_some() && b.error().is_none() {
-                return Err(underivable_signature(g, v, format!("no output depends on {name:?}")));
+                return Err(underivable_error(g, v, format!("no output depends on {name:?}")));
             }
             b.output(&inner_value_mark(name), c.map[v]);
         }
@@ -114,7 +114,7 @@ pub(super) fn mark_inner_values(g: Graph<'_>, wrt: &[&str]) -> Result<Option<Gra
 }
 
 /// The results of a copy of the node, those that `inner` picks behind barriers.
-fn inner_values_behind_barriers<'g>(v: &RebuildVisit<'_, 'g>, inner: &dyn Fn(&Value) -> bool) -> Vec<Var<'g>> {
+fn copy_behind_barriers<'g>(v: &RebuildVisit<'_, 'g>, inner: &dyn Fn(&Value) -> bool) -> Vec<Var<'g>> {
     let args: Vec<Value> = v.args.iter().map(|a| a.v).collect();
     let outs = v.g.with(|e| e.copy(&v.src, v.node, &args, v.regions));
     let pairs = v.src.outs_of(v.node).zip(outs.iter());
@@ -129,14 +129,14 @@ fn inner_values_behind_barriers<'g>(v: &RebuildVisit<'_, 'g>, inner: &dyn Fn(&Va
         .collect()
 }
 
-/// The outputs that [`mark_inner_values`] added.
-fn marked_inner_values(g: Graph<'_>) -> impl Iterator<Item = Value> {
+/// The outputs that [`mark_named_values`] added.
+fn marked_outputs(g: Graph<'_>) -> impl Iterator<Item = Value> {
     g.outputs().iter().zip(g.output_names).filter(move |(_, name)| g.str(**name).starts_with(MARK)).map(|(&v, _)| v)
 }
 
-/// Copies the nodes of `g`, its updates, and its outputs, all without what [`mark_inner_values`] added.
+/// Copies the nodes of `g`, its updates, and its outputs, all without what [`mark_named_values`] added.
 pub(super) fn copy_without_inner_value_marks(g: Graph<'_>, c: &mut Copier<'_, '_>, b: &Builder) {
-    let barriers: Vec<Node> = marked_inner_values(g).map(|v| g.def[v.at()]).collect();
+    let barriers: Vec<Node> = marked_outputs(g).map(|v| g.def[v.at()]).collect();
     c.run(&mut |v| {
         let added = barriers.contains(&v.node) && v.op() == Op::OPTIMIZATION_BARRIER;
         added.then(|| v.args.to_vec())

@@ -2,7 +2,7 @@
 //! output or of the leaf.
 
 use super::grad::{Missing, vjp_numbered};
-use super::jvp::jvp_with_inputs;
+use super::jvp::push_named_tangents;
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ops::common::batch_site::swap_axis_runs;
@@ -11,7 +11,7 @@ use crate::passes::batch::vmap;
 use crate::passes::batch::{Randomness, Vmap};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
-use crate::passes::signature::{Signature, check_free_signature_names, signature_leaf, signature_output};
+use crate::passes::signature::{Signature, check_free_names, leaf_by_name, output_by_name};
 
 /// Adds to `g` the Jacobian of `output` with respect to `leaf`, as output `jacobian.<leaf>`. Its shape is the output's
 /// dimensions followed by the leaf's.
@@ -24,12 +24,12 @@ use crate::passes::signature::{Signature, check_free_signature_names, signature_
 /// of integers or bools; a Jacobian or a value of its sweep that is too large for memory.
 pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result<GraphBuf> {
     let g = g.into();
-    let (out, by) = (signature_output(g, output)?, signature_leaf(g, leaf)?);
+    let (out, by) = (output_by_name(g, output)?, leaf_by_name(g, leaf)?);
     let name = format!("jacobian.{leaf}");
-    check_free_signature_names(g, "jacobian", [name.clone()])?;
+    check_free_names(g, "jacobian", [name.clone()])?;
     let forward = g.numel(by) < g.numel(out);
     let (sweep, directions) = match forward {
-        true => (jvp_with_inputs(g, &[output], &[leaf], &[format!("tangent.{leaf}")])?, g.numel(by)),
+        true => (push_named_tangents(g, &[output], &[leaf], &[format!("tangent.{leaf}")])?, g.numel(by)),
         false => (vjp_numbered(g, &[output], &[leaf], Missing::Zero)?, g.numel(out)),
     };
     let v = sweep.view();
@@ -42,9 +42,9 @@ pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result
     };
     let map = Vmap::new(directions).leaf(direction, 0).output(result, 0).randomness(Randomness::Same);
     let all = vmap(v, &map).map_err(|e| e.context(format!("the Jacobian of {output:?} by {leaf:?}")))?;
-    let direction = signature_leaf(all.view(), direction)?;
+    let direction = leaf_by_name(all.view(), direction)?;
     let dims = [&g.dims(out)[..], &g.dims(by)[..]].concat();
-    close_jacobian(all.view(), direction, result, |rows| {
+    close_with_identity(all.view(), direction, result, |rows| {
         // Forward, the rows are those of the transpose.
         let rows = if forward { swap_axis_runs(rows, 0, 1, rows.rank().saturating_sub(1)) } else { rows };
         (name.clone(), rows.reshape(&dims))
@@ -53,7 +53,7 @@ pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result
 
 /// `g` with the identity in place of the leaf `direction`, and with what `close` makes of the output `result` in its
 /// place.
-fn close_jacobian(
+fn close_with_identity(
     g: Graph<'_>,
     direction: Value,
     result: &str,

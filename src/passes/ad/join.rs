@@ -84,12 +84,12 @@ impl<'g> Padded<'g> {
 
 /// Values with the same sum as `all`, which have one shape: as few as there are slices at one place, if these differ
 /// along one axis.
-pub fn join_padded<'g>(mut all: Vec<Padded<'g>>) -> Vec<Var<'g>> {
+pub fn merge_padded<'g>(mut all: Vec<Padded<'g>>) -> Vec<Var<'g>> {
     for gaps in [false, true] {
         loop {
             let before = all.len();
             for axis in (0..all.first().map_or(0, |p| p.low.len())).rev() {
-                all = join_along(all, axis, gaps);
+                all = merge_along_axis(all, axis, gaps);
             }
             if all.len() == before {
                 break;
@@ -100,7 +100,7 @@ pub fn join_padded<'g>(mut all: Vec<Padded<'g>>) -> Vec<Var<'g>> {
 }
 
 /// Joins what differs along `axis` alone and does not overlap. Unless `gaps`, it must be adjacent.
-fn join_along(all: Vec<Padded<'_>>, axis: usize, gaps: bool) -> Vec<Padded<'_>> {
+fn merge_along_axis(all: Vec<Padded<'_>>, axis: usize, gaps: bool) -> Vec<Padded<'_>> {
     let mut order = BTreeMap::<_, Vec<Padded<'_>>>::new();
     for p in all {
         order.entry(p.across(axis)).or_default().push(p);

@@ -4,13 +4,13 @@
 use super::activity::Mode;
 use super::codes::{Codes, zero_tangent_of_code};
 use super::forward::Forward;
-use super::prepare::prepare_for_autodiff;
+use super::prepare::derivable_form;
 use super::scan_site::{AdContext, ScanSiteValues};
 use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
-use crate::passes::signature::{Signature, check_free_signature_names, underivable_signature};
+use crate::passes::signature::{Signature, check_free_names, underivable_error};
 
 /// Adds to `g` the Jacobian-vector product: an input `tangent.<leaf>` for each of `wrt`, of the leaf's type, and an
 /// output `tangent.<output>` for each of `outputs`, of the output's type. Tangents of codes (see
@@ -23,14 +23,14 @@ use crate::passes::signature::{Signature, check_free_signature_names, underivabl
 pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
     let inputs: Vec<String> = wrt.iter().map(|name| format!("tangent.{name}")).collect();
     let g = g.into();
-    check_free_signature_names(g, "jvp", inputs.iter().cloned().chain(outputs.iter().map(|o| format!("tangent.{o}"))))?;
-    jvp_with_inputs(g, outputs, wrt, &inputs)
+    check_free_names(g, "jvp", inputs.iter().cloned().chain(outputs.iter().map(|o| format!("tangent.{o}"))))?;
+    push_named_tangents(g, outputs, wrt, &inputs)
 }
 
 /// As [`jvp`], with the names `inputs` for the inputs of the tangents.
 /// Names that are taken get a number.
-pub(super) fn jvp_with_inputs(g: Graph<'_>, outputs: &[&str], wrt: &[&str], inputs: &[String]) -> Result<GraphBuf> {
-    let prepared = prepare_for_autodiff(g, wrt, outputs, Mode::Forward)?;
+pub(super) fn push_named_tangents(g: Graph<'_>, outputs: &[&str], wrt: &[&str], inputs: &[String]) -> Result<GraphBuf> {
+    let prepared = derivable_form(g, wrt, outputs, Mode::Forward)?;
     let g = prepared.view();
     rebuilt_by_pass("jvp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
@@ -41,7 +41,7 @@ pub(super) fn jvp_with_inputs(g: Graph<'_>, outputs: &[&str], wrt: &[&str], inpu
         let results = outputs.iter().map(|o| signature.output(o)).collect::<Result<Vec<_>>>()?;
         for (o, &v) in outputs.iter().zip(&results) {
             if !codes.carries(v) {
-                return Err(underivable_signature(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
+                return Err(underivable_error(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
             }
         }
         let (map, regions) = (ScanSiteValues::Whole(&c.map), &c.regions);
@@ -50,7 +50,7 @@ pub(super) fn jvp_with_inputs(g: Graph<'_>, outputs: &[&str], wrt: &[&str], inpu
         for (&name, input) in wrt.iter().zip(inputs) {
             let v = signature.leaf(name)?;
             let Some(dtype) = codes.tangent_dtype(v) else {
-                return Err(underivable_signature(g, v, format!("{name:?} is {}: no derivative", g.ty_text(v))));
+                return Err(underivable_error(g, v, format!("{name:?} is {}: no derivative", g.ty_text(v))));
             };
             let t = b.input(&signature.unused(input), g.dims(v), dtype);
             // A leaf that is named twice has the sum of its tangents.

@@ -18,7 +18,7 @@ use crate::passes::stretches::{StretchYields, Stretches, stretch_levels_above, s
 /// `g` with the loops among the `active` nodes in stretches, if they keep the carries of some iterations only. Loops
 /// that would stand too deep in one another, and those whose body reads the number of iterations that ends them, keep
 /// the carries of each iteration instead.
-pub(super) fn write_keep_every(g: Graph<'_>, active: &Side<Node, bool>) -> Result<GraphBuf> {
+pub(super) fn write_loops_in_stretches(g: Graph<'_>, active: &Side<Node, bool>) -> Result<GraphBuf> {
     let stretch = |n: Node| match active[n] && matches!(g.def_of(n).lower, Lower::Loop) {
         true => Scan::of(&g.attrs(n)).stretch().filter(|&each| each > 1),
         false => None,
@@ -29,18 +29,18 @@ pub(super) fn write_keep_every(g: Graph<'_>, active: &Side<Node, bool>) -> Resul
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r).filter(|&n| stretch(n).is_some()) {
             let scan = Scan::of(&g.attrs(n));
-            fits[n] = above[r] + 2 + inside[scan.body] <= DEPTH && !keep_every_reads_count(g, &scan);
+            fits[n] = above[r] + 2 + inside[scan.body] <= DEPTH && !body_reads_count(g, &scan);
         }
     }
     rebuild_buf(g, &mut |v| {
         let each = stretch(v.node)?;
         let scan = Scan::of(&v.src.attrs(v.node));
-        Some(if fits[v.node] { keep_every(v, &scan, each) } else { keep_every_value(v, &scan) })
+        Some(if fits[v.node] { keep_every(v, &scan, each) } else { write_in_stretches(v, &scan) })
     })
 }
 
 /// True if the body of a loop that counts its iterations reads their number: a stretch has another one.
-fn keep_every_reads_count(g: Graph<'_>, scan: &Scan) -> bool {
+fn body_reads_count(g: Graph<'_>, scan: &Scan) -> bool {
     let Some(n) = g.region_args(scan.body).nth(scan.carries).filter(|_| scan.exit == Some(Exit::Count)) else {
         return false;
     };
@@ -48,7 +48,7 @@ fn keep_every_reads_count(g: Graph<'_>, scan: &Scan) -> bool {
 }
 
 /// Writes the loop `v` so that it keeps the carries of each iteration. Its results.
-fn keep_every_value<'g>(v: &RebuildVisit<'_, 'g>, scan: &Scan) -> Vec<Var<'g>> {
+fn write_in_stretches<'g>(v: &RebuildVisit<'_, 'g>, scan: &Scan) -> Vec<Var<'g>> {
     let each = Scan { keep_every: Some(1), ..*scan };
     v.g.emit(Op::SCAN, v.args, &each.over(v.regions[scan.body.at()], scan.carries, scan.consts).list()).into()
 }
@@ -103,7 +103,7 @@ mod tests {
     fn written(source: &str) -> String {
         let graph = text::parse(source).unwrap();
         let g = graph.view();
-        text::print(write_keep_every(g, &Side::filled(g.nodes(), true)).unwrap().view())
+        text::print(write_loops_in_stretches(g, &Side::filled(g.nodes(), true)).unwrap().view())
     }
 
     fn loops(text: &str) -> usize {
@@ -141,7 +141,7 @@ mod tests {
         // Nothing to write.
         assert_eq!(counts(8, 1), (1, 0, 1));
         let graph = text::parse(&over_rows(8, 4)).unwrap();
-        let still = write_keep_every(graph.view(), &Side::filled(graph.view().nodes(), false)).unwrap();
+        let still = write_loops_in_stretches(graph.view(), &Side::filled(graph.view().nodes(), false)).unwrap();
         assert_eq!(text::print(still.view()), text::print(graph.view()));
     }
 

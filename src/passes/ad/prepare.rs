@@ -9,32 +9,36 @@ use crate::error::Result;
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::custom_fn::has_derivative_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, OpDef};
-use crate::passes::ad::keep_every::write_keep_every;
-use crate::passes::ad::residuals::save_residuals;
-use crate::passes::batch::{has_loops_at_once, write_loops_at_once};
+use crate::passes::ad::keep_every::write_loops_in_stretches;
+use crate::passes::ad::residuals::stack_loop_values;
+use crate::passes::batch::{batch_independent_loops, has_independent_loops};
 use crate::passes::copier::Copier;
-use crate::passes::decompose::{decompose_picked_nodes, pick_to_decompose};
+use crate::passes::decompose::{expand_picked_nodes, pick_nodes_by_def};
 use crate::passes::expand_blocks::{expand_blocks, has_blocks_to_expand};
 use crate::passes::fuse::FusionPolicy;
-use crate::passes::hoist::hoist_for_adjoint;
+use crate::passes::hoist::move_out_for_adjoint;
 use crate::passes::inline::{InlineCalls, inlined};
 use crate::passes::patterns::{rules_before_ad, write_before_ad};
 use crate::passes::pipeline::Trace;
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf};
 use std::time::Instant;
 
-/// As [`decompose_picked_nodes`], after `calls` are inlined at once. Round by round, nested regions would be written
+/// As [`expand_picked_nodes`], after `calls` are inlined at once. Round by round, nested regions would be written
 /// again in each round.
-fn prepare_all(g: Graph<'_>, calls: InlineCalls, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
+fn inline_and_decompose(
+    g: Graph<'_>,
+    calls: InlineCalls,
+    pick: impl FnMut(Graph<'_>) -> Side<Node, bool>,
+) -> Result<GraphBuf> {
     match (0..g.nodes()).map(Node::new).any(|n| calls.has(g, n)) {
-        true => decompose_picked_nodes(inlined(g, calls)?.view(), calls, pick),
-        false => decompose_picked_nodes(g, calls, pick),
+        true => expand_picked_nodes(inlined(g, calls)?.view(), calls, pick),
+        false => expand_picked_nodes(g, calls, pick),
     }
 }
 
 /// The nodes with a statistic (a result after the first) that a derivative passes through: an active node, a region or
 /// one of `results` reads it. A gradient that stands in the graph reads statistics, too, and is not differentiated.
-fn prepare_stats_used(g: Graph<'_>, active: &Side<Node, bool>, results: &[&str]) -> Side<Node, bool> {
+fn find_used_stats(g: Graph<'_>, active: &Side<Node, bool>, results: &[&str]) -> Side<Node, bool> {
     let mut used = Side::filled(g.nodes(), false);
     let inner = (0..g.regions() - 1).map(Region::new).flat_map(|r| g.region_yields(r));
     let outputs = g.outputs().iter().zip(g.output_names).filter(|o| results.contains(&g.str(*o.1))).map(|o| o.0);
@@ -70,7 +74,7 @@ pub const AD_PREPARATION: &[AdPass] = &[
     AdPass {
         name: "vmap",
         doc: "write loops whose iterations may run at once for all of them",
-        run: |g, _| has_loops_at_once(g).then(|| write_loops_at_once(g)).transpose(),
+        run: |g, _| has_independent_loops(g).then(|| batch_independent_loops(g)).transpose(),
     },
     AdPass {
         name: "packs",
@@ -94,27 +98,27 @@ pub const AD_PREPARATION: &[AdPass] = &[
     AdPass {
         name: "hoist",
         doc: "move out of loops what their adjoints would compute again",
-        run: |g, aim| if aim.mode == Mode::Reverse { hoist_for_adjoint(g) } else { Ok(None) },
+        run: |g, aim| if aim.mode == Mode::Reverse { move_out_for_adjoint(g) } else { Ok(None) },
     },
     AdPass {
         name: "keep_every",
         doc: "write loops that keep few carries as loops over stretches",
-        run: |g, aim| write_keep_every(g, &active_nodes(g, aim.wrt, aim.results, aim.mode)).map(Some),
+        run: |g, aim| write_loops_in_stretches(g, &active_nodes(g, aim.wrt, aim.results, aim.mode)).map(Some),
     },
     // Last: it reads what the derivative of each loop's body will read.
     AdPass {
         name: "residuals",
         doc: "stack what the derivatives of loops read",
-        run: |g, aim| save_residuals(g, aim.wrt, aim.results, aim.mode).map(Some),
+        run: |g, aim| stack_loop_values(g, aim.wrt, aim.results, aim.mode).map(Some),
     },
 ];
 
 /// Ops with [`Deriv::ViaDecompose`] and ops whose statistics are read become their decompositions; calls and regions of
 /// fused ops are written in place.
 fn decompose_on_the_way(g: Graph<'_>, aim: &Aim<'_>) -> Result<GraphBuf> {
-    decompose_picked_nodes(g, InlineCalls::WithoutRules, |g| {
+    expand_picked_nodes(g, InlineCalls::WithoutRules, |g| {
         let active = active_nodes(g, aim.wrt, aim.results, aim.mode);
-        let stats = prepare_stats_used(g, &active, aim.results);
+        let stats = find_used_stats(g, &active, aim.results);
         let mut pick = Side::filled(g.nodes(), false);
         for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
             let def = g.def_of(n);
@@ -127,12 +131,12 @@ fn decompose_on_the_way(g: Graph<'_>, aim: &Aim<'_>) -> Result<GraphBuf> {
 
 /// The form that differentiation needs, by [`AD_PREPARATION`]. Custom functions with rules stay; a rule that is
 /// transposed is prepared too.
-pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
-    Ok(prepare_traced(g, &Aim { wrt, results, mode })?.0)
+pub fn derivable_form(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
+    Ok(trace_derivable_form(g, &Aim { wrt, results, mode })?.0)
 }
 
-/// As [`prepare_for_autodiff`], with a record of each step.
-pub(super) fn prepare_traced(g: Graph<'_>, aim: &Aim<'_>) -> Result<(GraphBuf, Vec<Trace>)> {
+/// As [`derivable_form`], with a record of each step.
+pub(super) fn trace_derivable_form(g: Graph<'_>, aim: &Aim<'_>) -> Result<(GraphBuf, Vec<Trace>)> {
     let (mut buf, mut traces) = (None::<GraphBuf>, Vec::new());
     for pass in AD_PREPARATION {
         let (start, now) = (Instant::now(), buf.as_ref().map_or(g, GraphBuf::view));
@@ -147,9 +151,9 @@ pub(super) fn prepare_traced(g: Graph<'_>, aim: &Aim<'_>) -> Result<(GraphBuf, V
     }
 }
 
-/// [`prepare_for_autodiff`] for all float outputs and all params; without params, for all float leaves. With a record
+/// [`derivable_form`] for all float outputs and all params; without params, for all float leaves. With a record
 /// of each step.
-pub fn prepare_for_all(g: Graph<'_>) -> Result<(GraphBuf, Vec<Trace>)> {
+pub fn derivable_form_for_all(g: Graph<'_>) -> Result<(GraphBuf, Vec<Trace>)> {
     let float = |v: Value| g.dtype[v.at()].is_differentiable();
     let leaves = |param: bool| {
         let wanted = g.leaves().filter(move |l| float(l.value) && (!param || l.kind == LeafKind::Param));
@@ -157,12 +161,12 @@ pub fn prepare_for_all(g: Graph<'_>) -> Result<(GraphBuf, Vec<Trace>)> {
     };
     let wrt = Some(leaves(true)).filter(|params| !params.is_empty()).unwrap_or_else(|| leaves(false));
     let outputs = g.outputs().iter().zip(g.output_names).filter(|o| float(*o.0)).map(|o| g.str(*o.1));
-    prepare_traced(g, &Aim { wrt: &wrt, results: &outputs.collect::<Vec<_>>(), mode: Mode::Reverse })
+    trace_derivable_form(g, &Aim { wrt: &wrt, results: &outputs.collect::<Vec<_>>(), mode: Mode::Reverse })
 }
 
 /// The form that lowering needs: every op has a kernel.
-pub fn prepare_for_lowering(g: Graph<'_>) -> Result<GraphBuf> {
-    prepare_all(g, InlineCalls::All, |g| pick_to_decompose(g, needs_preparing))
+pub fn lowerable_form(g: Graph<'_>) -> Result<GraphBuf> {
+    inline_and_decompose(g, InlineCalls::All, |g| pick_nodes_by_def(g, needs_preparing))
 }
 
 /// True if the op must be decomposed or inlined before lowering.
@@ -172,36 +176,36 @@ pub(in crate::passes) fn needs_preparing(def: &OpDef) -> bool {
 
 /// Replaces every op that has a decomposition, inlines all regions and unrolls all loops: a slow reference form, for
 /// tests.
-pub fn prepare_decomposed<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+pub fn decompose_fully<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
-    prepare_all(g, InlineCalls::All, |g| {
-        pick_to_decompose(g, |def| {
+    inline_and_decompose(g, InlineCalls::All, |g| {
+        pick_nodes_by_def(g, |def| {
             def.decompose.is_some() || def.is_inlined() || matches!(def.lower, Lower::Loop | Lower::Choice)
         })
     })
 }
 
 /// Inlines calls and fused regions and unrolls loops. Custom functions with derivative rules stay.
-pub fn prepare_one_region<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
-    prepare_all(g.into(), InlineCalls::WithoutRules, |g| {
+pub fn flatten_regions<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    inline_and_decompose(g.into(), InlineCalls::WithoutRules, |g| {
         let mut picked =
-            pick_to_decompose(g, |def| def.is_inlined() || matches!(def.lower, Lower::Loop | Lower::Choice));
+            pick_nodes_by_def(g, |def| def.is_inlined() || matches!(def.lower, Lower::Loop | Lower::Choice));
         (0..g.nodes()).map(Node::new).filter(|&n| has_derivative_rules(g, n)).for_each(|n| picked[n] = false);
         picked
     })
 }
 
 /// Inlines calls and fused regions. Loops, choices, and custom functions with derivative rules stay.
-pub fn prepare_regions_that_run(g: Graph<'_>) -> Result<GraphBuf> {
-    prepare_all(g, InlineCalls::WithoutRules, |g| {
-        let mut picked = pick_to_decompose(g, OpDef::is_inlined);
+pub fn inline_called_regions(g: Graph<'_>) -> Result<GraphBuf> {
+    inline_and_decompose(g, InlineCalls::WithoutRules, |g| {
+        let mut picked = pick_nodes_by_def(g, OpDef::is_inlined);
         (0..g.nodes()).map(Node::new).filter(|&n| has_derivative_rules(g, n)).for_each(|n| picked[n] = false);
         picked
     })
 }
 
 /// `g` with only the outputs that `keep` picks, and without the nodes that only the others need.
-pub fn prepare_outputs<'a>(g: impl Into<Graph<'a>>, keep: impl Fn(&str) -> bool) -> Result<GraphBuf> {
+pub fn keep_outputs<'a>(g: impl Into<Graph<'a>>, keep: impl Fn(&str) -> bool) -> Result<GraphBuf> {
     let g = g.into();
     GraphBuf::make(|bump| {
         let b = Builder::rewriting(Emit::like(&g));

@@ -20,11 +20,11 @@ use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 
 /// `g` with the residuals of its loops stacked, for the loops on the paths from `wrt` to `results`. Inner loops come
 /// first: the derivative of an outer loop reads what they stack.
-pub fn save_residuals(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
+pub fn stack_loop_values(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     let deepest = residual_depths(g).as_slice().iter().copied().max().unwrap_or(0);
     for depth in 1..=deepest {
-        buf = save_residuals_at(buf.view(), &active_nodes(buf.view(), wrt, results, mode), depth)?;
+        buf = stack_at_depth(buf.view(), &active_nodes(buf.view(), wrt, results, mode), depth)?;
     }
     Ok(buf)
 }
@@ -52,8 +52,8 @@ fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
     depth
 }
 
-/// [`save_residuals`] for the loops of one depth.
-fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<GraphBuf> {
+/// [`stack_loop_values`] for the loops of one depth.
+fn stack_at_depth(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<GraphBuf> {
     let (depths, codes) = (residual_depths(g), Codes::of(g));
     let mut more = Side::<Region, Vec<Value>>::filled(g.regions(), Vec::new());
     // What the derivative of a body reads, once it is known.
@@ -68,10 +68,10 @@ fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> R
         }
         // Loops with other numbers of carries may share the body: it yields what any of them needs.
         more[s.body].extend(match s.keeps_carries_only() {
-            true => kept_residuals(g, &s, &Window::filled(g.region_values(s.body), false)),
+            true => values_to_stack(g, &s, &Window::filled(g.region_values(s.body), false)),
             false => {
                 let read = || residual_reads(&codes, s.body, &scratch, &copy.regions);
-                kept_residuals(g, &s, reads[s.body].get_or_insert_with(read))
+                values_to_stack(g, &s, reads[s.body].get_or_insert_with(read))
             }
         });
         more[s.body].sort_unstable();
@@ -129,7 +129,7 @@ fn residual_reads(codes: &Codes<'_>, r: Region, scratch: &Builder, regions: &[Re
 
 /// The values that loop `s` must stack so that the values `read` can be recomputed: its carries, and those values that
 /// neither moves nor cheap pointwise ops compute.
-fn kept_residuals(g: Graph<'_>, s: &Scan, read: &Window<Value, bool>) -> Vec<Value> {
+fn values_to_stack(g: Graph<'_>, s: &Scan, read: &Window<Value, bool>) -> Vec<Value> {
     let stacked = &g.region_yields(s.body)[s.carries..];
     let mut keep: Vec<Value> = g.region_args(s.body).take(s.carries).filter(|a| !stacked.contains(a)).collect();
     // Arguments, stacked values, and what moves or simple arithmetic make of these.

@@ -54,7 +54,7 @@ pub struct AdContext<'r, 'x, 'g> {
 
 /// Writes the context's region into the open region, except the values of `known`, which are given. Returns all values
 /// of the region.
-pub(super) fn write_scan_site_region<'g>(
+pub(super) fn write_context_region<'g>(
     context: AdContext<'_, '_, 'g>,
     known: &[(Value, Var<'g>)],
 ) -> Window<Value, Var<'g>> {
@@ -143,7 +143,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     /// Writes the body into the open region again, except the values of `known`, which are given. Returns all values of
     /// the body.
     pub(super) fn recompute(&self, known: &[(Value, Var<'g>)]) -> Window<Value, Var<'g>> {
-        write_scan_site_region(AdContext { region: self.scan.body, ..self.context }, known)
+        write_context_region(AdContext { region: self.scan.body, ..self.context }, known)
     }
 
     /// The body, with `local` in place of its values.

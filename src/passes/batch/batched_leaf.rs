@@ -10,7 +10,7 @@ use crate::nodes::ir::leaf::{InitKind, ParamAttrs, StateAttrs};
 use crate::nodes::{Op, Var};
 
 /// Writes the leaf `v`, with the batch's axis at `axis` if it has one.
-pub(super) fn write_batched_leaf<'g>(
+pub(super) fn write_leaf_for_members<'g>(
     context: BatchContext<'_, '_, 'g>,
     v: Value,
     axis: Option<usize>,
@@ -23,7 +23,7 @@ pub(super) fn write_batched_leaf<'g>(
     let mut attrs: Vec<_> = owned.iter().map(|a| a.as_attr()).collect();
     let start;
     if let Some(axis) = axis {
-        start = batched_leaf_start(context, v, axis)?;
+        start = repeat_start_values(context, v, axis)?;
         dims.insert(axis, size);
         for attr in &mut attrs {
             match attr {
@@ -44,7 +44,7 @@ pub(super) fn write_batched_leaf<'g>(
 }
 
 /// The listed start values of leaf `v`, repeated for each member; `None` without a list.
-fn batched_leaf_start(context: BatchContext<'_, '_, '_>, v: Value, axis: usize) -> Result<Option<Vec<f64>>> {
+fn repeat_start_values(context: BatchContext<'_, '_, '_>, v: Value, axis: usize) -> Result<Option<Vec<f64>>> {
     let BatchContext { src, size, .. } = context;
     let n = src.def[v.at()];
     let (kind, start) = match src.op[n.at()] {

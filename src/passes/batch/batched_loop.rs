@@ -1,10 +1,10 @@
 //! Ops that run regions, for all members: the regions are written again for all of them.
 //!
 //! Whether an operand, a yield or an argument of a region is batched must be known before the region is written.
-//! [`batched_region_values`] decides this, on the safe side: a value that need not be batched may be repeated for the
+//! [`find_batched_values`] decides this, on the safe side: a value that need not be batched may be repeated for the
 //! members.
 
-use super::batched_region::{BatchContext, BatchMember, batched_region_values, write_batched_region};
+use super::batched_region::{BatchContext, BatchMember, find_batched_values, write_region_for_members};
 use crate::arena::{Node, Region, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ops::common::batch_site::swap_axis_runs;
@@ -15,7 +15,7 @@ use crate::nodes::{Op, Ty, Var};
 
 /// Writes region `r` for all members, with arguments that are batched as `batched` says. `close` gives the yields of
 /// the new region, from those of the old one.
-fn write_batched_loop_body<'g>(
+fn write_member_body<'g>(
     context: BatchContext<'_, '_, 'g>,
     r: Region,
     batched: &[bool],
@@ -31,7 +31,7 @@ fn write_batched_loop_body<'g>(
         (v, BatchMember { var, batched })
     };
     let args: Vec<(Value, BatchMember<'g>)> = src.region_args(r).zip(batched).map(arg).collect();
-    let written = write_batched_region(context, r, &args);
+    let written = write_region_for_members(context, r, &args);
     let yields = written.map(|values| {
         let yields: Vec<BatchMember<'g>> = src.region_yields(r).iter().map(|&y| values[y]).collect();
         close(&yields)
@@ -42,20 +42,20 @@ fn write_batched_loop_body<'g>(
 }
 
 /// For each yield of region `r`, whether it may differ between members.
-fn batched_loop_yields(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]) -> Vec<bool> {
-    let values = batched_loop_args(context, r, args);
+fn find_varying_yields(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]) -> Vec<bool> {
+    let values = find_varying_values(context, r, args);
     context.src.region_yields(r).iter().map(|&y| values[y]).collect()
 }
 
 /// For each value of region `r`, whether it may differ between members, if the arguments do as `args` says.
-fn batched_loop_args(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]) -> Window<Value, bool> {
+fn find_varying_values(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]) -> Window<Value, bool> {
     let roots = context.src.region_args(r).zip(args).filter(|(_, b)| **b).map(|(v, _)| v);
-    batched_region_values(context.src, r, &roots.collect::<Vec<_>>(), context.draws)
+    find_batched_values(context.src, r, &roots.collect::<Vec<_>>(), context.draws)
 }
 
 /// The results of the loop `n`. A carry is batched if its start or a value that it becomes is. `None` if what ends the
 /// loop differs between members: then each runs its own iterations.
-pub(super) fn batched_loop_scan<'g>(
+pub(super) fn batch_scan<'g>(
     context: BatchContext<'_, '_, 'g>,
     n: Node,
     args: &[BatchMember<'g>],
@@ -64,7 +64,7 @@ pub(super) fn batched_loop_scan<'g>(
     let scan = Scan::of(&src.attrs(n));
     let mut batched: Vec<bool> = args.iter().map(|a| a.batched).collect();
     loop {
-        let differ = batched_loop_yields(context, scan.body, &batched);
+        let differ = find_varying_yields(context, scan.body, &batched);
         match (0..scan.carries).find(|&i| differ[i] && !batched[i]) {
             Some(i) => batched[i] = true,
             None => break,
@@ -86,7 +86,7 @@ pub(super) fn batched_loop_scan<'g>(
     };
     let operands: Vec<Var<'g>> = args.iter().enumerate().map(operand).collect();
     let mut outs = Vec::new();
-    let body = write_batched_loop_body(context, scan.body, &batched, |yields| {
+    let body = write_member_body(context, scan.body, &batched, |yields| {
         let all = yields.iter().enumerate();
         outs = all.clone().map(|(i, y)| if i < scan.carries { batched[i] } else { y.batched }).collect();
         all.map(|(i, y)| y.as_batched(outs[i], size)).collect()
@@ -102,7 +102,7 @@ pub(super) fn batched_loop_scan<'g>(
 }
 
 /// The results of the choice `n`. `None` if the predicate differs between members: then each runs its own branch.
-pub(super) fn batched_loop_choice<'g>(
+pub(super) fn batch_choice<'g>(
     context: BatchContext<'_, '_, 'g>,
     n: Node,
     args: &[BatchMember<'g>],
@@ -119,11 +119,11 @@ pub(super) fn batched_loop_choice<'g>(
         };
     }
     let batched: Vec<bool> = args[1..].iter().map(|a| a.batched).collect();
-    let [a, b] = branches.map(|r| batched_loop_yields(context, r, &batched));
+    let [a, b] = branches.map(|r| find_varying_yields(context, r, &batched));
     let outs: Vec<bool> = a.into_iter().zip(b).map(|(a, b)| a || b).collect();
     let close = |yields: &[BatchMember<'g>]| yields.iter().zip(&outs).map(|(y, &b)| y.as_batched(b, size)).collect();
-    let then = write_batched_loop_body(context, then, &batched, close)?;
-    let otherwise = write_batched_loop_body(context, otherwise, &batched, close)?;
+    let then = write_member_body(context, then, &batched, close)?;
+    let otherwise = write_member_body(context, otherwise, &batched, close)?;
     g.with(|e| e.set_loc(src.loc[n.at()]));
     let operands: Vec<Var<'g>> = args.iter().map(|a| a.var).collect();
     let results: Vec<Var<'g>> = g.emit(Op::IF, &operands, &IfAttrs { then, otherwise }.list()).into();
@@ -132,7 +132,7 @@ pub(super) fn batched_loop_choice<'g>(
 
 /// The results of the custom function `n`, all batched. Its rules are written for all members too: the cotangent of an
 /// argument that all members share is the sum of theirs.
-pub(super) fn batched_loop_custom_fn<'g>(
+pub(super) fn batch_custom_fn<'g>(
     context: BatchContext<'_, '_, 'g>,
     n: Node,
     args: &[BatchMember<'g>],
@@ -146,10 +146,10 @@ pub(super) fn batched_loop_custom_fn<'g>(
     let outs = src.outs_of(n).len();
     let of = src.outs_of(n).filter(|&v| float(v)).count();
     let all = |yields: &[BatchMember<'g>]| yields.iter().map(|y| y.for_all(size)).collect::<Vec<_>>();
-    let body = write_batched_loop_body(context, attrs.body, &batched, all)?;
+    let body = write_member_body(context, attrs.body, &batched, all)?;
     let rule = |r: Option<Region>, seeds: &[bool], close: &dyn Fn(&[BatchMember<'g>]) -> Vec<Var<'g>>| {
         let inputs = [&batched[..], &vec![true; outs], seeds].concat();
-        r.map(|r| write_batched_loop_body(context, r, &inputs, close)).transpose()
+        r.map(|r| write_member_body(context, r, &inputs, close)).transpose()
     };
     let by: Vec<bool> = primals().collect();
     let summed = |yields: &[BatchMember<'g>]| {

@@ -1,6 +1,6 @@
 //! The walk over a region that writes it for all members, by the batch fact of each op definition.
 
-use super::batched_loop::{batched_loop_choice, batched_loop_custom_fn, batched_loop_scan};
+use super::batched_loop::{batch_choice, batch_custom_fn, batch_scan};
 use super::one_by_one::one_by_one;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -53,14 +53,14 @@ pub(super) fn batched_regions_that_draw(g: Graph<'_>, randomness: Randomness) ->
     if randomness == Randomness::Different {
         // A region comes before those that run it.
         for r in (0..g.regions()).map(Region::new) {
-            draws[r] = g.region_nodes(r).any(|n| draws_in_batched_region(g, n, &draws));
+            draws[r] = g.region_nodes(r).any(|n| draws_for_members(g, n, &draws));
         }
     }
     draws
 }
 
 /// True if members draw numbers of their own in node `n`. `draws` says in which regions they do.
-fn draws_in_batched_region(g: Graph<'_>, n: Node, draws: &Side<Region, bool>) -> bool {
+fn draws_for_members(g: Graph<'_>, n: Node, draws: &Side<Region, bool>) -> bool {
     let own = matches!(g.def_of(n).batch, Batch::Draws(_));
     let region = |(i, f): (usize, &crate::nodes::ir::attrs::Field)| {
         f.kind == FieldKind::Region && g.attrs(n).has(i) && draws[g.attrs(n).region(i)]
@@ -70,7 +70,7 @@ fn draws_in_batched_region(g: Graph<'_>, n: Node, draws: &Side<Region, bool>) ->
 
 /// For each value of region `r`, whether it may differ between members, if the values `roots` do. A node with regions
 /// counts as one op.
-pub(super) fn batched_region_values(
+pub(super) fn find_batched_values(
     g: Graph<'_>,
     r: Region,
     roots: &[Value],
@@ -82,7 +82,7 @@ pub(super) fn batched_region_values(
     }
     let any = draws[r];
     for n in g.region_nodes(r) {
-        if g.args_of(n).iter().any(|&a| batched[a]) || (any && draws_in_batched_region(g, n, draws)) {
+        if g.args_of(n).iter().any(|&a| batched[a]) || (any && draws_for_members(g, n, draws)) {
             g.outs_of(n).for_each(|v| batched[v] = true);
         }
     }
@@ -90,7 +90,7 @@ pub(super) fn batched_region_values(
 }
 
 /// Copies all regions but the entry as they are. Nodes that are the same for all members run these.
-pub(super) fn write_batched_region_copies(g: Graph<'_>, b: &Builder) -> Vec<Region> {
+pub(super) fn copy_plain_regions(g: Graph<'_>, b: &Builder) -> Vec<Region> {
     let mut copies = vec![Region::NONE; g.regions()];
     for r in (0..g.regions()).map(Region::new).filter(|&r| r != g.entry()) {
         b.with(|e| e.open_region(g.str(g.region_names[r.at()])));
@@ -111,7 +111,7 @@ pub(super) fn write_batched_region_copies(g: Graph<'_>, b: &Builder) -> Vec<Regi
 
 /// Writes region `r` for all members into the open region. `known` holds its arguments, or the leaves of the entry.
 /// Returns all its values.
-pub(super) fn write_batched_region<'g>(
+pub(super) fn write_region_for_members<'g>(
     context: BatchContext<'_, '_, 'g>,
     r: Region,
     known: &[(Value, BatchMember<'g>)],
@@ -126,8 +126,8 @@ pub(super) fn write_batched_region<'g>(
         g.with(|e| e.set_loc(src.loc[n.at()]));
         let args: Vec<BatchMember<'g>> = src.args_of(n).iter().map(|&a| values[a]).collect();
         let outs: Vec<BatchMember<'g>> =
-            match args.iter().any(|a| a.batched) || (draws[r] && draws_in_batched_region(src, n, draws)) {
-                true => batched_region_node(context, n, &args)?,
+            match args.iter().any(|a| a.batched) || (draws[r] && draws_for_members(src, n, draws)) {
+                true => batch_one_node(context, n, &args)?,
                 false => {
                     let ids: Vec<Value> = args.iter().map(|a| a.var.v).collect();
                     let outs = g.with(|e| e.copy(&src, n, &ids, regions));
@@ -138,7 +138,7 @@ pub(super) fn write_batched_region<'g>(
             return Err(e.context(format!("vmap of {}", src.def_of(n).name)));
         }
         for (v, out) in src.outs_of(n).zip(outs) {
-            check_batched_region_result(context, v, out)?;
+            check_result_type(context, v, out)?;
             g.with(|e| e.set_name(out.var.v, src.names[v.at()]));
             values[v] = out;
         }
@@ -147,7 +147,7 @@ pub(super) fn write_batched_region<'g>(
 }
 
 /// The results of node `n`, of whose operands one is batched or which draws.
-fn batched_region_node<'g>(
+fn batch_one_node<'g>(
     context: BatchContext<'_, '_, 'g>,
     n: Node,
     args: &[BatchMember<'g>],
@@ -165,9 +165,9 @@ fn batched_region_node<'g>(
         Batch::Draws(_) | Batch::Members => None,
         Batch::Regions => {
             let outs = match def.lower {
-                Lower::Loop => batched_loop_scan(context, n, args)?,
-                Lower::Choice => batched_loop_choice(context, n, args)?,
-                _ => Some(batched_loop_custom_fn(context, n, args)?),
+                Lower::Loop => batch_scan(context, n, args)?,
+                Lower::Choice => batch_choice(context, n, args)?,
+                _ => Some(batch_custom_fn(context, n, args)?),
             };
             match outs {
                 Some(outs) => return Ok(outs),
@@ -182,7 +182,7 @@ fn batched_region_node<'g>(
 }
 
 /// An error unless `out` has the type of `v`, with the batch's axis in front if it is batched.
-fn check_batched_region_result(context: BatchContext<'_, '_, '_>, v: Value, out: BatchMember<'_>) -> Result<()> {
+fn check_result_type(context: BatchContext<'_, '_, '_>, v: Value, out: BatchMember<'_>) -> Result<()> {
     let BatchContext { src, size, .. } = context;
     let lead: &[usize] = if out.batched { &[size] } else { &[] };
     if out.var.dtype() == src.dtype[v.at()] && *out.var.dims() == [lead, &src.dims(v)[..]].concat() {

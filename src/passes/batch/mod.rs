@@ -18,16 +18,16 @@ use crate::nodes::ir::opdef::Batch;
 use crate::nodes::ops::common::batch_site::swap_axis_runs;
 use crate::nodes::ops::control::custom_fn::has_derivative_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
-use crate::passes::decompose::decompose_picked_nodes;
+use crate::passes::decompose::expand_picked_nodes;
 use crate::passes::expand_blocks::{expand_blocks, has_blocks_to_expand};
 use crate::passes::fuse::FusionPolicy;
 use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 use crate::passes::signature::Signature;
-pub use at_once::{has_loops_at_once, write_loops_at_once};
+pub use at_once::{batch_independent_loops, has_independent_loops};
 use batched_region::{
-    BatchContext, BatchMember, batched_region_values, batched_regions_that_draw, write_batched_region,
-    write_batched_region_copies,
+    BatchContext, BatchMember, batched_regions_that_draw, copy_plain_regions, find_batched_values,
+    write_region_for_members,
 };
 pub use one_by_one::{OneByOne, one_by_one_ops};
 pub use vmap_options::{Randomness, Vmap};
@@ -79,8 +79,8 @@ pub fn vmap<'a>(g: impl Into<Graph<'a>>, map: &Vmap<'_>) -> Result<GraphBuf> {
     let names: Vec<&str> = mapped.iter().filter_map(|m| g.leaf(m.value)).map(|l| l.1).collect();
     let prepared = prepare_for_vmap(g, &names, map.randomness)?;
     let g = prepared.view();
-    batch_refuse_draws(g, map.randomness)?;
-    let (leaves, outputs) = (vmap_mapped_leaves(g, map)?, batch_mapped_outputs(g, map)?);
+    refuse_random_ops(g, map.randomness)?;
+    let (leaves, outputs) = (vmap_mapped_leaves(g, map)?, find_mapped_outputs(g, map)?);
     let written = rebuilt_by_pass("vmap", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         write_vmap(g, &b, map, &leaves, &outputs)?;
@@ -121,7 +121,7 @@ fn vmap_mapped_leaves(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
     vmap_mapped_at(g, "leaf", &map.leaves, |name| signature.leaf(name))
 }
 
-fn batch_mapped_outputs(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
+fn find_mapped_outputs(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
     let signature = Signature::new(g);
     vmap_mapped_at(g, "output", &map.outputs, |name| signature.output(name))
 }
@@ -131,9 +131,9 @@ fn batch_mapped_outputs(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
 /// called `names` stay as they are; else all random ops must show.
 fn prepare_for_vmap(g: Graph<'_>, names: &[&str], randomness: Randomness) -> Result<GraphBuf> {
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
-    decompose_picked_nodes(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
+    expand_picked_nodes(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
         let roots = g.leaves().filter(|l| names.contains(&l.name)).map(|l| l.value).collect::<Vec<_>>();
-        let batched = batched_region_values(g, g.entry(), &roots, &Side::filled(g.regions(), false));
+        let batched = find_batched_values(g, g.entry(), &roots, &Side::filled(g.regions(), false));
         let mut pick = Side::filled(g.nodes(), false);
         for r in (0..g.regions()).map(Region::new) {
             for n in g.region_nodes(r) {
@@ -149,7 +149,7 @@ fn prepare_for_vmap(g: Graph<'_>, names: &[&str], randomness: Randomness) -> Res
 }
 
 /// An error at the first random op, if `randomness` has not been chosen.
-fn batch_refuse_draws(g: Graph<'_>, randomness: Randomness) -> Result<()> {
+fn refuse_random_ops(g: Graph<'_>, randomness: Randomness) -> Result<()> {
     let draws = |n: &Node| matches!(g.def_of(*n).batch, Batch::Draws(_));
     let Some(n) = (0..g.nodes()).map(Node::new).find(draws).filter(|_| randomness == Randomness::Error) else {
         return Ok(());
@@ -161,12 +161,12 @@ fn batch_refuse_draws(g: Graph<'_>, randomness: Randomness) -> Result<()> {
 
 /// Writes the batched graph of `g`, which is prepared, into `b`.
 fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], outputs: &[MappedAt]) -> Result<()> {
-    let (regions, draws) = (write_batched_region_copies(g, b), batched_regions_that_draw(g, map.randomness));
+    let (regions, draws) = (copy_plain_regions(g, b), batched_regions_that_draw(g, map.randomness));
     let context = BatchContext { src: g, g: b, regions: &regions, draws: &draws, size: map.size };
     let axis_of = |v: Value| leaves.iter().find(|m| m.value == v).map(|m| m.axis);
     let mut written = Side::filled(g.values(), b.var(Value::NONE));
     for v in g.leaves().map(|l| l.value) {
-        written[v] = batched_leaf::write_batched_leaf(context, v, axis_of(v))?;
+        written[v] = batched_leaf::write_leaf_for_members(context, v, axis_of(v))?;
     }
     let mut known = Vec::new();
     for (v, leaf) in g.leaves().map(|l| (l.value, written[l.value])) {
@@ -174,7 +174,7 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
         let var = axis.map_or(leaf, |axis| swap_axis_runs(leaf, 0, axis, 1));
         known.push((v, BatchMember { var, batched: axis.is_some() }));
     }
-    let values = write_batched_region(context, g.entry(), &known)?;
+    let values = write_region_for_members(context, g.entry(), &known)?;
     b.with(|e| e.set_loc(u32::MAX));
     for (&v, &name) in g.outputs().iter().zip(g.output_names) {
         let asked = map.outputs.iter().position(|o| o.0 == g.str(name));

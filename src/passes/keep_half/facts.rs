@@ -55,7 +55,7 @@ pub struct HalfFacts {
 }
 
 /// The names of what a gradient can be of: leaves, outputs and named values.
-fn half_facts_names(g: Graph<'_>) -> HashSet<&str> {
+fn gradient_target_names(g: Graph<'_>) -> HashSet<&str> {
     let outputs = g.output_names.iter().map(|&name| g.str(name));
     let inner =
         g.region_values(g.entry()).filter(|&v| g.names[v as usize].is_some()).map(|v| g.str(g.names[v as usize]));
@@ -73,7 +73,7 @@ fn is_half_gradient_output(values: &HashSet<&str>, name: &str) -> bool {
 }
 
 /// The loop that node `n` is.
-pub fn half_facts_scan(g: Graph<'_>, n: Node) -> Option<Scan> {
+pub fn loop_of_node(g: Graph<'_>, n: Node) -> Option<Scan> {
     matches!(g.def_of(n).lower, Lower::Loop).then(|| Scan::of(&g.attrs(n)))
 }
 
@@ -107,7 +107,7 @@ fn half_decides_by(g: Graph<'_>, n: Node, a: Value) -> bool {
 impl HalfFacts {
     /// The facts of `g`, which has no dead nodes; `None` if it has no backward half.
     pub fn of(g: Graph<'_>) -> Option<HalfFacts> {
-        let values = half_facts_names(g);
+        let values = gradient_target_names(g);
         let is_gradient = |name| is_half_gradient_output(&values, g.str(name));
         let outputs = || g.outputs().iter().zip(g.output_names).map(|(&v, &name)| (v, is_gradient(name)));
         let boundary = outputs().filter(|o| !o.1).map(|o| g.def[o.0.at()]).max()?;
@@ -177,7 +177,7 @@ impl HalfFacts {
             && args.iter().all(|&a| self.summary[a] || self.free[a]);
         let whole = matches!(def.lower, Lower::Loop | Lower::Choice);
         let largest = g.outs_of(n).map(|v| g.numel(v)).max().unwrap_or(0);
-        let body = half_facts_scan(g, n).map(|scan| (scan.carries, g.region_yields(scan.body)));
+        let body = loop_of_node(g, n).map(|scan| (scan.carries, g.region_yields(scan.body)));
         for (i, v) in g.outs_of(n).enumerate() {
             self.free[v] = constant || (def.is_leaf() && g.op[n.at()] != Op::ARG);
             self.summary[v] = match body {
@@ -208,7 +208,7 @@ impl HalfFacts {
         let backward = !entry || n > self.boundary;
         let moved = half_moves_elements(g, n) && g.outs_of(n).any(|v| self.exact[v]);
         let of_branches = matches!(g.def_of(n).lower, Lower::Choice) && self.branches_decide(g, n);
-        let body: Option<Vec<Value>> = half_facts_scan(g, n).map(|scan| g.region_args(scan.body).collect());
+        let body: Option<Vec<Value>> = loop_of_node(g, n).map(|scan| g.region_args(scan.body).collect());
         for (i, &a) in g.args_of(n).iter().enumerate() {
             let inside = body.as_ref().is_some_and(|args| self.exact[args[i]]);
             let own = backward && (inside || of_branches || half_decides_by(g, n, a) || (entry && !self.gradient[n]));

@@ -1,7 +1,7 @@
 //! Loops whose stacks are in half precision: a body rounds what it stacks, and widens the slices that it reads.
 
 use super::HalfWriter;
-use super::facts::{HalfFacts, Kept, half_facts_scan};
+use super::facts::{HalfFacts, Kept, loop_of_node};
 use crate::arena::{DType, Node, Region, Value, Window, ids::Id};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op, Ty, Var};
@@ -10,7 +10,7 @@ use crate::passes::rebuild::RebuildVisit;
 /// The stacked results of loop `n` of the forward half that it may stack in half precision: nothing reads them in full.
 /// By result; empty if there is none.
 pub fn stacks_in_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
-    let Some(scan) = half_facts_scan(g, n) else { return Vec::new() };
+    let Some(scan) = loop_of_node(g, n) else { return Vec::new() };
     let half = |(i, v): (usize, Value)| i >= scan.carries && f.kept[v] == Kept::Half && !f.read_forward[v];
     let stacks: Vec<bool> = g.outs_of(n).enumerate().map(half).collect();
     if stacks.contains(&true) { stacks } else { Vec::new() }
@@ -19,7 +19,7 @@ pub fn stacks_in_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
 /// The stacked inputs of loop `n` of the backward half that it may read in half precision. By operand; empty if there
 /// is none.
 pub fn loop_slices_in_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
-    let Some(scan) = half_facts_scan(g, n) else { return Vec::new() };
+    let Some(scan) = loop_of_node(g, n) else { return Vec::new() };
     let slices: Vec<bool> =
         g.args_of(n).iter().enumerate().map(|(i, &a)| i >= scan.xs() && f.kept[a] == Kept::Half).collect();
     if slices.contains(&true) { slices } else { Vec::new() }

@@ -136,7 +136,7 @@ impl HalfWriter<'_> {
         }
         let stacks = loops::stacks_in_half(v.src, self.facts, v.node);
         let mut outs = match stacks.is_empty() {
-            true => keep_half_copy(v, v.args),
+            true => copy_node(v, v.args),
             false => self.half_loop(v, v.args, &[], &stacks),
         };
         for (i, o) in v.src.outs_of(v.node).enumerate().filter(|(i, _)| stacks.get(*i) == Some(&true)) {
@@ -170,7 +170,7 @@ impl HalfWriter<'_> {
         }
         v.g.with(|e| e.set_loc(src.loc[v.node.at()]));
         Some(match slices.is_empty() {
-            true => keep_half_copy(v, &args),
+            true => copy_node(v, &args),
             false => self.half_loop(v, &args, &slices, &[]),
         })
     }
@@ -206,7 +206,7 @@ impl HalfWriter<'_> {
 }
 
 /// Copies node `v` with operands `args`.
-fn keep_half_copy<'g>(v: &RebuildVisit<'_, 'g>, args: &[Var<'g>]) -> Vec<Var<'g>> {
+fn copy_node<'g>(v: &RebuildVisit<'_, 'g>, args: &[Var<'g>]) -> Vec<Var<'g>> {
     let args: Vec<Value> = args.iter().map(|a| a.v).collect();
     let outs: Vec<Value> = v.g.with(|e| e.copy(&v.src, v.node, &args, v.regions).iter().collect());
     outs.into_iter().map(|o| v.g.var(o)).collect()

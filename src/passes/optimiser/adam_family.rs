@@ -5,8 +5,7 @@
 
 use super::rule::Rule;
 use super::update_target::{
-    UpdateTarget, update_target_bias_correction, update_target_decay, update_target_flush, update_target_lerp,
-    update_target_square_average,
+    UpdateTarget, add_weight_decay, average_squares, bias_divisor, flush_denormals, lerp_nearer_end,
 };
 use crate::nodes::ops::optim::step_options::AdamOptions;
 use crate::nodes::{Builder, DType, Init, Var};
@@ -16,16 +15,16 @@ impl<'g> UpdateTarget<'_, 'g> {
     pub fn amsgrad(&self, rule: &Rule) -> Var<'g> {
         let &Rule::Adam { betas, eps, weight_decay, decoupled, .. } = rule else { return self.p };
         let scalars = [
-            -self.lr64 / update_target_bias_correction(self.t, betas.0),
-            update_target_bias_correction(self.t, betas.1).sqrt(),
+            -self.lr64 / bias_divisor(self.t, betas.0),
+            bias_divisor(self.t, betas.1).sqrt(),
             -self.lr64 * weight_decay + 1.0,
         ];
         let states = [self.state("exp_avg"), self.state("exp_avg_sq"), self.state("max_exp_avg_sq")];
         self.step(&states, &scalars[..if decoupled { 3 } else { 2 }], |p, g, s, k| {
-            let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
+            let g = if decoupled { g } else { add_weight_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[2] } else { p };
-            let m = update_target_flush(update_target_lerp(s[0], g, 1.0 - betas.0));
-            let v = update_target_square_average(s[1], g, betas.1);
+            let m = flush_denormals(lerp_nearer_end(s[0], g, 1.0 - betas.0));
+            let v = average_squares(s[1], g, betas.1);
             let most = s[2].maximum(v);
             vec![p + k[0] * m / (most.sqrt() / k[1] + eps), m, v, most]
         })
@@ -33,11 +32,11 @@ impl<'g> UpdateTarget<'_, 'g> {
 
     /// See the rule.
     pub fn adamax(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Var<'g> {
-        let size = -self.lr64 / update_target_bias_correction(self.t, betas.0);
+        let size = -self.lr64 / bias_divisor(self.t, betas.0);
         self.step(&[self.state("exp_avg"), self.state("exp_inf")], &[size], |p, g, s, k| {
-            let g = update_target_decay(g, p, weight_decay);
-            let m = update_target_flush(update_target_lerp(s[0], g, 1.0 - betas.0));
-            let most = update_target_flush((s[1] * betas.1).maximum(g.abs() + eps));
+            let g = add_weight_decay(g, p, weight_decay);
+            let m = flush_denormals(lerp_nearer_end(s[0], g, 1.0 - betas.0));
+            let most = flush_denormals((s[1] * betas.1).maximum(g.abs() + eps));
             vec![p + k[0] * m / most, m, most]
         })
     }
@@ -49,7 +48,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         };
         let rectifier = RectifiedRate::new(self.t, betas.1);
         let scalars = [
-            update_target_bias_correction(self.t, betas.0),
+            bias_divisor(self.t, betas.0),
             self.lr64,
             rectifier.root,
             rectifier.factor,
@@ -58,10 +57,10 @@ impl<'g> UpdateTarget<'_, 'g> {
         ];
         let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
         self.step(&states, &scalars[..if decoupled { 6 } else { 5 }], |p, g, s, k| {
-            let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
+            let g = if decoupled { g } else { add_weight_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[5] } else { p };
-            let m = update_target_flush(update_target_lerp(s[0], g, 1.0 - betas.0));
-            let v = update_target_square_average(s[1], g, betas.1);
+            let m = flush_denormals(lerp_nearer_end(s[0], g, 1.0 - betas.0));
+            let v = average_squares(s[1], g, betas.1);
             let plain = m / k[0] * k[1];
             let adapted = plain * (k[2] / (v.sqrt() + eps)) * k[3];
             vec![p - k[4].greater(0.0).select(adapted, plain), m, v]
@@ -76,15 +75,15 @@ impl<'g> UpdateTarget<'_, 'g> {
         let scalars = [
             lr * (1.0 - now) / (1.0 - product),
             lr * next / (1.0 - product * next),
-            update_target_bias_correction(self.t, betas.1),
+            bias_divisor(self.t, betas.1),
             lr * weight_decay + 1.0,
         ];
         let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
         self.step(&states, &scalars[..if decoupled { 4 } else { 3 }], |p, g, s, k| {
-            let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
+            let g = if decoupled { g } else { add_weight_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[3] } else { p };
-            let m = update_target_flush(update_target_lerp(s[0], g, 1.0 - betas.0));
-            let v = update_target_square_average(s[1], g, betas.1);
+            let m = flush_denormals(lerp_nearer_end(s[0], g, 1.0 - betas.0));
+            let v = average_squares(s[1], g, betas.1);
             let d = (v / k[2]).sqrt() + eps;
             vec![p + k[0] * g / d + k[1] * m / d, m, v]
         })
@@ -106,12 +105,12 @@ impl<'g> UpdateTarget<'_, 'g> {
             states.push(self.state("momentum_buffer"));
         }
         self.step(&states, &[-self.lr64], |p, g, s, k| {
-            let g = update_target_decay(g, p, weight_decay);
-            let v = update_target_square_average(s[0], g, alpha);
+            let g = add_weight_decay(g, p, weight_decay);
+            let v = average_squares(s[0], g, alpha);
             let mut next = vec![v];
             let mut spread = v;
             if centered {
-                let mean = update_target_flush(update_target_lerp(s[1], g, 1.0 - alpha));
+                let mean = flush_denormals(lerp_nearer_end(s[1], g, 1.0 - alpha));
                 // Rounding, or a v that is flushed before ḡ, could make the difference negative and the param NaN.
                 spread = (v - mean * mean).maximum(0.0);
                 next.push(mean);
@@ -119,7 +118,7 @@ impl<'g> UpdateTarget<'_, 'g> {
             let d = spread.sqrt() + eps;
             let p = match s.last().filter(|_| moves) {
                 Some(&buf) => {
-                    let buf = update_target_flush(buf * momentum + g / d);
+                    let buf = flush_denormals(buf * momentum + g / d);
                     next.push(buf);
                     p + k[0] * buf
                 }
@@ -143,9 +142,9 @@ impl<'g> UpdateTarget<'_, 'g> {
             scalars.push(self.t.equal(1.0).select(at, zero));
         }
         self.step(&[self.state("sum")], &scalars, |p, g, s, k| {
-            let g = update_target_decay(g, p, weight_decay);
+            let g = add_weight_decay(g, p, weight_decay);
             let before = k.get(1).map_or(s[0], |&start| s[0] + start);
-            let sum = update_target_flush(before + g * g);
+            let sum = flush_denormals(before + g * g);
             vec![p + k[0] * g / (sum.sqrt() + eps), sum]
         })
     }
@@ -153,10 +152,10 @@ impl<'g> UpdateTarget<'_, 'g> {
     pub fn adadelta(&self, rho: f64, eps: f64, weight_decay: f64) -> Var<'g> {
         let states = [self.state("square_avg"), self.state("acc_delta")];
         self.step(&states, &[-self.lr64], |p, g, s, k| {
-            let g = update_target_decay(g, p, weight_decay);
-            let v = update_target_square_average(s[0], g, rho);
+            let g = add_weight_decay(g, p, weight_decay);
+            let v = average_squares(s[0], g, rho);
             let delta = (s[1] + eps).sqrt() / (v + eps).sqrt() * g;
-            vec![p + k[0] * delta, v, update_target_square_average(s[1], delta, rho)]
+            vec![p + k[0] * delta, v, average_squares(s[1], delta, rho)]
         })
     }
 }
@@ -173,7 +172,7 @@ struct RectifiedRate<'g> {
 
 impl<'g> RectifiedRate<'g> {
     fn new(t: Var<'g>, beta2: f64) -> RectifiedRate<'g> {
-        let correction = update_target_bias_correction(t, beta2);
+        let correction = bias_divisor(t, beta2);
         let t = t.cast(DType::F64);
         let most = 2.0 / (1.0 - beta2) - 1.0;
         let now = most - t * 2.0 * t.full_like(beta2).pow(t) / correction;

@@ -11,22 +11,22 @@ use crate::nodes::{DType, Var};
 const CLIP_NORM: &str = "clip_norm";
 
 /// Clips `grads` as `opt` says: first each value, then norms. `shown` is the norm that is an output.
-pub(super) fn clip_in_optimiser<'g>(opt: &Optimiser, grads: &mut [Var<'g>], shown: Option<Var<'g>>) {
+pub(super) fn limit_gradients<'g>(opt: &Optimiser, grads: &mut [Var<'g>], shown: Option<Var<'g>>) {
     if let Some(most) = opt.clip_value {
         grads.iter_mut().for_each(|g| *g = g.clamp(-most, most));
     }
     let Some(max) = opt.clip_norm else { return };
     match opt.clip_each {
-        true => grads.chunks_mut(1).for_each(|g| clip_norm_of(g, opt.norm_type, max, shown)),
-        false => clip_norm_of(grads, opt.norm_type, max, shown),
+        true => grads.chunks_mut(1).for_each(|g| scale_to_norm(g, opt.norm_type, max, shown)),
+        false => scale_to_norm(grads, opt.norm_type, max, shown),
     }
 }
 
 /// Scales all of `grads` by min(1, max / (‖g‖ + 1e-6)), where ‖g‖ is their norm together.
-fn clip_norm_of<'g>(grads: &mut [Var<'g>], norm_type: f64, max: f64, shown: Option<Var<'g>>) {
-    let Some(wide) = clip_gradient_norm(grads, norm_type) else { return };
+fn scale_to_norm<'g>(grads: &mut [Var<'g>], norm_type: f64, max: f64, shown: Option<Var<'g>>) {
+    let Some(wide) = norm_of_gradients(grads, norm_type) else { return };
     // The dtype of all gradients, or f64 if they differ.
-    let dtype = clip_dtype(grads).unwrap_or(DType::F64);
+    let dtype = common_dtype(grads).unwrap_or(DType::F64);
     let norm = wide.cast(dtype);
     // An equal node is the same value: the norm may be the output.
     let norm = if shown.is_some_and(|s| s.v == norm.v) { norm } else { norm.named(CLIP_NORM) };
@@ -39,14 +39,14 @@ fn clip_norm_of<'g>(grads: &mut [Var<'g>], norm_type: f64, max: f64, shown: Opti
 }
 
 /// The dtype of all of `xs`, if they have one.
-fn clip_dtype(xs: &[Var<'_>]) -> Option<DType> {
+fn common_dtype(xs: &[Var<'_>]) -> Option<DType> {
     let first = xs.first()?.dtype();
     xs.iter().all(|x| x.dtype() == first).then_some(first)
 }
 
 /// (Σ|g|ᵖ)^(1/p) over all elements of `grads`, or their largest size for p = ∞, in f64.
-pub(super) fn clip_gradient_norm<'g>(grads: &[Var<'g>], p: f64) -> Option<Var<'g>> {
-    let same = clip_dtype(grads).is_some();
+pub(super) fn norm_of_gradients<'g>(grads: &[Var<'g>], p: f64) -> Option<Var<'g>> {
+    let same = common_dtype(grads).is_some();
     if p == 2.0 && same {
         return euclidean_length(grads);
     }
@@ -71,7 +71,7 @@ pub(super) fn clip_gradient_norm<'g>(grads: &[Var<'g>], p: f64) -> Option<Var<'g
 }
 
 /// Checks the numbers of clipping. The error names the first one that is out of its range.
-pub(super) fn check_clip(opt: &Optimiser) -> Result<()> {
+pub(super) fn check_norm_limits(opt: &Optimiser) -> Result<()> {
     let bad = |text: String| Err(Error::new(Kind::Data, text));
     let limits = [("clip_value", opt.clip_value), ("clip_norm", opt.clip_norm)];
     if let Some((what, Some(x))) = limits.into_iter().find(|(_, x)| x.is_some_and(|x| !x.is_finite() || x <= 0.0)) {

@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::Graph;
 use crate::passes::ad::codes::Codes;
-use crate::passes::optimiser::lbfgs::check_lbfgs_groups;
+use crate::passes::optimiser::lbfgs::check_single_history;
 use crate::passes::signature::Signature;
 
 /// Settings of a group of params that differ from the optimiser's.
@@ -106,7 +106,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
         };
         return Err(Error::new(Kind::Name, text));
     }
-    check_lbfgs_groups(&s, opt, params)?;
+    check_single_history(&s, opt, params)?;
     if flat.is_empty() {
         return Ok(s);
     }
@@ -115,7 +115,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
 }
 
 /// An error if a leaf of `g` has a name that a training step adds.
-pub(super) fn check_groups_leaf_names(g: Graph<'_>) -> Result<()> {
+pub(super) fn check_leaf_names(g: Graph<'_>) -> Result<()> {
     let Some(leaf) = g.leaves().find(|l| l.name == LR || l.name.starts_with("opt.")) else { return Ok(()) };
     let text = format!(
         "the graph has a leaf called {:?}, a name that a training step adds: rename it, or train the graph of the loss",
@@ -125,7 +125,7 @@ pub(super) fn check_groups_leaf_names(g: Graph<'_>) -> Result<()> {
 }
 
 /// An error if one of `params` holds codes: their gradient is that of real numbers, which no update of integers takes.
-pub(super) fn check_groups_hold_no_codes(g: Graph<'_>, params: &[&str]) -> Result<()> {
+pub(super) fn refuse_code_params(g: Graph<'_>, params: &[&str]) -> Result<()> {
     let codes = Codes::of(g);
     let found = params.iter().find_map(|name| g.find_leaf(name).map(|l| (name, l.0)).filter(|l| codes.is_code(l.1)));
     let Some((name, v)) = found else { return Ok(()) };

@@ -9,7 +9,7 @@
 
 use super::groups::Settings;
 use super::rule::Rule;
-use super::update_target::{UpdateTarget, update_target_decay};
+use super::update_target::{UpdateTarget, add_weight_decay};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::ops::control::scan::Loop;
@@ -46,7 +46,7 @@ struct LbfgsHistory<'g> {
 }
 
 /// For each of `params`, what a step of L-BFGS adds to it; `None` for params of other rules.
-pub(super) fn lbfgs_moves<'g>(
+pub(super) fn compute_moves<'g>(
     b: &'g Builder,
     settings: &Settings,
     params: &[Var<'g>],
@@ -61,10 +61,10 @@ pub(super) fn lbfgs_moves<'g>(
     let dtype = if same { params[mine[0]].dtype() } else { DType::F64 };
     let flat: Vec<Var<'g>> = mine
         .iter()
-        .map(|&i| update_target_decay(grads[i], params[i], rule_of(i).weight_decay()).cast(dtype))
+        .map(|&i| add_weight_decay(grads[i], params[i], rule_of(i).weight_decay()).cast(dtype))
         .map(|g| g.reshape([g.numel()]))
         .collect();
-    let moved = lbfgs_move(b, flat[0].concat(&flat[1..], 0), history_size, step());
+    let moved = compute_move(b, flat[0].concat(&flat[1..], 0), history_size, step());
     let mut start = 0;
     for i in mine {
         let p = params[i];
@@ -75,7 +75,7 @@ pub(super) fn lbfgs_moves<'g>(
 }
 
 /// What a step adds to the vector of all params, whose gradient is `g`.
-fn lbfgs_move<'g>(b: &'g Builder, g: Var<'g>, rows: usize, step: LbfgsStep<'g>) -> Var<'g> {
+fn compute_move<'g>(b: &'g Builder, g: Var<'g>, rows: usize, step: LbfgsStep<'g>) -> Var<'g> {
     let (n, dtype) = (g.numel(), g.dtype());
     let state = |name: &str, dims: &[usize]| b.state(&format!("opt.{name}"), dims, dtype, Init::Zeros);
     let (last_grad, last_move) = (state("prev_flat_grad", &[n]), state("prev_step", &[n]));
@@ -98,18 +98,18 @@ fn lbfgs_move<'g>(b: &'g Builder, g: Var<'g>, rows: usize, step: LbfgsStep<'g>) 
 }
 
 /// a·b in f64.
-fn lbfgs_dot<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
+fn dot_product<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
     (a * b).sum(..).cast(DType::F64)
 }
 
 /// Row `at`, an `i64[1]`, of a history.
-fn lbfgs_history_row<'g>(history: Var<'g>, at: Var<'g>) -> Var<'g> {
+fn take_history_row<'g>(history: Var<'g>, at: Var<'g>) -> Var<'g> {
     let row = history.gather(at, 0);
     row.reshape([row.numel()])
 }
 
 /// `at` as numbers of rows of a history of `rows`, which are in range already.
-fn lbfgs_row_index(at: Var<'_>, rows: usize) -> Var<'_> {
+fn row_numbers(at: Var<'_>, rows: usize) -> Var<'_> {
     at.clamp(0.0, rows.saturating_sub(1) as f64)
 }
 
@@ -117,13 +117,13 @@ impl<'g> LbfgsHistory<'g> {
     /// The history after this step: with the pair (y, s), if it is curved enough. Adds the updates of the states.
     fn with_pair(self, b: &'g Builder, y: Var<'g>, s: Var<'g>) -> LbfgsHistory<'g> {
         let dtype = y.dtype();
-        let (curvature, square) = (lbfgs_dot(y, s), lbfgs_dot(y, y));
+        let (curvature, square) = (dot_product(y, s), dot_product(y, y));
         let kept = curvature.greater(LEAST_CURVATURE).logical_and(square.greater(0.0));
         let one = curvature.full_like(1.0);
         let (curvature, square) = (kept.select(curvature, one), kept.select(square, one));
-        let at = lbfgs_row_index(self.head, self.rows).reshape([1]);
+        let at = row_numbers(self.head, self.rows).reshape([1]);
         let write = |history: Var<'g>, row: Var<'g>| {
-            let now = kept.broadcast(row.dims()).select(row, lbfgs_history_row(history, at));
+            let now = kept.broadcast(row.dims()).select(row, take_history_row(history, at));
             let dims = [&[1], &history.dims()[1..]].concat();
             let next = history.scatter_slices(at, now.reshape(dims), 0, Scatter::Set);
             b.update(history, next);
@@ -146,18 +146,18 @@ impl<'g> LbfgsHistory<'g> {
     fn direction(&self, b: &'g Builder, g: Var<'g>) -> Var<'g> {
         // Rows from the oldest to the newest: the oldest is the one that the next pair takes.
         let order = self.head.broadcast([self.rows]) + b.iota(0, [self.rows], DType::I64);
-        let order = lbfgs_row_index(order.remainder(order.full_like(self.rows as f64)), self.rows);
+        let order = row_numbers(order.remainder(order.full_like(self.rows as f64)), self.rows);
         let ro = self.ro.gather(order, 0);
         let back = Loop { reverse: true, ..Loop::default() };
         let (q, alphas) = b.scan_with(back, &[-g], &[order, ro], |q, x| {
-            let (q, at, ro) = (q[0], lbfgs_row_index(x[0], self.rows).reshape([1]), x[1]);
-            let alpha = (lbfgs_history_row(self.steps, at) * q).sum(..) * ro;
-            (vec![q - lbfgs_history_row(self.dirs, at) * alpha], vec![alpha])
+            let (q, at, ro) = (q[0], row_numbers(x[0], self.rows).reshape([1]), x[1]);
+            let alpha = (take_history_row(self.steps, at) * q).sum(..) * ro;
+            (vec![q - take_history_row(self.dirs, at) * alpha], vec![alpha])
         });
         let (r, _) = b.scan(&[q[0] * self.scale], &[order, ro, alphas[0]], |r, x| {
-            let (r, at, ro, alpha) = (r[0], lbfgs_row_index(x[0], self.rows).reshape([1]), x[1], x[2]);
-            let beta = (lbfgs_history_row(self.dirs, at) * r).sum(..) * ro;
-            (vec![r + lbfgs_history_row(self.steps, at) * (alpha - beta)], Vec::new())
+            let (r, at, ro, alpha) = (r[0], row_numbers(x[0], self.rows).reshape([1]), x[1], x[2]);
+            let beta = (take_history_row(self.dirs, at) * r).sum(..) * ro;
+            (vec![r + take_history_row(self.steps, at) * (alpha - beta)], Vec::new())
         });
         r[0]
     }
@@ -172,7 +172,7 @@ impl<'g> UpdateTarget<'_, 'g> {
 }
 
 /// An error unless all params of L-BFGS have one history and one rate, and no projection.
-pub(super) fn check_lbfgs_groups(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
+pub(super) fn check_single_history(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
     let mut history = None;
     for kind in &s.kinds {
         let Rule::Lbfgs { history_size, .. } = kind.rule else { continue };

@@ -86,7 +86,7 @@ impl LossScale {
 }
 
 /// What the cotangent of `loss` is at first: 1 or the scale, with the other sign for an ascent.
-pub(super) fn loss_scale_seed<'g>(b: &'g Builder, opt: &Optimiser, loss: Var<'g>) -> Var<'g> {
+pub(super) fn first_cotangent<'g>(b: &'g Builder, opt: &Optimiser, loss: Var<'g>) -> Var<'g> {
     let seed = match opt.loss_scale {
         None => loss.full_like(1.0),
         Some(LossScale { init, .. }) => b.state(LOSS_SCALE, [], DType::F32, Init::Constant(init)).cast(loss.dtype()),
@@ -103,7 +103,7 @@ pub(super) struct ScaledStep<'g> {
     own: Vec<Value>,
 }
 
-/// Divides `grads` by the scale that [`loss_scale_seed`] made. `None` if there is none.
+/// Divides `grads` by the scale that [`first_cotangent`] made. `None` if there is none.
 pub(super) fn unscale_grads<'g>(b: &'g Builder, grads: &mut [Var<'g>]) -> Option<ScaledStep<'g>> {
     let scale = b.var(b.with(|e| e.leaf_called(LOSS_SCALE))?);
     let inverse = scale.cast(DType::F64).recip();
@@ -111,7 +111,7 @@ pub(super) fn unscale_grads<'g>(b: &'g Builder, grads: &mut [Var<'g>]) -> Option
         *g = *g * inverse.cast(g.dtype());
     }
     // In f64 the norm of finite gradients is finite.
-    let norm = super::clip::clip_gradient_norm(grads, 2.0)?;
+    let norm = super::clip::norm_of_gradients(grads, 2.0)?;
     Some(ScaledStep { scale, finite: norm.less(f64::INFINITY), own: b.with(|e| e.updated_leaves()) })
 }
 

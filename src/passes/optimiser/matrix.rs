@@ -7,18 +7,17 @@ use super::rule::Rule;
 use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{DType, Op, Var};
 use crate::passes::optimiser::update_target::{
-    UpdateTarget, update_target_bias_correction, update_target_decay, update_target_flush, update_target_lerp,
-    update_target_square_average,
+    UpdateTarget, add_weight_decay, average_squares, bias_divisor, flush_denormals, lerp_nearer_end,
 };
 
 /// √Σx² in f64. If the sum is in range of x's dtype, it is rounded to that dtype.
-fn matrix_rule_norm(x: Var<'_>) -> Var<'_> {
+fn rounded_norm(x: Var<'_>) -> Var<'_> {
     euclidean_length(&[x]).unwrap_or(x)
 }
 
 /// √(Σx²/n) in f64, where n is the number of elements.
-fn matrix_rule_root_mean_square(x: Var<'_>) -> Var<'_> {
-    matrix_rule_norm(x) / (x.numel().max(1) as f64).sqrt()
+fn root_mean_square(x: Var<'_>) -> Var<'_> {
+    rounded_norm(x) / (x.numel().max(1) as f64).sqrt()
 }
 
 impl<'g> UpdateTarget<'_, 'g> {
@@ -30,7 +29,7 @@ impl<'g> UpdateTarget<'_, 'g> {
     /// See the rule.
     pub fn matrix_lamb(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Var<'g> {
         let Some(u) = self.lamb_direction(betas, eps, weight_decay) else { return self.p };
-        let (long, far) = (matrix_rule_norm(self.p), matrix_rule_norm(u));
+        let (long, far) = (rounded_norm(self.p), rounded_norm(u));
         // If the squares of the update underflow, the param is idle, and the update is no direction to scale up.
         let least = if u.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) }.sqrt();
         let both = long.greater(0.0).logical_and(far.greater(least));
@@ -45,7 +44,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         let (eps1, eps2) = (eps.0.unwrap_or(spacing), eps.1);
         let t = self.t.cast(DType::F64);
         let fresh = self.matrix_rounded(t.pow(beta2_decay));
-        let rate = self.lr64.minimum(1.0 / t.sqrt()) * matrix_rule_root_mean_square(self.p).maximum(eps2);
+        let rate = self.lr64.minimum(1.0 / t.sqrt()) * root_mean_square(self.p).maximum(eps2);
         let p = match weight_decay {
             0.0 => self.p,
             decay => self.p * self.matrix_rounded(1.0 - self.lr64 * decay),
@@ -53,7 +52,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         let square = self.g * self.g;
         let average = |kind: &str, now: Var<'g>| {
             let old = self.state_of(kind, &now.dims());
-            let new = update_target_flush(old + (now - old) * fresh);
+            let new = flush_denormals(old + (now - old) * fresh);
             self.b.update(old, new);
             new
         };
@@ -65,7 +64,7 @@ impl<'g> UpdateTarget<'_, 'g> {
             average("variance", square)
         };
         let u = variance.maximum(eps1 * eps1).rsqrt() * self.g;
-        let size = rate / (matrix_rule_root_mean_square(u) / d).maximum(1.0);
+        let size = rate / (root_mean_square(u) / d).maximum(1.0);
         self.hold(&[self.p], &[p - self.matrix_rounded(size) * u])
     }
 
@@ -76,10 +75,10 @@ impl<'g> UpdateTarget<'_, 'g> {
         };
         let &[rows, columns] = &self.p.dims()[..] else { return self.p };
         let old = self.state("momentum_buffer");
-        let buf = update_target_flush(update_target_lerp(old, self.g, 1.0 - momentum));
+        let buf = flush_denormals(lerp_nearer_end(old, self.g, 1.0 - momentum));
         self.b.update(old, buf);
-        let u = if nesterov { update_target_lerp(self.g, buf, momentum) } else { buf };
-        let x = matrix_rule_orthogonal(u, ns_coefficients, ns_steps, eps);
+        let u = if nesterov { lerp_nearer_end(self.g, buf, momentum) } else { buf };
+        let x = orthogonalise(u, ns_coefficients, ns_steps, eps);
         let keep = self.matrix_rounded(1.0 - self.lr64 * weight_decay);
         let size = self.matrix_rounded(self.lr64 * scale.factor(rows, columns));
         self.hold(&[self.p], &[self.p * keep - size * x])
@@ -88,12 +87,12 @@ impl<'g> UpdateTarget<'_, 'g> {
     /// Updates the moments of LAMB. Returns the unscaled update m̂/(√v̂ + ε) + wd·p.
     fn lamb_direction(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Option<Var<'g>> {
         let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
-        let scalars = [update_target_bias_correction(self.t, betas.0), update_target_bias_correction(self.t, betas.1)];
+        let scalars = [bias_divisor(self.t, betas.0), bias_divisor(self.t, betas.1)];
         let tensors = [self.p, self.g, states[0], states[1]];
         let out = self.sweep(&tensors, &scalars, |t, k| {
-            let m = update_target_flush(update_target_lerp(t[2], t[1], 1.0 - betas.0));
-            let v = update_target_square_average(t[3], t[1], betas.1);
-            vec![update_target_decay(m / k[0] / ((v / k[1]).sqrt() + eps), t[0], weight_decay), m, v]
+            let m = flush_denormals(lerp_nearer_end(t[2], t[1], 1.0 - betas.0));
+            let v = average_squares(t[3], t[1], betas.1);
+            vec![add_weight_decay(m / k[0] / ((v / k[1]).sqrt() + eps), t[0], weight_decay), m, v]
         });
         self.hold(&states, out.get(1..)?);
         out.first().copied()
@@ -102,11 +101,11 @@ impl<'g> UpdateTarget<'_, 'g> {
 
 /// A matrix with the singular vectors of `u` and singular values near 1, by the quintic Newton–Schulz iteration
 /// (kellerjordan.github.io/posts/muon). The products are square in the shorter side.
-fn matrix_rule_orthogonal<'g>(u: Var<'g>, (a, b, c): (f64, f64, f64), steps: u32, eps: f64) -> Var<'g> {
+fn orthogonalise<'g>(u: Var<'g>, (a, b, c): (f64, f64, f64), steps: u32, eps: f64) -> Var<'g> {
     let d = u.dims();
     let tall = d[0] > d[1];
     let mut x = if tall { u.t() } else { u };
-    x = x / matrix_rule_norm(x).cast(x.dtype()).maximum(eps);
+    x = x / rounded_norm(x).cast(x.dtype()).maximum(eps);
     for _ in 0..steps {
         let gram = x.matmul_t(x, false, true);
         let poly = gram * b + gram.matmul(gram) * c;

@@ -42,29 +42,29 @@ pub(super) struct UpdateTarget<'s, 'g> {
 }
 
 /// `x` with 0 instead of denormal numbers. NaN stays.
-pub(super) fn update_target_flush(x: Var<'_>) -> Var<'_> {
+pub(super) fn flush_denormals(x: Var<'_>) -> Var<'_> {
     let least = if x.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) };
     x.abs().less(least).select(x.full_like(0.0), x)
 }
 
 /// g + wd·p. With wd = 0 it is g, even if p is infinite.
-pub(super) fn update_target_decay<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
+pub(super) fn add_weight_decay<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
 }
 
 /// `from + weight·(to − from)`, computed from the nearer end, as in torch's lerp.
-pub(super) fn update_target_lerp<'g>(from: Var<'g>, to: Var<'g>, weight: f64) -> Var<'g> {
+pub(super) fn lerp_nearer_end<'g>(from: Var<'g>, to: Var<'g>, weight: f64) -> Var<'g> {
     let d = to - from;
     if weight.abs() < 0.5 { from + d * weight } else { to - d * (1.0 - weight) }
 }
 
 /// β·v + (1 − β)·g².
-pub(super) fn update_target_square_average<'g>(v: Var<'g>, g: Var<'g>, beta: f64) -> Var<'g> {
-    update_target_flush(v * beta + g * (1.0 - beta) * g)
+pub(super) fn average_squares<'g>(v: Var<'g>, g: Var<'g>, beta: f64) -> Var<'g> {
+    flush_denormals(v * beta + g * (1.0 - beta) * g)
 }
 
 /// 1 − βᵗ, in f64.
-pub(super) fn update_target_bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
+pub(super) fn bias_divisor<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
     let t = t.cast(DType::F64);
     1.0 - t.full_like(beta).pow(t)
 }
@@ -165,8 +165,8 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.step(&[m], &[self.lr64], |p, g, s, k| {
             let way = (s[0] * betas.0 + g * (1.0 - betas.0)).sign();
             vec![
-                p - k[0] * update_target_decay(way, p, weight_decay),
-                update_target_flush(s[0] * betas.1 + g * (1.0 - betas.1)),
+                p - k[0] * add_weight_decay(way, p, weight_decay),
+                flush_denormals(s[0] * betas.1 + g * (1.0 - betas.1)),
             ]
         })
     }

@@ -7,12 +7,12 @@ use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 use crate::nodes::ops::pointwise::attrs::CurveAttr;
 
 /// True if `op` is the derivative of an activation.
-pub fn is_act_with_grad_pattern(op: Op) -> bool {
+pub fn is_activation_derivative(op: Op) -> bool {
     CurveAttr::ALL.iter().any(|c| c.act_grad_op() == op)
 }
 
 /// act(x) and act'(x), if x has no other reader: x dies here, and the derivative takes over its bytes.
-pub fn match_act_with_grad_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_activation_pair(f: &PatternFacts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
     let Some(act) = CurveAttr::ALL.into_iter().find(|c| c.act_grad_op() == f.g.op[root.at()]) else { return Found::No };
     let Some(activation) = f.readers(x).iter().copied().find(|n| f.g.op[n.at()] == act.act_op()) else {

@@ -21,7 +21,7 @@ struct Scores {
 }
 
 /// The scores `v = scale·q·kᵀ + bias`; scale and bias are optional. `Err` is the reason of a miss.
-fn match_attention_scores(f: &PatternFacts<'_>, v: Value) -> Result<Option<Scores>, String> {
+fn match_scores(f: &PatternFacts<'_>, v: Value) -> Result<Option<Scores>, String> {
     let mut s = Scores { nodes: Vec::new(), scale: 1.0, bias: None };
     let mut v = v;
     let below =
@@ -52,7 +52,7 @@ fn match_attention_scores(f: &PatternFacts<'_>, v: Value) -> Result<Option<Score
 
 /// `d` extended by axes of length 1 to rank 4 `[batch, heads, length, width]`. If `heads`, an axis of a shape of rank 3
 /// goes to position 1.
-fn match_attention_dims(d: &[usize], heads: bool) -> Vec<usize> {
+fn extend_dims(d: &[usize], heads: bool) -> Vec<usize> {
     let mut d = d.to_vec();
     if heads && d.len() == 3 {
         d.insert(1, 1);
@@ -64,18 +64,18 @@ fn match_attention_dims(d: &[usize], heads: bool) -> Vec<usize> {
 }
 
 /// The bias in the op's form `[batch or 1, heads or 1, queries, keys]`.
-fn match_attention_bias<'g>(x: Var<'g>, full: &[usize], rank: usize) -> Var<'g> {
+fn shape_bias<'g>(x: Var<'g>, full: &[usize], rank: usize) -> Var<'g> {
     let mut d = x.dims().to_vec();
     while d.len() < rank {
         d.insert(0, 1);
     }
-    let d = match_attention_dims(&d, true);
+    let d = extend_dims(&d, true);
     let to = [d[0], d[1], full[2], full[3]];
     x.reshape(&d).broadcast(to)
 }
 
 /// `softmax(scale·q·kᵀ + bias)·v` over the last axis.
-pub fn match_attention_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_softmax_product(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some(softmax) = f.is(args[0], Op::SOFTMAX) else { return Found::No };
     let by_values = MatmulAttrs::of(&f.attrs(root));
@@ -83,7 +83,7 @@ pub fn match_attention_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
     if to_size_attr(SoftmaxAttrs::of(&f.attrs(softmax)).axis) + 1 != d.len() || by_values.ta || by_values.tb {
         return Found::No;
     }
-    let s = match match_attention_scores(f, f.args(softmax)[0]) {
+    let s = match match_scores(f, f.args(softmax)[0]) {
         Ok(Some(s)) => s,
         Ok(None) => return Found::No,
         Err(why) => return Found::Missed(why),
@@ -113,10 +113,10 @@ pub fn match_attention_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
     let mut operands = vec![q, k, v];
     operands.extend(s.bias.map(|b| f.repeated(b).unwrap_or(b)));
     let inner = s.nodes.iter().copied().chain([softmax]).collect();
-    let (full, rank, out) = (match_attention_dims(&d, true), d.len(), f.dims(f.g.out(root)));
+    let (full, rank, out) = (extend_dims(&d, true), d.len(), f.dims(f.g.out(root)));
     Found::Fired(Match::one(f.g.out(root), operands, inner, move |_, a| {
-        let [q, k, v] = [0, 1, 2].map(|i| a[i].reshape(match_attention_dims(&a[i].dims(), true)));
-        let bias = a.get(3).map(|&b| match_attention_bias(b, &full, rank));
+        let [q, k, v] = [0, 1, 2].map(|i| a[i].reshape(extend_dims(&a[i].dims(), true)));
+        let bias = a.get(3).map(|&b| shape_bias(b, &full, rank));
         q.attention(k, v, Attention { scale: s.scale, bias, ..Attention::default() }).reshape(out)
     }))
 }

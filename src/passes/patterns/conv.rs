@@ -8,7 +8,7 @@ use crate::nodes::ops::matmul::activation::Activation;
 
 /// `conv2d + broadcast(bias)`, in either order, with one number of the bias for each channel. There may be a reshape in
 /// between that drops an axis of length 1, as after a convolution over one axis.
-pub fn match_conv_bias(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_bias(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let under = |v: Value| {
         let reshape = f.is(v, Op::RESHAPE);
@@ -44,7 +44,7 @@ pub fn match_conv_bias(f: &PatternFacts<'_>, root: Node) -> Found {
 }
 
 /// An activation of a biased convolution, perhaps through a reshape.
-pub fn match_conv_activation(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_activation(f: &PatternFacts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
     let reshape = f.is(x, Op::RESHAPE);
     let p = reshape.map_or(x, |n| f.args(n)[0]);

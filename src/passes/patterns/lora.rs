@@ -17,7 +17,7 @@ struct Correction {
 }
 
 /// The low-rank term `v`. The scale may follow either product or be absent.
-fn match_lora_correction(f: &PatternFacts<'_>, v: Value) -> Option<Correction> {
+fn match_correction(f: &PatternFacts<'_>, v: Value) -> Option<Correction> {
     let (mut inner, mut scale) = (Vec::new(), 1.0);
     let mut unscaled = |v: Value, inner: &mut Vec<Node>| match f.scaled(v) {
         Some(s) if scale == 1.0 => {
@@ -35,10 +35,10 @@ fn match_lora_correction(f: &PatternFacts<'_>, v: Value) -> Option<Correction> {
 }
 
 /// `x·w + bias + scale·(x·a)·b`. `x·a` may have other readers: it is a result of the fused op.
-pub fn match_lora_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_corrected_product(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let found = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| {
-        let mut c = match_lora_correction(f, args[j])?;
+        let mut c = match_correction(f, args[j])?;
         let main = f.node(f.through(args[i], &mut c.inner));
         let (base, low, up) = (f.linear(main)?, f.linear(c.low)?, f.linear(c.up)?);
         c.inner.push(main);

@@ -6,7 +6,7 @@ use crate::nodes::ops::matmul::activation::ActGrad;
 use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulDactAttrs};
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use crate::nodes::{Op, Var};
-use crate::passes::fuse::is_free_to_fuse;
+use crate::passes::fuse::is_free_in_region;
 
 /// A value times the derivative of an activation.
 struct ActGradProduct {
@@ -33,7 +33,7 @@ impl DactCandidate {
 
 /// A product times the derivative of an activation in terms of the activation's result, or times any stored value. The
 /// epilogue multiplies each block while it is in cache. There may be a reshape after the product.
-pub fn match_matmul_dact(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_dact_product(f: &PatternFacts<'_>, root: Node) -> Found {
     let candidate = |grad: ActGradProduct| {
         let reshape = f.is(grad.value, Op::RESHAPE);
         let p = reshape.map_or(grad.value, |n| f.args(n)[0]);
@@ -64,7 +64,7 @@ fn is_dact_materialised(f: &PatternFacts<'_>, v: Value) -> bool {
     let pointwise = |n: Node| f.g.def_of(n).is_pointwise();
     let only_pointwise_readers =
         || f.readers(v).len() == f.reads[v] as usize && f.readers(v).iter().all(|&n| pointwise(n));
-    let may_vanish = is_free_to_fuse(f.g, f.node(v)) || (pointwise(f.node(v)) && only_pointwise_readers());
+    let may_vanish = is_free_in_region(f.g, f.node(v)) || (pointwise(f.node(v)) && only_pointwise_readers());
     !may_vanish
 }
 

@@ -38,30 +38,30 @@ const ROUNDS: usize = 8;
 
 /// The rules. Of several rules for one root, the first that fires wins.
 const RULES: &[Pattern] = &[
-    Pattern { name: "lora", roots: Roots::Picked(|op| op == Op::ADD), find: lora::match_lora_pattern },
+    Pattern { name: "lora", roots: Roots::Picked(|op| op == Op::ADD), find: lora::match_corrected_product },
     // Before the norms: a bias is free in a product.
-    Pattern { name: "matmul-bias", roots: Roots::Picked(|op| op == Op::ADD), find: product::match_product_bias },
-    Pattern { name: "matmul-sum", roots: Roots::Picked(|op| op == Op::ADD), find: product::match_product_sum },
+    Pattern { name: "matmul-bias", roots: Roots::Picked(|op| op == Op::ADD), find: product::match_bias },
+    Pattern { name: "matmul-sum", roots: Roots::Picked(|op| op == Op::ADD), find: product::match_carried_sum },
     Pattern {
         name: "matmul-activation",
-        roots: Roots::Picked(product::can_match_product_activation),
-        find: product::match_product_activation,
+        roots: Roots::Picked(product::is_possible_activation),
+        find: product::match_activation,
     },
-    Pattern { name: "conv-bias", roots: Roots::Picked(|op| op == Op::ADD), find: conv::match_conv_bias },
+    Pattern { name: "conv-bias", roots: Roots::Picked(|op| op == Op::ADD), find: conv::match_bias },
     Pattern {
         name: "conv-activation",
-        roots: Roots::Picked(product::can_match_product_activation),
-        find: conv::match_conv_activation,
+        roots: Roots::Picked(product::is_possible_activation),
+        find: conv::match_activation,
     },
     Pattern {
         name: "gate-before-unpool",
         roots: Roots::Picked(|op| op == Op::SELECT),
-        find: unpool::match_mask_before_unpool,
+        find: unpool::match_mask_before_scatter,
     },
     Pattern {
         name: "matmul-dact",
         roots: Roots::Picked(|op| op == Op::SELECT || op == Op::MUL),
-        find: matmul_dact::match_matmul_dact,
+        find: matmul_dact::match_dact_product,
     },
     Pattern {
         name: "matmul-dact-sums",
@@ -82,12 +82,12 @@ const RULES: &[Pattern] = &[
     Pattern {
         name: "steps-together",
         roots: Roots::Picked(updates::can_match_update),
-        find: updates::match_joined_updates,
+        find: updates::match_small_steps,
     },
     Pattern {
         name: "activation-slope",
-        roots: Roots::Picked(act_with_grad::is_act_with_grad_pattern),
-        find: act_with_grad::match_act_with_grad_pattern,
+        roots: Roots::Picked(act_with_grad::is_activation_derivative),
+        find: act_with_grad::match_activation_pair,
     },
     Pattern { name: "sum-squares", roots: Roots::Picked(sums::can_match_sum), find: sums::match_sum_of_squares },
     Pattern {
@@ -100,33 +100,21 @@ const RULES: &[Pattern] = &[
         roots: Roots::Picked(|op| op == Op::SOFTMAX_CROSS_ENTROPY_BACKWARD),
         find: losses::match_cross_entropy_loss,
     },
-    Pattern {
-        name: "attention",
-        roots: Roots::Picked(|op| op == Op::MATMUL),
-        find: attention::match_attention_pattern,
-    },
-    Pattern {
-        name: "attention-packed",
-        roots: Roots::Picked(|op| op == Op::ATTENTION),
-        find: packed::match_packed_forward,
-    },
+    Pattern { name: "attention", roots: Roots::Picked(|op| op == Op::MATMUL), find: attention::match_softmax_product },
+    Pattern { name: "attention-packed", roots: Roots::Picked(|op| op == Op::ATTENTION), find: packed::match_forward },
     Pattern {
         name: "attention-packed-backward",
         roots: Roots::Picked(|op| op == Op::CONCAT),
-        find: packed::match_packed_backward,
+        find: packed::match_backward,
     },
     Pattern {
         name: "residual-layer-norm",
         roots: Roots::Picked(|op| op == Op::LAYER_NORM),
-        find: norm::match_norm_residual,
+        find: norm::match_residual,
     },
-    Pattern {
-        name: "residual-rms-norm",
-        roots: Roots::Picked(|op| op == Op::RMS_NORM),
-        find: norm::match_norm_residual,
-    },
-    Pattern { name: "swiglu", roots: Roots::Picked(|op| op == Op::MUL), find: swiglu::match_swiglu_pattern },
-    Pattern { name: "swiglu-cast", roots: Roots::Picked(|op| op == Op::CAST), find: swiglu::match_swiglu_cast },
+    Pattern { name: "residual-rms-norm", roots: Roots::Picked(|op| op == Op::RMS_NORM), find: norm::match_residual },
+    Pattern { name: "swiglu", roots: Roots::Picked(|op| op == Op::MUL), find: swiglu::match_gated_halves },
+    Pattern { name: "swiglu-cast", roots: Roots::Picked(|op| op == Op::CAST), find: swiglu::match_cast },
 ];
 
 /// The nodes that patterns look at, each with its region. Regions of fused ops are left out: they are one sweep
@@ -146,7 +134,7 @@ struct Round {
 }
 
 /// Runs `rules` on all nodes.
-fn find_patterns(f: &PatternFacts<'_>, rules: &[&Pattern]) -> Round {
+fn find_matches(f: &PatternFacts<'_>, rules: &[&Pattern]) -> Round {
     let g = f.g;
     let mut claimed = Side::<Node, bool>::filled(g.nodes(), false);
     let mut round = Round::default();
@@ -228,7 +216,7 @@ fn write_late_pattern_operands(f: &PatternFacts<'_>, found: &[Match], c: &mut Co
 
 /// Writes the graph with each match of a round replaced. Errors (kind `Verify`): a rule gives values of other types
 /// than those that it replaces.
-fn rewrite_patterns(f: &PatternFacts<'_>, round: &Round) -> Result<GraphBuf> {
+fn replace_matches(f: &PatternFacts<'_>, round: &Round) -> Result<GraphBuf> {
     let (g, found) = (f.g, &round.found);
     let mut of = Side::<Node, Option<usize>>::filled(g.nodes(), None);
     for (i, m) in found.iter().enumerate() {
@@ -274,12 +262,12 @@ pub fn patterns(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     for _ in 0..ROUNDS {
         let facts = PatternFacts::new(buf.view());
-        let round = find_patterns(&facts, &rules);
+        let round = find_matches(&facts, &rules);
         if round.found.is_empty() {
             notes.fusions.extend(round.missed);
             break;
         }
-        let next = rewrite_patterns(&facts, &round)?;
+        let next = replace_matches(&facts, &round)?;
         for f in &round.fired {
             *notes.hits.entry(f.rule).or_default() += 1;
         }
@@ -299,6 +287,6 @@ pub(super) fn rules_before_ad(g: Graph<'_>) -> Vec<&'static Pattern> {
 /// Puts nodes into ops that have derivatives, by `rules`.
 pub(super) fn write_before_ad(g: Graph<'_>, rules: &[&Pattern]) -> Result<GraphBuf> {
     let facts = PatternFacts::new(g);
-    let round = find_patterns(&facts, rules);
-    rewrite_patterns(&facts, &round)
+    let round = find_matches(&facts, rules);
+    replace_matches(&facts, &round)
 }

@@ -7,18 +7,18 @@ use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::norm::NormAttrs;
 
 /// True if the node takes much longer than a sweep over its operands.
-fn is_heavy_for_norm(f: &PatternFacts<'_>, n: Node) -> bool {
+fn outweighs_sweep(f: &PatternFacts<'_>, n: Node) -> bool {
     let def = f.g.def_of(n);
     def.flags.has(Flags::PRODUCT) || def.flags.has(Flags::HEAVY) || matches!(def.lower, Lower::Loop)
 }
 
 /// True if `v` is computed in one sweep with the addition `sum`, its only reader.
-fn match_norm_in_sweep(f: &PatternFacts<'_>, v: Value, sum: Value) -> bool {
+fn shares_sweep(f: &PatternFacts<'_>, v: Value, sum: Value) -> bool {
     f.alone(v) && f.g.def_of(f.node(v)).is_pointwise() && f.dims(v) == f.dims(sum)
 }
 
 /// The norm of `x + res`, or of `(x + bias) + res`. The sum is a result of the fused op, for its other readers.
-pub fn match_norm_residual(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_residual(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some(add) = f.is(args[0], Op::ADD) else { return Found::No };
     let sum = f.g.out(add);
@@ -45,11 +45,11 @@ pub fn match_norm_residual(f: &PatternFacts<'_>, root: Node) -> Found {
         }
         None => (vec![x, res], [x, res]),
     };
-    if addends.iter().any(|&v| match_norm_in_sweep(f, v, sum)) {
+    if addends.iter().any(|&v| shares_sweep(f, v, sum)) {
         return Found::Missed("the sum is computed in one sweep with the op before it".into());
     }
     // The norm moves up to its sum, so its results stay alive during the nodes in between.
-    if let Some(n) = (add.at() + 1..root.at()).map(Node::new).find(|&n| is_heavy_for_norm(f, n)) {
+    if let Some(n) = (add.at() + 1..root.at()).map(Node::new).find(|&n| outweighs_sweep(f, n)) {
         return Found::Missed(format!("{} stands between the sum and its norm", f.g.def_of(n).name));
     }
     operands.extend(&args[1..]);

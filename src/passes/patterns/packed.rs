@@ -9,7 +9,7 @@ use crate::nodes::ops::attention::packed_parts::packed_part_widths;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, SliceAttrs};
 
 /// The packed value that q, k and v (`qkv`) are slices of, in the layout that the attributes of node `n` give.
-fn match_packed_value(f: &PatternFacts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {
+fn find_common_source(f: &PatternFacts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {
     let attrs = AttentionAttrs::of(&f.attrs(n));
     if attrs.layout != Layout::Bsd {
         return None;
@@ -30,8 +30,8 @@ fn match_packed_value(f: &PatternFacts<'_>, n: Node, qkv: &[Value]) -> Option<Va
 }
 
 /// The concatenation that is the only reader of the gradients of backward node `n`, and the packed value.
-fn match_packed_gradients(f: &PatternFacts<'_>, n: Node) -> Option<(Node, Value)> {
-    let x = match_packed_value(f, n, &f.args(n)[1..4])?;
+fn find_joined_gradients(f: &PatternFacts<'_>, n: Node) -> Option<(Node, Value)> {
+    let x = find_common_source(f, n, &f.args(n)[1..4])?;
     if AttentionAttrs::of(&f.attrs(n)).bias {
         return None;
     }
@@ -42,15 +42,15 @@ fn match_packed_gradients(f: &PatternFacts<'_>, n: Node) -> Option<(Node, Value)
 }
 
 /// Attention on three slices that only it and its backward op read, if the backward op can read the packed value too.
-pub fn match_packed_forward(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_forward(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
-    let Some(x) = match_packed_value(f, root, &args[..3]) else { return Found::No };
+    let Some(x) = find_common_source(f, root, &args[..3]) else { return Found::No };
     for &part in &args[..3] {
         let other = f.readers(part).iter().find(|&&n| {
             n != root
                 && (f.g.op[n.at()] != Op::ATTENTION_BACKWARD
                     || f.args(n)[1..4] != args[..3]
-                    || match_packed_gradients(f, n).is_none())
+                    || find_joined_gradients(f, n).is_none())
         });
         if let Some(&n) = other {
             return Found::Missed(format!("{} reads a part of what is packed", f.g.def_of(n).name));
@@ -68,12 +68,12 @@ pub fn match_packed_forward(f: &PatternFacts<'_>, root: Node) -> Found {
 }
 
 /// The backward op of such attention, and the concatenation of its gradients.
-pub fn match_packed_backward(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_backward(f: &PatternFacts<'_>, root: Node) -> Found {
     let first = f.node(f.args(root)[0]);
     if f.g.op[first.at()] != Op::ATTENTION_BACKWARD {
         return Found::No;
     }
-    let Some((_, x)) = match_packed_gradients(f, first).filter(|j| j.0 == root) else { return Found::No };
+    let Some((_, x)) = find_joined_gradients(f, first).filter(|j| j.0 == root) else { return Found::No };
     let (args, attrs) = (f.args(first), AttentionBackwardAttrs::of(&f.attrs(first)));
     let operands = [&[args[0], x], &args[4..]].concat();
     Found::Fired(Match::one(f.g.out(root), operands, vec![first], move |g, a| {

@@ -10,7 +10,7 @@ use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs};
 use crate::nodes::{Builder, Op, Var};
 
 /// `a·b + broadcast(bias)`, in either order, with the bias along the last axis.
-pub fn match_product_bias(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_bias(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some((p, q, small)) = [(0, 1), (1, 0)].into_iter().find_map(|(p, q)| {
         f.is(args[p], Op::MATMUL)?;
@@ -39,7 +39,7 @@ pub fn match_product_bias(f: &PatternFacts<'_>, root: Node) -> Found {
 
 /// A product that a loop adds to what it carries. The sum is then updated in place, as one sweep. Its bits may differ
 /// from those of the product and the sum apart, since each element's sum begins with what is carried.
-pub fn match_product_sum(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_carried_sum(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let found = [(0, 1), (1, 0)].into_iter().find_map(|(sum, p)| Some((args[sum], f.is(args[p], Op::MATMUL)?)));
     let Some((sum, product)) = found.filter(|(sum, _)| f.is_carried_to(*sum, f.g.out(root))) else { return Found::No };
@@ -54,12 +54,12 @@ pub fn match_product_sum(f: &PatternFacts<'_>, root: Node) -> Found {
 }
 
 /// True if a product can have `op` as its activation.
-pub fn can_match_product_activation(op: Op) -> bool {
+pub fn is_possible_activation(op: Op) -> bool {
     Activation::of_op(op).is_some()
 }
 
 /// An activation of a biased product, perhaps through a reshape.
-pub fn match_product_activation(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_activation(f: &PatternFacts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
     let reshape = f.is(x, Op::RESHAPE);
     let p = reshape.map_or(x, |n| f.args(n)[0]);
@@ -87,7 +87,7 @@ struct Columns {
 }
 
 /// `w` as columns of a matrix, if `w` is such a slice.
-fn match_product_columns(f: &PatternFacts<'_>, w: Value) -> Option<Columns> {
+fn read_columns(f: &PatternFacts<'_>, w: Value) -> Option<Columns> {
     let n = f.is(w, Op::SLICE)?;
     let (whole, cut) = (f.args(n)[0], SliceAttrs::of(&f.attrs(n)));
     let (starts, limits) = (to_size_attrs(&cut.starts), to_size_attrs(&cut.limits));
@@ -121,7 +121,7 @@ pub fn match_shared_products(f: &PatternFacts<'_>, root: Node) -> Found {
         return Found::No;
     }
     let weights: Vec<Value> = all.iter().map(|&n| f.args(n)[1]).collect();
-    let Some(Columns { matrix: whole, .. }) = match_product_columns(f, w) else {
+    let Some(Columns { matrix: whole, .. }) = read_columns(f, w) else {
         let params = weights.iter().all(|&w| f.args(f.node(w)).is_empty());
         let elements: usize = weights.iter().map(|&w| f.g.numel(w)).sum();
         let reason = format!(
@@ -131,7 +131,7 @@ pub fn match_shared_products(f: &PatternFacts<'_>, root: Node) -> Found {
         return if params { Found::Missed(reason) } else { Found::No };
     };
     let Some(parts) =
-        weights.iter().map(|&w| match_product_columns(f, w).filter(|c| c.matrix == whole)).collect::<Option<Vec<_>>>()
+        weights.iter().map(|&w| read_columns(f, w).filter(|c| c.matrix == whole)).collect::<Option<Vec<_>>>()
     else {
         return Found::Missed("the weights are parts of different matrices".into());
     };

@@ -10,7 +10,7 @@ use crate::nodes::ops::pointwise::attrs::{ActWithGradAttrs, CastAttrs};
 use crate::nodes::{DType, Op};
 
 /// The value that `v` is a half of along the last axis, and which half: 0 or 1.
-fn match_swiglu_half(f: &PatternFacts<'_>, v: Value) -> Option<(Value, usize)> {
+fn find_half(f: &PatternFacts<'_>, v: Value) -> Option<(Value, usize)> {
     let n = f.is(v, Op::SLICE)?;
     let (whole, cut) = (f.args(n)[0], SliceAttrs::of(&f.attrs(n)));
     let (starts, limits, d) = (to_size_attrs(&cut.starts), to_size_attrs(&cut.limits), f.dims(whole));
@@ -22,7 +22,7 @@ fn match_swiglu_half(f: &PatternFacts<'_>, v: Value) -> Option<(Value, usize)> {
 }
 
 /// `silu(one half)·other half`, if the parts have no other readers.
-pub fn match_swiglu_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_gated_halves(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some((silu, value)) = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some((f.is(args[i], Op::SILU)?, args[j])))
     else {
@@ -34,7 +34,7 @@ pub fn match_swiglu_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
         };
     };
     let (activated, gate) = (f.g.out(silu), f.args(silu)[0]);
-    let (Some((a, i)), Some((b, j))) = (match_swiglu_half(f, gate), match_swiglu_half(f, value)) else {
+    let (Some((a, i)), Some((b, j))) = (find_half(f, gate), find_half(f, value)) else {
         return Found::No;
     };
     if a != b || i == j {
@@ -51,7 +51,7 @@ pub fn match_swiglu_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
 }
 
 /// A cast of a `swiglu` result to f32 or f64, if the op does not convert yet.
-pub fn match_swiglu_cast(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_cast(f: &PatternFacts<'_>, root: Node) -> Found {
     let (y, to) = (f.args(root)[0], CastAttrs::of(&f.attrs(root)).to);
     let Some(unit) = f.is(y, Op::SWIGLU) else { return Found::No };
     let plain = f.g.dtype[y.at()] == f.g.dtype[f.args(unit)[0].at()];

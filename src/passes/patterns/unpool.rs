@@ -18,7 +18,7 @@ struct PoolGradient {
 }
 
 /// The parts of `v`, if `v` is the gradient of a max pool.
-fn match_unpool_gradient(f: &PatternFacts<'_>, v: Value) -> Option<PoolGradient> {
+fn match_pool_gradient(f: &PatternFacts<'_>, v: Value) -> Option<PoolGradient> {
     let a = f.args(f.is(v, Op::MAX_POOL2D_BACKWARD)?);
     let pool = f.node(a[1]);
     let own = f.g.op[pool.at()] == Op::MAX_POOL2D && f.g.out(pool) != a[1];
@@ -31,9 +31,9 @@ fn match_unpool_gradient(f: &PatternFacts<'_>, v: Value) -> Option<PoolGradient>
 /// An element of h that a window chose equals that window's result y, NaN, −0 and ties included. So `h > c` at that
 /// element is `y > c` for each window that chose it, and the mask passes all of the element's sum or nothing. Elsewhere
 /// both forms are +0.
-pub fn match_mask_before_unpool(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_mask_before_scatter(f: &PatternFacts<'_>, root: Node) -> Found {
     let a = f.args(root);
-    let Some(PoolGradient { dy, positions, pool }) = match_unpool_gradient(f, a[1]) else { return Found::No };
+    let Some(PoolGradient { dy, positions, pool }) = match_pool_gradient(f, a[1]) else { return Found::No };
     let h = f.args(pool)[0];
     // So the plane that the positions are in is that of the gradient: the gate has the shape of both.
     let Some(compare) = f.is(a[0], Op::GT).filter(|&n| f.args(n)[0] == h) else { return Found::No };

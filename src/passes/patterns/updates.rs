@@ -112,7 +112,7 @@ pub fn match_update_scale(f: &PatternFacts<'_>, root: Node) -> Found {
 /// scaled, and its scalars and attributes are `scalars` and `like`.
 ///
 /// Matrices do not join: their step is worth a call, and may go into the product that is their gradient.
-fn can_join_updates(f: &PatternFacts<'_>, n: Node, scalars: &[Value], like: &[Owned]) -> bool {
+fn can_join_steps(f: &PatternFacts<'_>, n: Node, scalars: &[Value], like: &[Owned]) -> bool {
     let args = f.args(n);
     let (Some((tensors, _)), d) = (step_layout(f.g.op[n.at()]), f.dims(args[0])) else { return false };
     let small = d.len() <= 1 && d.numel() <= SMALL;
@@ -123,11 +123,11 @@ fn can_join_updates(f: &PatternFacts<'_>, n: Node, scalars: &[Value], like: &[Ow
 }
 
 /// Steps of small params with the same learning rate and attributes become one step.
-pub fn match_joined_updates(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_small_steps(f: &PatternFacts<'_>, root: Node) -> Found {
     let (op, args) = (f.g.op[root.at()], f.args(root));
     let Some((tensors, _)) = step_layout(op) else { return Found::No };
     let (scalars, like) = (&args[tensors..], matched_update_attributes(f, root));
-    if scalars.len() > tensors || !can_join_updates(f, root, scalars, &like) {
+    if scalars.len() > tensors || !can_join_steps(f, root, scalars, &like) {
         return Found::No;
     }
     // Only the last step of each set is a root.
@@ -135,7 +135,7 @@ pub fn match_joined_updates(f: &PatternFacts<'_>, root: Node) -> Found {
     let Some(near) = readers.chunks(CHUNK).find(|c| c.last() >= Some(&root)) else { return Found::No };
     let mut all = near.to_vec();
     all.dedup();
-    all.retain(|&n| f.g.op[n.at()] == op && can_join_updates(f, n, scalars, &like));
+    all.retain(|&n| f.g.op[n.at()] == op && can_join_steps(f, n, scalars, &like));
     let Some(at) = all.iter().position(|&n| n == root) else { return Found::No };
     let set = &all[at / MAX_PARAMS * MAX_PARAMS..=at];
     if set.len() < 2 || (set.len() < MAX_PARAMS && at + 1 < all.len()) {

@@ -63,8 +63,8 @@ struct Division {
 }
 
 /// The divisions worth trying.
-pub fn remat_blocks(g: Graph<'_>, f: &RematFacts) -> Vec<RematBlocks> {
-    let last_use = last_use_before_blocks(g, f);
+pub fn find_divisions(g: Graph<'_>, f: &RematFacts) -> Vec<RematBlocks> {
+    let last_use = last_forward_reads(g, f);
     let kept = cut::least_cut(g, f, &|n, _| f.class[n] <= Class::Cheap);
     let (points, total) = block_cut_points(g, f, &last_use, &kept);
     let mut all: Vec<Division> = Vec::new();
@@ -93,7 +93,7 @@ pub fn remat_blocks(g: Graph<'_>, f: &RematFacts) -> Vec<RematBlocks> {
 }
 
 /// Position of the last forward reader of each value.
-fn last_use_before_blocks(g: Graph<'_>, f: &RematFacts) -> Vec<usize> {
+fn last_forward_reads(g: Graph<'_>, f: &RematFacts) -> Vec<usize> {
     let mut last = vec![0; g.values()];
     for n in g.region_nodes(g.entry()).filter(|&n| f.is_forward(n)) {
         g.args_of(n).iter().for_each(|a| last[a.at()] = f.position(n));
@@ -244,7 +244,7 @@ mod tests {
         for v in g.region_values(g.entry()).map(Value) {
             kept[v] = g.names[v.at()].is_some() && ["a", "b", "e", "d"].contains(&g.str(g.names[v.at()]));
         }
-        let (points, total) = block_cut_points(g, &f, &last_use_before_blocks(g, &f), &kept);
+        let (points, total) = block_cut_points(g, &f, &last_forward_reads(g, &f), &kept);
         (points.iter().map(|p| (p.at, p.width, p.before)).collect(), total)
     }
 
@@ -279,7 +279,7 @@ mod tests {
     fn blocks_of_equal_layers_are_halves_and_quarters() {
         let buf = parse(PRODUCTS).unwrap();
         let (g, f) = (buf.view(), remat_facts(buf.view()));
-        let blocks = remat_blocks(g, &f);
+        let blocks = find_divisions(g, &f);
         let names: Vec<String> = blocks.iter().map(RematBlocks::name).collect();
         assert_eq!(names, ["1 of 2 blocks", "1 of 4 blocks", "2 of 4 blocks", "3 of 4 blocks"]);
         let crosses: Vec<String> = blocks.iter().map(|b| named(g, |v| b.crosses[v]).join(" ")).collect();
@@ -309,7 +309,7 @@ mod tests {
             }
             text += &format!("return loss=%loss, grad.w=%g{layers}\n}}");
             let buf = parse(&text).unwrap();
-            let blocks = remat_blocks(buf.view(), &remat_facts(buf.view()));
+            let blocks = find_divisions(buf.view(), &remat_facts(buf.view()));
             blocks.iter().map(|b| format!("{}/{}", b.recomputed, b.total)).collect::<Vec<String>>().join(" ")
         };
         // One, two or five cuts; one, three or seven.
@@ -321,7 +321,7 @@ mod tests {
     fn choices_are_sorted_by_what_runs_twice() {
         let buf = parse(PRODUCTS).unwrap();
         let (g, f) = (buf.view(), remat_facts(buf.view()));
-        let list = crate::passes::remat::remat_choices(g, &f);
+        let list = crate::passes::remat::list_choices(g, &f);
         let names: Vec<&str> = list.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["nothing", "point-wise ops", "1 of 4 blocks", "1 of 2 blocks"]);
         let kept: Vec<String> = list[1..].iter().map(|c| named(g, |v| c.kept[v]).join(" ")).collect();

@@ -167,7 +167,7 @@ impl RematLoopGroup {
 }
 
 /// `g` with the loops of `groups` in stretches.
-pub fn apply_remat_loops(g: Graph<'_>, f: &RematFacts, groups: &[RematLoopGroup]) -> Result<GraphBuf> {
+pub fn run_in_stretches(g: Graph<'_>, f: &RematFacts, groups: &[RematLoopGroup]) -> Result<GraphBuf> {
     let mut how = Side::filled(g.nodes(), None);
     for group in groups.iter().filter(|group| group.stretched > 0) {
         let one = StretchedLoop { each: group.each(), plain: (group.plain(g).start, group.plain(g).end) };

@@ -1,8 +1,8 @@
 //! Rematerialisation: the backward half computes values of the forward half again instead of keeping them.
 //!
 //! [`facts`] finds the forward-backward boundary (the node that makes the loss), and what each value costs to keep and
-//! to compute again. A [`Choice`] says which forward values are kept for backward readers. [`remat_choices`] lists a
-//! few, from "keep all" to "keep the boundaries of blocks"; [`apply_remat`] writes the graph of one of them. Copies
+//! to compute again. A [`Choice`] says which forward values are kept for backward readers. [`list_choices`] lists a
+//! few, from "keep all" to "keep the boundaries of blocks"; [`apply_choice`] writes the graph of one of them. Copies
 //! read kept values through an `optimization_barrier`, so that no later pass merges a copy with its original. Each copy
 //! stands right before the first backward node that needs it. Results do not change: ops are pure, and a random number
 //! follows from the key, the stream and the position of the element.
@@ -53,7 +53,7 @@ pub struct RematGraph {
 
 /// `g`, and `g` with shares of its loops in stretches: those first that save most bytes for each repeated operation.
 /// `tidy` is applied to each graph that is written.
-pub fn remat_graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -> Result<Vec<RematGraph>> {
+pub fn graphs_with_stretches(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -> Result<Vec<RematGraph>> {
     let facts = remat_facts(g.view());
     let mut groups = loops::remat_loop_groups(g.view(), &facts);
     let count = groups.len();
@@ -67,7 +67,7 @@ pub fn remat_graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -
         if groups.iter().all(|group| group.stretched == 0) {
             break;
         }
-        let graph = tidy(loops::apply_remat_loops(g.view(), &facts, &groups)?.view())?;
+        let graph = tidy(loops::run_in_stretches(g.view(), &facts, &groups)?.view())?;
         let flops = groups.iter().map(loops::RematLoopGroup::flops).sum();
         let name =
             format!("{} % of {count} loop{}", 100 * share / loops::LOOP_PARTS, if count == 1 { "" } else { "s" });
@@ -81,10 +81,10 @@ pub fn remat_graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -
 /// The choices worth trying on each of `graphs`, with the graph's place in the list: those with fewest repeated
 /// operations first; the first repeats none. The list depends on the graphs alone, so a larger budget never picks a
 /// choice that repeats more.
-pub fn remat_choices_of_graphs(graphs: &[RematGraph]) -> Vec<(usize, Choice)> {
+pub fn list_graph_choices(graphs: &[RematGraph]) -> Vec<(usize, Choice)> {
     let mut list = Vec::new();
     for (i, g) in graphs.iter().enumerate() {
-        for mut choice in remat_choices(g.graph.view(), &g.facts) {
+        for mut choice in list_choices(g.graph.view(), &g.facts) {
             if g.loops > 0 {
                 let more = if choice.nodes > 0 { format!(", {}", choice.name) } else { String::new() };
                 choice.name = format!("{}{more}", g.name);
@@ -99,11 +99,11 @@ pub fn remat_choices_of_graphs(graphs: &[RematGraph]) -> Vec<(usize, Choice)> {
 }
 
 /// The choices worth trying on `g`, those with fewest repeated operations first; the first repeats none.
-pub fn remat_choices(g: Graph<'_>, f: &RematFacts) -> Vec<Choice> {
+pub fn list_choices(g: Graph<'_>, f: &RematFacts) -> Vec<Choice> {
     let mut list = vec![Choice { name: "nothing".into(), flops: 0, nodes: 0, kept: Side::filled(g.values(), true) }];
     let mut add = |name: String, recomputable: &dyn Fn(Node, Value) -> bool| {
         let kept = cut::least_cut(g, f, recomputable);
-        let twice = remat_repeated(g, f, &kept);
+        let twice = find_repeated_nodes(g, f, &kept);
         let nodes = twice.iter().filter(|&&t| t).count();
         let flops = g.region_nodes(g.entry()).filter(|n| twice[n.at()]).map(|n| f.flops[n]).sum();
         if !list.iter().any(|c| c.kept.iter().eq(kept.iter())) {
@@ -112,7 +112,7 @@ pub fn remat_choices(g: Graph<'_>, f: &RematFacts) -> Vec<Choice> {
     };
     add("point-wise ops".into(), &|n, _| f.class[n] <= facts::Class::Pointwise);
     add("cheap ops".into(), &|n, _| f.class[n] <= facts::Class::Cheap);
-    for b in blocks::remat_blocks(g, f) {
+    for b in blocks::find_divisions(g, f) {
         add(b.name(), &|n, v| b.recomputable(f, n, v));
     }
     list.sort_by_key(|c| c.flops);
@@ -120,7 +120,7 @@ pub fn remat_choices(g: Graph<'_>, f: &RematFacts) -> Vec<Choice> {
 }
 
 /// The forward nodes that run twice: backward nodes need their values, and the values are not kept.
-fn remat_repeated(g: Graph<'_>, f: &RematFacts, kept: &Side<Value, bool>) -> Vec<bool> {
+fn find_repeated_nodes(g: Graph<'_>, f: &RematFacts, kept: &Side<Value, bool>) -> Vec<bool> {
     let mut twice = vec![false; g.nodes()];
     let gone = |v: Value| f.is_forward(g.def[v.at()]) && !f.free[v] && !kept[v];
     for n in g.region_nodes(g.entry()).rev() {
@@ -135,7 +135,7 @@ fn remat_repeated(g: Graph<'_>, f: &RematFacts, kept: &Side<Value, bool>) -> Vec
 }
 
 /// `g` with the values that `choice` does not keep computed again before their backward readers.
-pub fn apply_remat(g: Graph<'_>, f: &RematFacts, choice: &Choice) -> Result<GraphBuf> {
+pub fn apply_choice(g: Graph<'_>, f: &RematFacts, choice: &Choice) -> Result<GraphBuf> {
     let mut copies = RematCopies {
         f,
         kept: &choice.kept,

@@ -95,12 +95,12 @@ fn budgets_are_kept_to_the_line() {
 #[test]
 fn choices_run_what_they_do_not_keep_once_more() {
     let g = deep(8, false);
-    let simple = pipeline::run_pipeline(&g, &pipeline::pipeline_halves().0, true).unwrap().0;
+    let simple = pipeline::run_pipeline(&g, &pipeline::full_halves().0, true).unwrap().0;
     let f = remat_facts(simple.view());
-    let list = remat_choices(simple.view(), &f);
+    let list = list_choices(simple.view(), &f);
     assert!(list.len() > 4 && list[0].flops == 0 && list[0].nodes == 0);
     for c in &list {
-        let again = apply_remat(simple.view(), &f, c).unwrap();
+        let again = apply_choice(simple.view(), &f, c).unwrap();
         crate::nodes::ir::verify::check(again.view(), crate::nodes::ir::verify::Stage::Core).unwrap();
         let barriers = again.view().op.iter().filter(|&&o| o == Op::OPTIMIZATION_BARRIER).count();
         assert_eq!(again.view().nodes(), simple.view().nodes() + c.nodes + barriers, "{}", c.name);

@@ -27,7 +27,7 @@ fn unlinked(depth: usize, change: fn(&mut PlannedBody)) -> Option<String> {
     let (map, mut l) = (LinkMap { externs: Vec::new(), base: 0, at: 0 }, Linked::default());
     l.strides.push([0; DEPTH]);
     let plan = Checked::unproven(plan);
-    l.segment(&plan, tapes, &map, depth, link_deaths(&plan)).err()
+    l.segment(&plan, tapes, &map, depth, find_deaths(&plan)).err()
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn bytes_die_after_their_last_use() {
     let mut plan: Plan = (*p.plan(1)).clone();
     plan.bytes = 1000;
     plan.foreign.push(70..100);
-    let deaths = link_deaths(&Checked::unproven(plan));
+    let deaths = find_deaths(&Checked::unproven(plan));
     let after: Vec<_> = (0..5).map(|i| pairs_of(deaths.after(i))).collect();
     assert_eq!(after, [vec![], vec![(256, 320)], vec![], vec![(320, 384)], vec![(192, 256), (576, 640)]]);
     assert_eq!(pairs_of(&deaths.before), [(0, 0), (64, 70), (100, 128), (192, 448), (512, 1000)]);
@@ -264,7 +264,7 @@ fn a_buffer_that_holds_a_next_value_in_its_leaf_is_kept() {
     let (w, long) = (p.bytes(128, 64, BufKind::Param), p.bytes(64, 128, BufKind::Activation));
     p.call(&Instr { writes: &[other, long], ..CALL });
     p.code.updates = vec![Update { leaf: w.buf, from: Operand { off: 64, len: 64, ..long } }];
-    assert_eq!(pairs_of(link_deaths(&p.plan(1)).after(0)), [(256, 320)]);
+    assert_eq!(pairs_of(find_deaths(&p.plan(1)).after(0)), [(256, 320)]);
 }
 
 #[test]
@@ -280,12 +280,12 @@ fn red_zones_begin_where_buffers_end() {
     p.call(&Instr { writes: &[none, one, last], ..CALL });
     let mut plan: Plan = (*p.plan(1)).clone();
     plan.bytes = 600;
-    let zones = link_red_zones(&Checked::unproven(plan));
+    let zones = find_red_zones(&Checked::unproven(plan));
     let zones: Vec<_> = zones.iter().map(|all| pairs_of(all)).collect();
     assert_eq!(zones, [vec![(198, 320)], vec![], vec![(321, 448), (576, 600)]]);
     // Where nothing is pinned, the first byte of the arena may be a buffer's. Its zone ends with the arena.
     let mut p = HandPlan::new();
     let y = p.bytes(0, 64, BufKind::Output);
     p.call(&Instr { writes: &[y], ..CALL });
-    assert_eq!(pairs_of(&link_red_zones(&p.plan(1))[0]), [(64, 64)]);
+    assert_eq!(pairs_of(&find_red_zones(&p.plan(1))[0]), [(64, 64)]);
 }

@@ -15,10 +15,8 @@ use crate::nodes::{DType, Graph, Op};
 use crate::sched::instructions::{BufKind, Instr, Instructions, NO_LOOP, Operand};
 use crate::sched::modelled_time::InstrTime;
 use crate::sched::pack::lines;
-use crate::sched::planned_body::{
-    Extern, FlagBound, LoopExit, Outer, PlannedBody, UNBOUNDED_LENGTH, planned_body_timestamps,
-};
-use crate::sched::planner::{PlannerTimer, run_planner};
+use crate::sched::planned_body::{Extern, FlagBound, LoopExit, Outer, PlannedBody, UNBOUNDED_LENGTH, count_timestamps};
+use crate::sched::planner::{PlannerTimer, plan_and_prove};
 use std::sync::Arc;
 
 /// Most carries of a loop: in-place pairs are numbered in a byte.
@@ -151,11 +149,11 @@ fn lower_loop_body(
         constants.push(l.code.value[b]);
     }
     let lowered = Lowered { code: l.code, slices: l.slices };
-    let plan = run_planner(g, lowered, threads, &lines::pack_lines, PlannerTimer::new())?.plan;
+    let plan = plan_and_prove(g, lowered, threads, &lines::pack_lines, PlannerTimer::new())?.plan;
     let base: usize = externs.iter().map(|e| plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
     let (length, reverse, when, exit) = (s.length, s.reverse, s.when, s.exit);
     let mut body = PlannedBody { plan, externs, base, length, reverse, when, exit, timestamps: 0 };
-    let times = (0..body.plan.code.len()).map(|i| planned_body_timestamps(&body.plan.code, i));
+    let times = (0..body.plan.code.len()).map(|i| count_timestamps(&body.plan.code, i));
     body.timestamps = times.fold(body.barriers(), usize::saturating_add);
     Ok((body, constants))
 }

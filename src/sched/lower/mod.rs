@@ -48,11 +48,11 @@ pub struct Lowered {
 /// Errors: an op without a kernel (kind `Stage`), a lowering that breaks the rules for calls, loops that are nested
 /// deeper than [`DEPTH`] (kind `Plan`).
 pub fn lower(g: Graph<'_>, threads: usize) -> Result<Lowered> {
-    lower_entry_with_precision(g, threads, &[])
+    emit_with_precision(g, threads, &[])
 }
 
 /// As [`lower`], with `precision[n]` for the products of node `n`, or the default if the column is empty.
-pub fn lower_entry_with_precision<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) -> Result<Lowered> {
+pub fn emit_with_precision<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) -> Result<Lowered> {
     check_lowering_depth(g)?;
     let mut l = Lowerer::new(g, g.entry(), threads, precision);
     for n in g.region_nodes(g.entry()) {
@@ -87,7 +87,7 @@ fn check_lowering_depth(g: Graph<'_>) -> Result<()> {
 
 /// For each value, true if it has a reader: yields of `r`, next values, and operands of nodes that these need or that
 /// have effects.
-fn values_to_lower(g: &Graph<'_>, r: Region) -> Vec<bool> {
+fn values_with_readers(g: &Graph<'_>, r: Region) -> Vec<bool> {
     let mut used = vec![false; g.values()];
     g.region_yields(r).iter().for_each(|v| used[v.at()] = true);
     g.updates.iter().for_each(|(_, next)| used[next.at()] = true);
@@ -130,7 +130,7 @@ impl<'g> Lowerer<'g> {
             precision,
             code: Instructions::new(),
             slices: vec![BufferSlice::NONE; g.values()],
-            used: values_to_lower(&g, r),
+            used: values_with_readers(&g, r),
         }
     }
 

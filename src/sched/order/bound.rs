@@ -26,11 +26,11 @@ pub const BUDGET: usize = 1 << 25;
 /// A set of groups of a block, by position in the block.
 type Set = [u64; WORDS];
 
-fn join_order_bound_sets(a: &mut Set, b: &Set) {
+fn join_sets(a: &mut Set, b: &Set) {
     a.iter_mut().zip(b).for_each(|(a, b)| *a |= b);
 }
 
-fn order_bound_set_has(s: &Set, k: usize) -> bool {
+fn is_in_set(s: &Set, k: usize) -> bool {
     s[k / 64] >> (k % 64) & 1 == 1
 }
 
@@ -109,7 +109,7 @@ impl OrderBoundBlock<'_> {
         for g in (0..n).rev() {
             let mut set = [0; WORDS];
             for &s in self.d.after.of(g) {
-                join_order_bound_sets(&mut set, &self.anc[s as usize]);
+                join_sets(&mut set, &self.anc[s as usize]);
                 own(self.position[s as usize], &mut set);
             }
             self.anc[g] = set;
@@ -117,7 +117,7 @@ impl OrderBoundBlock<'_> {
         for g in 0..n {
             let mut set = [0; WORDS];
             for &p in self.d.before.of(g) {
-                join_order_bound_sets(&mut set, &self.desc[p as usize]);
+                join_sets(&mut set, &self.desc[p as usize]);
                 own(self.position[p as usize], &mut set);
             }
             self.desc[g] = set;
@@ -157,7 +157,7 @@ impl OrderBoundBlock<'_> {
             return [u64::MAX; WORDS];
         }
         let mut set = [0; WORDS];
-        self.d.readers.of(b).iter().for_each(|&r| join_order_bound_sets(&mut set, &self.desc[r as usize]));
+        self.d.readers.of(b).iter().for_each(|&r| join_sets(&mut set, &self.desc[r as usize]));
         set
     }
 
@@ -170,7 +170,7 @@ impl OrderBoundBlock<'_> {
         for &b in self.d.reads.of(g).iter().chain(self.d.writes.of(g)) {
             let at = b as usize;
             let mine = self.d.writer[at] == g as u32;
-            let through = !mine && order_bound_set_has(&self.needed_after(at), k);
+            let through = !mine && is_in_set(&self.needed_after(at), k);
             if through || !self.counts(at) || self.size[at] == 0 || spans.iter().any(|s| s.buf == b) {
                 continue;
             }

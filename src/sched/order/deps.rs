@@ -61,7 +61,7 @@ pub struct Deps {
     pub waits: Vec<u32>,
 }
 
-fn distinct_deps(code: &Instructions, write: bool) -> Vec<(u32, u32)> {
+fn distinct_edges(code: &Instructions, write: bool) -> Vec<(u32, u32)> {
     let mut pairs = Vec::new();
     for g in 0..code.groups() {
         let start = pairs.len();
@@ -79,7 +79,7 @@ impl Deps {
     /// The dependencies of `code`.
     pub fn new(code: &Instructions) -> Deps {
         let (n, bufs) = (code.groups(), code.bytes.len());
-        let (read, written) = (distinct_deps(code, false), distinct_deps(code, true));
+        let (read, written) = (distinct_edges(code, false), distinct_edges(code, true));
         let mut writer = vec![u32::MAX; bufs];
         written.iter().for_each(|&(g, b)| writer[b as usize] = g);
         let by_buf = |pairs: &[(u32, u32)]| pairs.iter().map(|&(g, b)| (b, g)).collect::<Vec<_>>();

@@ -27,18 +27,18 @@ pub enum Rule {
 }
 
 /// The order of all groups by `rule`.
-pub fn list_schedule(code: &Instructions, d: &Deps, rule: Rule) -> Vec<u32> {
+pub fn order_by_rule(code: &Instructions, d: &Deps, rule: Rule) -> Vec<u32> {
     let n = code.groups();
     let allocates: Vec<i64> = match rule {
-        Rule::Peak => (0..n).map(|g| list_allocation(code, d, g, true)).collect(),
-        Rule::Net => (0..n).map(|g| list_allocation(code, d, g, false)).collect(),
+        Rule::Peak => (0..n).map(|g| allocated_bytes(code, d, g, true)).collect(),
+        Rule::Net => (0..n).map(|g| allocated_bytes(code, d, g, false)).collect(),
         _ => Vec::new(),
     };
     let mut s = ListScheduler {
         code,
         d,
         rule,
-        rank: if rule == Rule::Depth { list_depth_first(code, d) } else { Vec::new() },
+        rank: if rule == Rule::Depth { walk_depth_first(code, d) } else { Vec::new() },
         needs: (0..n).map(|g| d.before.of(g).len() as u32).collect(),
         preferences: vec![0; n],
         left: (0..code.bytes.len()).map(|b| d.readers.of(b).len() as u32).collect(),
@@ -61,13 +61,13 @@ pub fn list_schedule(code: &Instructions, d: &Deps, rule: Rule) -> Vec<u32> {
 }
 
 /// Bytes that `g` allocates, with or without temporaries.
-fn list_allocation(code: &Instructions, d: &Deps, g: usize, scratch: bool) -> i64 {
+fn allocated_bytes(code: &Instructions, d: &Deps, g: usize, scratch: bool) -> i64 {
     let bufs = d.writes.of(g).iter().map(|&b| b as usize).filter(|&b| !d.lands[b]);
     bufs.filter(|&b| scratch || code.kind[b] != BufKind::Scratch).map(|b| code.bytes[b] as i64).sum()
 }
 
 /// The position of each group in a depth-first walk from the sinks.
-fn list_depth_first(code: &Instructions, d: &Deps) -> Vec<u32> {
+fn walk_depth_first(code: &Instructions, d: &Deps) -> Vec<u32> {
     let n = code.groups();
     // Bytes of results behind each group. Shared ancestors count once for each path: a measure, not a sum.
     let mut behind = vec![0u64; n];

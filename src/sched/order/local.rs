@@ -9,7 +9,7 @@ use super::deps::Deps;
 use crate::error::Result;
 use crate::sched::alias;
 use crate::sched::instructions::Instructions;
-use crate::sched::intervals::{Intervals, intervals_in_order};
+use crate::sched::intervals::{Intervals, lifetimes_in_order};
 use std::cmp::Reverse;
 
 /// Most groups to score, over all tries.
@@ -32,7 +32,7 @@ struct LocalState {
     start: Vec<u32>,
 }
 
-fn local_state(code: &Instructions, order: Vec<u32>) -> Result<LocalState> {
+fn start_state(code: &Instructions, order: Vec<u32>) -> Result<LocalState> {
     let mut seq = Vec::with_capacity(code.len());
     let mut start = Vec::with_capacity(order.len() + 1);
     for &g in &order {
@@ -40,7 +40,7 @@ fn local_state(code: &Instructions, order: Vec<u32>) -> Result<LocalState> {
         seq.extend(code.group(g as usize).map(|i| i as u32));
     }
     let (alias, copies) = alias::decide_aliases(code, &seq);
-    let live = intervals_in_order(code, &seq, &copies, &alias)?;
+    let live = lifetimes_in_order(code, &seq, &copies, &alias)?;
     let alive = live.alive();
     let most = alive.iter().copied().max().unwrap_or(0);
     let at = alive.iter().position(|&a| a == most).unwrap_or(0);
@@ -51,12 +51,12 @@ fn local_state(code: &Instructions, order: Vec<u32>) -> Result<LocalState> {
 }
 
 /// Improves `order` until its peak is `bound`, no move helps, or the budget is spent.
-pub fn improve_local_order(code: &Instructions, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u32>> {
+pub fn improve_by_moves(code: &Instructions, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u32>> {
     let mut left = BUDGET / order.len().max(1);
-    let mut now = local_state(code, order.to_vec())?;
+    let mut now = start_state(code, order.to_vec())?;
     while now.cost.0 > bound {
         let mut better = None;
-        for LocalMove { from, to, .. } in local_moves(code, d, &now).into_iter().take(TRIES) {
+        for LocalMove { from, to, .. } in possible_moves(code, d, &now).into_iter().take(TRIES) {
             if left == 0 {
                 return Ok(now.order);
             }
@@ -64,7 +64,7 @@ pub fn improve_local_order(code: &Instructions, d: &Deps, order: &[u32], bound: 
             let mut order = now.order.clone();
             let g = order.remove(from);
             order.insert(to, g);
-            let next = local_state(code, order)?;
+            let next = start_state(code, order)?;
             if next.cost < now.cost {
                 better = Some(next);
                 break;
@@ -90,7 +90,7 @@ struct LocalMove {
 }
 
 /// The moves that data and effects allow, most lines first.
-fn local_moves(code: &Instructions, d: &Deps, s: &LocalState) -> Vec<LocalMove> {
+fn possible_moves(code: &Instructions, d: &Deps, s: &LocalState) -> Vec<LocalMove> {
     let mut position = vec![0u32; s.order.len()];
     s.order.iter().enumerate().for_each(|(at, &g)| position[g as usize] = at as u32);
     let at = s.start[s.full];
@@ -138,8 +138,8 @@ mod tests {
         g.output("y", a.exp());
         let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
         assert_eq!(code.groups(), 4);
-        let state = local_state(&code, vec![0, 1, 2, 3]).unwrap();
-        let moves = local_moves(&code, &Deps::new(&code), &state);
+        let state = start_state(&code, vec![0, 1, 2, 3]).unwrap();
+        let moves = possible_moves(&code, &Deps::new(&code), &state);
         let ends: Vec<(usize, usize)> = moves.iter().map(|m| (m.from, m.to)).collect();
         assert_eq!((state.full, ends), (1, vec![(0, 1), (0, 2), (3, 1)]));
     }
@@ -169,10 +169,10 @@ mod tests {
         c.group(&[long, h], &[y[2]]);
         c.group(&[k], &[y[3]]);
         c.group(&[x], &[y[4]]); // frees nothing
-        let state = local_state(&c.0, (0..12).collect()).unwrap();
+        let state = start_state(&c.0, (0..12).collect()).unwrap();
         // The leaves, `a`, `h`, `long`, `f`, `k`, `early`, and the fullest's own results.
         assert_eq!((state.cost, state.full), ((2 + 3 + 1 + 2 + 1 + 1 + 1 + 8 + 1, 1), 6));
-        let moves = local_moves(&c.0, &Deps::new(&c.0), &state);
+        let moves = possible_moves(&c.0, &Deps::new(&c.0), &state);
         let lines: Vec<u64> = moves.iter().map(|m| m.lines).collect();
         assert_eq!(lines, [4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1]);
         let ends: Vec<(usize, usize)> = moves.iter().map(|m| (m.from, m.to)).collect();
@@ -197,7 +197,7 @@ mod tests {
 
     fn improved(c: &Code, bound: u64) -> Vec<u32> {
         let program: Vec<u32> = (0..c.0.groups() as u32).collect();
-        improve_local_order(&c.0, &Deps::new(&c.0), &program, bound).unwrap()
+        improve_by_moves(&c.0, &Deps::new(&c.0), &program, bound).unwrap()
     }
 
     /// 19 lines at first, 15 behind one move, 11 behind two.

@@ -11,7 +11,7 @@
 
 use super::alias::{self, Alias};
 use super::instructions::Instructions;
-use super::intervals::{Intervals, intervals, intervals_in_order};
+use super::intervals::{Intervals, intervals, lifetimes_in_order};
 use crate::error::Result;
 use deps::Deps;
 pub use list::Rule;
@@ -54,7 +54,7 @@ const PARALLEL: usize = 128;
 
 /// Waits until all workers of the pool have started: one that starts late would allocate during the first steps. Called
 /// from a worker, it returns at once: all have started, and waiting would run other jobs on this stack.
-pub fn wait_for_order_workers() {
+pub fn wait_for_workers() {
     if rayon::current_thread_index().is_none() {
         rayon::broadcast(|_| ());
     }
@@ -63,7 +63,7 @@ pub fn wait_for_order_workers() {
 /// The order of `code` with the fewest live lines at its peak, over the candidates and local search.
 pub fn best_order(code: &Instructions) -> Result<Ordered> {
     let (deps, parallel) = (Deps::new(code), code.len() >= PARALLEL);
-    let list = |&(name, rule): &(&'static str, Rule)| (name, list::list_schedule(code, &deps, rule));
+    let list = |&(name, rule): &(&'static str, Rule)| (name, list::order_by_rule(code, &deps, rule));
     let mut orders: Vec<(&'static str, Vec<u32>)> = match parallel {
         true => CANDIDATES.par_iter().map(list).collect(),
         false => CANDIDATES.iter().map(list).collect(),
@@ -74,14 +74,14 @@ pub fn best_order(code: &Instructions) -> Result<Ordered> {
         }
     }
     // Scored without permuting the columns; only the best is written out.
-    let peak = |(_, order): &(&'static str, Vec<u32>)| order_peak(code, order);
+    let peak = |(_, order): &(&'static str, Vec<u32>)| peak_lines(code, order);
     let scored: Result<Vec<u64>> = match parallel {
         true => orders.par_iter().map(peak).collect(),
         false => orders.iter().map(peak).collect(),
     };
     let scored = scored?;
     if parallel {
-        wait_for_order_workers();
+        wait_for_workers();
     }
     // The first of equals.
     let (name, order) = match (0..orders.len()).min_by_key(|&i| scored[i]) {
@@ -89,9 +89,9 @@ pub fn best_order(code: &Instructions) -> Result<Ordered> {
         None => ("program", &[][..]),
     };
     let mut best = score_order(code, order, name)?;
-    best.order_bound = bound::order_bound(code, &deps, &best_order_live_lines(&best, order))?;
+    best.order_bound = bound::order_bound(code, &deps, &live_lines_of_groups(&best, order))?;
     if best.bound > best.order_bound {
-        let moved = local::improve_local_order(code, &deps, order, best.order_bound)?;
+        let moved = local::improve_by_moves(code, &deps, order, best.order_bound)?;
         if moved != order {
             best = Ordered { order_bound: best.order_bound, ..score_order(code, &moved, name)? };
         }
@@ -100,10 +100,10 @@ pub fn best_order(code: &Instructions) -> Result<Ordered> {
 }
 
 /// The largest sum of live lines in order `order`: the bound of [`score_order`].
-fn order_peak(code: &Instructions, order: &[u32]) -> Result<u64> {
+fn peak_lines(code: &Instructions, order: &[u32]) -> Result<u64> {
     let seq: Vec<u32> = order.iter().flat_map(|&g| code.group(g as usize)).map(|i| i as u32).collect();
     let (alias, copies) = alias::decide_aliases(code, &seq);
-    Ok(intervals_in_order(code, &seq, &copies, &alias)?.max_live())
+    Ok(lifetimes_in_order(code, &seq, &copies, &alias)?.max_live())
 }
 
 /// `code` in the order `order`, which names each group once, behind the groups whose results it needs.
@@ -116,7 +116,7 @@ pub fn score_order(code: &Instructions, order: &[u32], name: &'static str) -> Re
 }
 
 /// The largest sum of live lines over the instructions of each group, by the group's number before ordering.
-fn best_order_live_lines(o: &Ordered, order: &[u32]) -> Vec<u64> {
+fn live_lines_of_groups(o: &Ordered, order: &[u32]) -> Vec<u64> {
     let by_instruction = o.live.alive();
     let mut most = vec![0; order.len()];
     for (k, &g) in order.iter().enumerate() {

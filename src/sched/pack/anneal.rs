@@ -32,7 +32,7 @@ pub fn anneal(p: &Problem, part: Part, from: &[u64], height: u64, enough: u64, e
             })
             .collect();
         undo.iter().for_each(|&(a, b)| order.swap(a, b));
-        let found = skyline::skyline_pass(p, part, &order);
+        let found = skyline::run_pass(p, part, &order);
         let reach = found.height;
         if reach < least {
             (least, best) = (reach, Some(found));

@@ -63,7 +63,7 @@ impl<'a> ExactSearches<'a> {
                     return Outcome::Limit;
                 }
                 let mut order = self.facts.order(rank);
-                shake_exact_order(&mut order, &mut dice, round);
+                swap_nearby(&mut order, &mut dice, round);
                 // Heights must be below `FAR`, so that the sum of two fits.
                 let sum = self.sum.max(cap);
                 let outcome = if sum < u32::FAR.wide_height() {
@@ -105,7 +105,7 @@ impl<'a> ExactSearches<'a> {
 }
 
 /// Swaps buffers with later ones nearby, at most 16 places away: none in round 0, more in each round.
-fn shake_exact_order(order: &mut [u32], dice: &mut SplitMix64, round: u64) {
+fn swap_nearby(order: &mut [u32], dice: &mut SplitMix64, round: u64) {
     let n = order.len() as u64;
     let moves = if round == 0 { 0 } else { (n * round / 16).max(1) };
     for _ in 0..moves {
@@ -124,7 +124,7 @@ mod tests {
     fn later_rounds_swap_more_buffers_and_no_farther_ones() {
         let shaken = |rounds: &[u64]| {
             let (mut order, mut dice) = ((0..400).collect::<Vec<u32>>(), SplitMix64(1));
-            rounds.iter().for_each(|&round| shake_exact_order(&mut order, &mut dice, round));
+            rounds.iter().for_each(|&round| swap_nearby(&mut order, &mut dice, round));
             order
         };
         assert_eq!(shaken(&[0]), shaken(&[]));
@@ -140,7 +140,7 @@ mod tests {
     fn the_same_buffers_are_swapped_in_each_round() {
         let shaken = |n: u32, rounds: &[u64]| {
             let (mut order, mut dice) = ((0..n).collect::<Vec<u32>>(), SplitMix64(1));
-            rounds.iter().for_each(|&round| shake_exact_order(&mut order, &mut dice, round));
+            rounds.iter().for_each(|&round| swap_nearby(&mut order, &mut dice, round));
             order
         };
         assert_eq!(shaken(6, &[1, 1, 1]), [0, 1, 4, 5, 2, 3]);

@@ -9,7 +9,7 @@ use super::buffers::Buffers;
 pub type Placed = (Vec<u64>, u64);
 
 /// Every buffer has bytes of its own.
-pub fn greedy_no_reuse(v: &Buffers) -> Placed {
+pub fn place_apart(v: &Buffers) -> Placed {
     let (mut at, mut top) = (Vec::with_capacity(v.len()), 0);
     for size in &v.size {
         at.push(top);
@@ -19,28 +19,28 @@ pub fn greedy_no_reuse(v: &Buffers) -> Placed {
 }
 
 /// Larger buffers first, each in the lowest gap that holds it (TVM's and TFLite's greedy by size).
-pub fn greedy_first_fit(v: &Buffers) -> Placed {
-    greedy(v, &greedy_pack_order(v, |i| [v.size[i], v.end[i] - v.first[i]]), false)
+pub fn first_fit(v: &Buffers) -> Placed {
+    greedy(v, &largest_first(v, |i| [v.size[i], v.end[i] - v.first[i]]), false)
 }
 
 /// Larger buffers first, each in the smallest gap that holds it, of equal ones in the lowest (XLA's spatial best fit).
-pub fn greedy_best_fit(v: &Buffers) -> Placed {
-    greedy(v, &greedy_pack_order(v, |i| [v.size[i], v.end[i] - v.first[i]]), true)
+pub fn best_fit(v: &Buffers) -> Placed {
+    greedy(v, &largest_first(v, |i| [v.size[i], v.end[i] - v.first[i]]), true)
 }
 
-/// Longer lifetimes first, each in the gap that [`greedy_best_fit`] takes (XLA's temporal best fit).
-pub fn greedy_best_fit_by_life(v: &Buffers) -> Placed {
-    greedy(v, &greedy_pack_order(v, |i| [v.end[i] - v.first[i], v.size[i]]), true)
+/// Longer lifetimes first, each in the gap that [`best_fit`] takes (XLA's temporal best fit).
+pub fn best_fit_by_life(v: &Buffers) -> Placed {
+    greedy(v, &largest_first(v, |i| [v.end[i] - v.first[i], v.size[i]]), true)
 }
 
-/// The better of [`greedy_best_fit`] and [`greedy_best_fit_by_life`], as XLA chooses.
-pub fn greedy_xla(v: &Buffers) -> Placed {
-    let (a, b) = (greedy_best_fit(v), greedy_best_fit_by_life(v));
+/// The better of [`best_fit`] and [`best_fit_by_life`], as XLA chooses.
+pub fn choose_as_xla(v: &Buffers) -> Placed {
+    let (a, b) = (best_fit(v), best_fit_by_life(v));
     if b.1 < a.1 { b } else { a }
 }
 
 /// The buffers that are not empty, largest key first, ties by index.
-fn greedy_pack_order(v: &Buffers, key: impl Fn(usize) -> [u64; 2]) -> Vec<usize> {
+fn largest_first(v: &Buffers, key: impl Fn(usize) -> [u64; 2]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..v.len()).filter(|&i| v.takes(i)).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(key(i)), i));
     order

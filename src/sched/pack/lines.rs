@@ -11,22 +11,22 @@ const NODES: u64 = 20_000;
 
 /// The lowest packing of `v` that [`super::pack`] finds, in lines. An error above `u32::MAX` lines.
 pub fn pack_lines(v: &Intervals) -> Result<Packing> {
-    fits_in_lines(super::pack(&buffers_in_lines(v), &Options { nodes: NODES, ..Options::default() })?)
+    check_offsets_fit(super::pack(&convert_sizes(v), &Options { nodes: NODES, ..Options::default() })?)
 }
 
 /// The packing of `v` by another packer, for comparisons, and for tests that need unusual plans.
 pub fn pack_lines_with(v: &Intervals, packer: impl Fn(&Buffers) -> Placed) -> Result<Packing> {
-    let (at, height) = packer(&buffers_in_lines(v));
+    let (at, height) = packer(&convert_sizes(v));
     let max_live = v.max_live();
-    fits_in_lines(Packing { at, height, max_live, bound: max_live, nodes: 0, solved: height == max_live })
+    check_offsets_fit(Packing { at, height, max_live, bound: max_live, nodes: 0, solved: height == max_live })
 }
 
-fn buffers_in_lines(v: &Intervals) -> Buffers {
+fn convert_sizes(v: &Intervals) -> Buffers {
     let wide = |column: &[u32]| column.iter().map(|&x| u64::from(x)).collect();
     Buffers { first: wide(&v.first), end: wide(&v.end), size: wide(&v.lines) }
 }
 
-fn fits_in_lines(p: Packing) -> Result<Packing> {
+fn check_offsets_fit(p: Packing) -> Result<Packing> {
     match p.height <= u64::from(u32::MAX) {
         true => Ok(p),
         false => Err(Error::new(Kind::Plan, format!("{} lines of memory do not fit the arena's offsets", p.height))),

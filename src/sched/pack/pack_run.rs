@@ -44,8 +44,7 @@ impl PackRun<'_> {
         for &part in &self.p.parts {
             let facts = RankFacts::new(self.p, part);
             let small = nodes > 0 && part.to - part.from <= LARGEST && facts.pairs() <= PAIRS;
-            let PartPacking { at, height } =
-                squeaky_wheel::squeaky_wheel_first(self.p, part, &facts, self.target, small);
+            let PartPacking { at, height } = squeaky_wheel::try_first_ranks(self.p, part, &facts, self.target, small);
             self.at[part.from..part.to].copy_from_slice(&at);
             if height <= self.target {
                 self.height = self.height.max(height);
@@ -64,7 +63,7 @@ impl PackRun<'_> {
             height = self.search(o, enough, nodes - self.nodes);
         }
         if height > enough && o.small {
-            height = self.keep(o.part, height, squeaky_wheel::squeaky_wheel_rest(self.p, o.part, &o.facts, enough));
+            height = self.keep(o.part, height, squeaky_wheel::try_other_ranks(self.p, o.part, &o.facts, enough));
         }
         if height > enough {
             let from = &self.at[o.part.from..o.part.to];

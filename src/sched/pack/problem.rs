@@ -54,10 +54,10 @@ impl Problem {
             sum = sum.checked_add(size).ok_or_else(|| {
                 Error::new(Kind::Plan, format!("the sizes of {n} buffers add up to more than {}", u64::MAX))
             })?;
-            unit = gcd_of_problem_sizes(unit, size);
+            unit = common_divisor(unit, size);
         }
         let unit = unit.max(1);
-        sort_problem_by_time(&mut id, &v.first);
+        sort_ids_by_time(&mut id, &v.first);
         let mut p =
             Problem { unit, size: id.iter().map(|&i| v.size[i as usize] / unit).collect(), ..Problem::default() };
         p.life = id.iter().map(|&i| v.end[i as usize] - v.first[i as usize]).collect();
@@ -71,7 +71,7 @@ impl Problem {
         let n = id.len();
         let mut by_end: Vec<u32> = (0..n as u32).collect();
         let ends: Vec<u64> = id.iter().map(|&i| v.end[i as usize]).collect();
-        sort_problem_by_time(&mut by_end, &ends);
+        sort_ids_by_time(&mut by_end, &ends);
         (self.start, self.end) = (vec![0; n], vec![0; n]);
         let (mut live, mut ended, mut closed) = (0u64, true, 0);
         for (k, &i) in id.iter().enumerate() {
@@ -119,12 +119,12 @@ impl Problem {
 }
 
 /// Sorts `id` by `time[id]`, then by id.
-fn sort_problem_by_time(id: &mut [u32], time: &[u64]) {
+fn sort_ids_by_time(id: &mut [u32], time: &[u64]) {
     let mut keys: Vec<(u64, u32)> = id.iter().map(|&i| (time[i as usize], i)).collect();
     keys.sort_unstable();
     id.iter_mut().zip(keys).for_each(|(i, k)| *i = k.1);
 }
 
-fn gcd_of_problem_sizes(a: u64, b: u64) -> u64 {
-    if a == 0 { b } else { gcd_of_problem_sizes(b % a, a) }
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if a == 0 { b } else { common_divisor(b % a, a) }
 }

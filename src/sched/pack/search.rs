@@ -61,7 +61,7 @@ pub fn search<H: Height>(state: &mut SearchState<H>, choice: Choice, limit: u64,
             return Outcome::Found(state.offsets());
         }
         let goal = goals[top as usize];
-        let candidate = match split_search_goal(state, goal, &mut goals) {
+        let candidate = match split_goal(state, goal, &mut goals) {
             Split::Into(first) => {
                 top = first;
                 continue;
@@ -82,14 +82,14 @@ pub fn search<H: Height>(state: &mut SearchState<H>, choice: Choice, limit: u64,
                 state.place(c)
             }
         };
-        if !ok && !backtrack_search(state, &mut goals, &mut frames, &mut top) {
+        if !ok && !backtrack_to_branch(state, &mut goals, &mut frames, &mut top) {
             return Outcome::Refuted;
         }
     }
 }
 
 /// Goes back to the last decision that the failed goal depends on and that has a branch left. False if there is none.
-fn backtrack_search<H: Height>(
+fn backtrack_to_branch<H: Height>(
     state: &mut SearchState<H>,
     goals: &mut Vec<Goal>,
     frames: &mut Vec<Frame>,
@@ -111,7 +111,7 @@ fn backtrack_search<H: Height>(
     }
 }
 
-/// What [`split_search_goal`] did.
+/// What [`split_goal`] did.
 enum Split {
     /// The goal is one connected range.
     Whole,
@@ -120,7 +120,7 @@ enum Split {
 }
 
 /// Replaces a goal by its connected ranges that have unplaced buffers, unless it is one such range itself.
-fn split_search_goal<H: Height>(state: &SearchState<H>, goal: Goal, goals: &mut Vec<Goal>) -> Split {
+fn split_goal<H: Height>(state: &SearchState<H>, goal: Goal, goals: &mut Vec<Goal>) -> Split {
     let (from, to) = (goal.low as usize, goal.high as usize);
     if !state.cuts[from + 1..to].contains(&0) && state.total[from] > H::ZERO {
         return Split::Whole;

@@ -81,8 +81,8 @@ impl<H: Height> SearchState<H> {
         weight: Vec<u64>,
     ) -> SearchState<H> {
         let (n, s) = (start.len(), sections as usize);
-        let (live_at, live) = search_state_sections(&start, &end, sections);
-        let (neighbour_at, neighbour) = search_state_neighbours(&start, &end);
+        let (live_at, live) = buffers_by_section(&start, &end, sections);
+        let (neighbour_at, neighbour) = list_neighbours(&start, &end);
         let (mut total, mut cuts) = (vec![H::ZERO; s], vec![0u32; s]);
         for c in 0..n {
             let (a, b) = (start[c] as usize, end[c] as usize);
@@ -243,7 +243,7 @@ impl<H: Height> SearchState<H> {
 }
 
 /// The buffers of each section, by rank: ranges, and the column that they index.
-fn search_state_sections(start: &[u32], end: &[u32], sections: u32) -> (Vec<u32>, Vec<u32>) {
+fn buffers_by_section(start: &[u32], end: &[u32], sections: u32) -> (Vec<u32>, Vec<u32>) {
     let mut at = vec![0u32; sections as usize + 1];
     for i in 0..start.len() {
         at[start[i] as usize + 1..end[i] as usize + 1].iter_mut().for_each(|x| *x += 1);
@@ -261,7 +261,7 @@ fn search_state_sections(start: &[u32], end: &[u32], sections: u32) -> (Vec<u32>
 }
 
 /// The buffers that share a section with each buffer: ranges, and the column that they index.
-fn search_state_neighbours(start: &[u32], end: &[u32]) -> (Vec<u32>, Vec<u32>) {
+fn list_neighbours(start: &[u32], end: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let mut by_start: Vec<u32> = (0..start.len() as u32).collect();
     by_start.sort_unstable_by_key(|&i| (start[i as usize], i));
     let (mut at, mut list) = (vec![0u32], Vec::new());

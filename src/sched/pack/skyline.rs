@@ -32,15 +32,15 @@ pub struct Limits {
 }
 
 /// One pass over a part. `order` lists its buffers by rank, best first.
-pub fn skyline_pass(p: &Problem, part: Part, order: &[u32]) -> PartPacking {
+pub fn run_pass(p: &Problem, part: Part, order: &[u32]) -> PartPacking {
     let all = Limits { enough: u64::MAX, out: usize::MAX, least: u64::MAX };
     // With these limits no pass is given up.
-    skyline_pass_within(p, part, order, all).unwrap_or_default()
+    run_pass_within(p, part, order, all).unwrap_or_default()
 }
 
-/// As [`skyline_pass`]; `None` if the pass is given up, because it is no lower than `limits.least` and more than
+/// As [`run_pass`]; `None` if the pass is given up, because it is no lower than `limits.least` and more than
 /// `limits.out` buffers stick out.
-pub fn skyline_pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Option<PartPacking> {
+pub fn run_pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Option<PartPacking> {
     let size = &p.size[part.from..part.to];
     let start = &p.start[part.from..part.to];
     let end = &p.end[part.from..part.to];

@@ -20,18 +20,18 @@ const EFFORT: usize = 1 << 22;
 /// Number of ranks that are tried before branch and bound.
 const FIRST: usize = 3;
 
-/// [`squeaky_wheel_passes`] over the first [`FIRST`] ranks if branch and bound follows (`search`), else over all.
-pub fn squeaky_wheel_first(p: &Problem, part: Part, facts: &RankFacts, enough: u64, search: bool) -> PartPacking {
-    squeaky_wheel_passes(p, part, facts, enough, if search { &RANKS[..FIRST] } else { RANKS })
+/// [`try_ranks`] over the first [`FIRST`] ranks if branch and bound follows (`search`), else over all.
+pub fn try_first_ranks(p: &Problem, part: Part, facts: &RankFacts, enough: u64, search: bool) -> PartPacking {
+    try_ranks(p, part, facts, enough, if search { &RANKS[..FIRST] } else { RANKS })
 }
 
-/// [`squeaky_wheel_passes`] over the ranks that [`squeaky_wheel_first`] leaves out.
-pub fn squeaky_wheel_rest(p: &Problem, part: Part, facts: &RankFacts, enough: u64) -> PartPacking {
-    squeaky_wheel_passes(p, part, facts, enough, &RANKS[FIRST..])
+/// [`try_ranks`] over the ranks that [`try_first_ranks`] leaves out.
+pub fn try_other_ranks(p: &Problem, part: Part, facts: &RankFacts, enough: u64) -> PartPacking {
+    try_ranks(p, part, facts, enough, &RANKS[FIRST..])
 }
 
 /// The lowest packing of `part` found. Ends at the first that is no higher than `enough`.
-fn squeaky_wheel_passes(p: &Problem, part: Part, facts: &RankFacts, enough: u64, ranks: &[Rank]) -> PartPacking {
+fn try_ranks(p: &Problem, part: Part, facts: &RankFacts, enough: u64, ranks: &[Rank]) -> PartPacking {
     let n = part.to - part.from;
     let size = &p.size[part.from..part.to];
     let mut left = (EFFORT / n.max(1)).max(TRIES);
@@ -45,7 +45,7 @@ fn squeaky_wheel_passes(p: &Problem, part: Part, facts: &RankFacts, enough: u64,
             left -= 1;
             // If many stick out, none of them is the cause.
             let limits = Limits { enough, out: n / 16 + 4, least: best.height };
-            let Some(found) = skyline::skyline_pass_within(p, part, &order, limits) else { break };
+            let Some(found) = skyline::run_pass_within(p, part, &order, limits) else { break };
             let over = |k: u32| found.at[k as usize] + size[k as usize] > enough;
             let out: Vec<u32> = order.iter().copied().filter(|&k| over(k)).collect();
             if best.at.is_empty() || found.height < best.height {

@@ -5,14 +5,14 @@
 //! expects of its extern. The checker proves which operands of an instruction share bytes; this file proves that the
 //! body neither writes what the loop only reads, nor reads a result of the loop that has no contents yet.
 
-use super::{Extern, FlagBound, LoopExit, Outer, PlannedBody, planned_body_timestamps};
+use super::{Extern, FlagBound, LoopExit, Outer, PlannedBody, count_timestamps};
 use crate::arena::tensor::LINE;
 use crate::kernels::abi::Split;
 use crate::sched::instructions::{BufKind, Instructions, OUT_OF_PLACE, Operand};
 
 type Proof = Result<(), String>;
 
-fn require_fits(ok: bool, broken: impl FnOnce() -> String) -> Proof {
+fn prove_if(ok: bool, broken: impl FnOnce() -> String) -> Proof {
     if ok { Ok(()) } else { Err(broken()) }
 }
 
@@ -46,7 +46,7 @@ impl PlannedBody {
         // One thread runs all of it, or all threads do with barriers: no thread has a part of an operand.
         let whole = |o: &Operand| o.split == Split::Whole;
         let all = outside.reads.iter().chain(outside.writes).all(whole) && code.units[i] == 1 && !code.copies[i];
-        require_fits(all, || "threads divide the operands of a loop".into())?;
+        prove_if(all, || "threads divide the operands of a loop".into())?;
         self.timestamps_fit()?;
         self.predicate_fits(&outside)?;
         self.exit_fits(&outside)?;
@@ -56,20 +56,20 @@ impl PlannedBody {
             self.extern_fits(e, &outside)?;
             if let Outer::Write(w) = e.outer {
                 let twice = std::mem::replace(&mut written[w], true);
-                require_fits(!twice, || format!("write {w} of the loop is two externs of the body"))?;
+                prove_if(!twice, || format!("write {w} of the loop is two externs of the body"))?;
             }
         }
         for &w in inplace.iter().filter(|&&w| w != OUT_OF_PLACE) {
             let carried = written.get(usize::from(w)) == Some(&true);
-            require_fits(carried, || format!("write {w} of the loop takes over a read and is no extern of the body"))?;
+            prove_if(carried, || format!("write {w} of the loop takes over a read and is no extern of the body"))?;
         }
         let (last, before) = match written.split_last() {
             Some((last, before)) => (*last, before),
             None => (true, written.as_slice()),
         };
-        require_fits(!before.contains(&false), || "the body does not know a write of the loop".into())?;
+        prove_if(!before.contains(&false), || "the body does not know a write of the loop".into())?;
         let scratch = outside.writes.last().filter(|_| !last).map_or(0, Operand::bytes);
-        require_fits(scratch >= self.workspace(), || {
+        prove_if(scratch >= self.workspace(), || {
             format!("the body needs {} bytes of workspace and has {scratch}", self.workspace())
         })
     }
@@ -79,7 +79,7 @@ impl PlannedBody {
         let Some(_) = self.when else { return Ok(()) };
         let one = outside.reads.first().is_some_and(|o| o.bytes() == 1 && o.size == 1);
         let apart = outside.inplace.first() == Some(&OUT_OF_PLACE);
-        require_fits(one && apart && self.length == 1, || "a branch without a predicate of its own".into())
+        prove_if(one && apart && self.length == 1, || "a branch without a predicate of its own".into())
     }
 
     /// What ends the loop early has the size that the executor reads, and no iteration needs to run: each write has
@@ -97,12 +97,12 @@ impl PlannedBody {
                 number && outside.inplace.get(k) == Some(&OUT_OF_PLACE)
             }
         };
-        require_fits(there && self.when.is_none(), || "a loop that ends early without what ends it".into())?;
+        prove_if(there && self.when.is_none(), || "a loop that ends early without what ends it".into())?;
         let starts = |e: &Extern| match e.outer {
             Outer::Write(w) => outside.starts(w) || outside.writes.get(w).is_none_or(|o| o.bytes() == 0),
             Outer::Read(_) => true,
         };
-        require_fits(self.externs.iter().all(starts), || {
+        prove_if(self.externs.iter().all(starts), || {
             "a loop that ends early has a write without contents before it".into()
         })
     }
@@ -110,13 +110,10 @@ impl PlannedBody {
     /// There is an iteration, and its timestamps are counted right.
     fn timestamps_fit(&self) -> Proof {
         let code = &self.plan.code;
-        let all =
-            (0..code.len()).map(|i| planned_body_timestamps(code, i)).fold(self.barriers(), usize::saturating_add);
+        let all = (0..code.len()).map(|i| count_timestamps(code, i)).fold(self.barriers(), usize::saturating_add);
         let few = self.timestamps.checked_mul(self.length).is_some_and(|n| n <= isize::MAX as usize);
-        require_fits(self.length > 0, || "a loop of no iteration".into())?;
-        require_fits(few && self.timestamps == all, || {
-            "the timestamps of an iteration are not those of the body".into()
-        })
+        prove_if(self.length > 0, || "a loop of no iteration".into())?;
+        prove_if(few && self.timestamps == all, || "the timestamps of an iteration are not those of the body".into())
     }
 
     /// The externs are the pinned buffers of the body, each once, in front of the workspace.
@@ -125,13 +122,13 @@ impl PlannedBody {
         let mut known = vec![false; code.bytes.len()];
         for e in &self.externs {
             let first = known.get_mut(e.buf as usize).is_some_and(|k| !std::mem::replace(k, true));
-            require_fits(first, || format!("extern b{} of the body does not fit its operand", e.buf))?;
+            prove_if(first, || format!("extern b{} of the body does not fit its operand", e.buf))?;
         }
         let there = (0..known.len()).all(|b| known[b] == code.kind[b].is_pinned());
-        require_fits(there, || "the externs of the body are not what is there before it".into())?;
+        prove_if(there, || "the externs of the body are not what is there before it".into())?;
         let end = self.externs.iter().map(|e| self.extern_range(e).end).max().unwrap_or(0);
         let behind = self.base.is_multiple_of(LINE) && (end..=self.plan.bytes).contains(&self.base);
-        require_fits(behind, || "the workspace of the body does not begin behind its externs".into())
+        prove_if(behind, || "the workspace of the body does not begin behind its externs".into())
     }
 
     /// Extern `e` has the size of its operand and the contents that the body expects; the body does not write what the
@@ -142,23 +139,23 @@ impl PlannedBody {
             return Err("an extern of the body is no operand of the loop".into());
         };
         let fits = code.bytes[buf].checked_mul(self.slices(e)) == Some(o.bytes());
-        require_fits(fits, || format!("extern b{buf} of the body does not fit its operand"))?;
+        prove_if(fits, || format!("extern b{buf} of the body does not fit its operand"))?;
         let updated = code.updates.iter().any(|u| u.leaf == e.buf);
         let starts = matches!(e.outer, Outer::Write(w) if e.sliced && updated && outside.starts(w));
-        require_fits(starts || !e.behind_start, || format!("extern b{buf} of the body stands behind no start"))?;
+        prove_if(starts || !e.behind_start, || format!("extern b{buf} of the body stands behind no start"))?;
         match e.outer {
             Outer::Read(r) => {
                 let reads = code.kind[buf] != BufKind::State && !updated;
-                require_fits(reads, || "the body writes what the loop reads".into())?;
+                prove_if(reads, || "the body writes what the loop reads".into())?;
                 // An in-place read is reached through its write, which is another extern, or none.
                 let apart = outside.inplace.get(r) == Some(&OUT_OF_PLACE);
-                require_fits(apart, || format!("read {r} of the loop is in place and an extern of the body"))
+                prove_if(apart, || format!("read {r} of the loop is in place and an extern of the body"))
             }
             // A write without a read in place has no contents yet.
             Outer::Write(w) if !outside.starts(w) && o.bytes() > 0 => {
-                require_fits(updated, || format!("the body does not make write {w} of the loop"))?;
+                prove_if(updated, || format!("the body does not make write {w} of the loop"))?;
                 let read = code.reads.iter().any(|r| r.buf == e.buf && r.bytes() > 0);
-                require_fits(!read, || format!("the body reads write {w} of the loop before it is written"))
+                prove_if(!read, || format!("the body reads write {w} of the loop before it is written"))
             }
             Outer::Write(_) => Ok(()),
         }

@@ -89,7 +89,7 @@ pub struct PlannedBody {
 
 /// Timestamps of instruction `i`: 1, and for a loop those of all its iterations beside. Each branch of a choice has
 /// timestamps of its own, so that a timestamp tells which branch ran.
-pub fn planned_body_timestamps(code: &Instructions, i: usize) -> usize {
+pub fn count_timestamps(code: &Instructions, i: usize) -> usize {
     // Cannot overflow: lowering refuses loops that would.
     1 + code.bodies_of(i).iter().map(|l| l.length * l.timestamps).sum::<usize>()
 }

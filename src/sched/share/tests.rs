@@ -141,7 +141,7 @@ fn units_are_divided_evenly_and_small_instructions_run_on_thread_0() {
     let single = [vec![units(0, 0, 5), units(1, 0, 3), units(2, 0, 2)]];
     assert_eq!(share_tapes_above(&plan, 2), hand_tapes(&single, Vec::new()));
     let portions = |units, threads| {
-        let all = (0..threads).map(|t| share_of_units(units, threads, t));
+        let all = (0..threads).map(|t| units_of_thread(units, threads, t));
         all.map(|r| (r.start, r.end)).collect::<Vec<_>>()
     };
     assert_eq!((portions(0, 2), portions(9, 1)), (vec![(0, 0), (0, 0)], vec![(0, 9)]));
@@ -197,7 +197,7 @@ fn a_plan_is_shared_if_any_of_its_instructions_is() {
         let mut p = HandPlan::new();
         own.iter().for_each(|&time| p.call(&Instr { units: 2, time, ..CALL }));
         bodies.iter().for_each(|&time| p.call_bodies([body_of(2, time)], &CALL));
-        share_any(&p.plan(2), Sharing::AtLeast(1), 2)
+        divides_any(&p.plan(2), Sharing::AtLeast(1), 2)
     };
     assert!(any(&[TEAM], &[]) && any(&[SOLO, TEAM], &[]) && any(&[TEAM, SOLO], &[SOLO]));
     assert!(any(&[], &[TEAM]) && any(&[SOLO], &[SOLO, TEAM]) && any(&[], &[TEAM, SOLO]));

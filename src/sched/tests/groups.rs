@@ -4,7 +4,7 @@ use super::code::Code;
 use crate::arena::tensor::LINE;
 use crate::sched::instructions::{BufKind, Update};
 use crate::sched::order::deps::{DepLists, Deps};
-use crate::sched::order::list::list_schedule;
+use crate::sched::order::list::order_by_rule;
 use crate::sched::order::{CANDIDATES, Rule};
 
 const NONE: u32 = u32::MAX;
@@ -151,7 +151,7 @@ fn groups_serve_updates_alone_or_not() {
 }
 
 fn order(c: &Code, rule: Rule) -> Vec<u32> {
-    list_schedule(&c.0, &Deps::new(&c.0), rule)
+    order_by_rule(&c.0, &Deps::new(&c.0), rule)
 }
 
 /// A next value comes behind the readers of its leaf, as soon as it can. Where two wait for one another, the first one

@@ -6,7 +6,7 @@ use crate::sched::checker::Checked;
 use crate::sched::instructions::{BufKind, Instr, Instructions, NO_LOOP, OUT_OF_PLACE, Operand};
 use crate::sched::modelled_time::InstrTime;
 use crate::sched::plan::Plan;
-use crate::sched::planned_body::{PlannedBody, planned_body_timestamps};
+use crate::sched::planned_body::{PlannedBody, count_timestamps};
 use crate::sched::tape::{Entry, Tapes};
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl HandPlan {
 
 /// A body without operands of the loop, for `length` iterations.
 pub fn hand_body(plan: Checked, length: usize) -> PlannedBody {
-    let timestamps = 1 + (0..plan.code.len()).map(|i| planned_body_timestamps(&plan.code, i)).sum::<usize>();
+    let timestamps = 1 + (0..plan.code.len()).map(|i| count_timestamps(&plan.code, i)).sum::<usize>();
     let (externs, reverse, when, exit) = (Vec::new(), false, None, None);
     PlannedBody { plan, externs, base: 0, length, reverse, when, exit, timestamps }
 }

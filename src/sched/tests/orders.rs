@@ -13,8 +13,8 @@ use crate::sched::instructions::Instructions;
 use crate::sched::lower::lower;
 use crate::sched::order::bound::{BLOCK, order_bound};
 use crate::sched::order::deps::Deps;
-use crate::sched::order::list::list_schedule;
-use crate::sched::order::local::improve_local_order;
+use crate::sched::order::list::order_by_rule;
+use crate::sched::order::local::improve_by_moves;
 use crate::sched::order::{CANDIDATES, Rule, best_order, score_order};
 use crate::sched::schedule;
 
@@ -65,7 +65,7 @@ fn every_rule_makes_a_legal_order_and_the_best_is_kept() {
         let all: Vec<u64> = CANDIDATES
             .iter()
             .map(|&(name, rule)| {
-                let order = list_schedule(&code, &d, rule);
+                let order = order_by_rule(&code, &d, rule);
                 assert!(legal(&code, &d, &order), "seed {seed}: {name}");
                 score_order(&code, &order, name).unwrap().bound
             })
@@ -117,13 +117,13 @@ fn moved_groups_make_legal_orders() {
         let code = lower(buf.view(), 1).unwrap().code;
         let d = Deps::new(&code);
         for &(name, rule) in CANDIDATES {
-            let order = list_schedule(&code, &d, rule);
-            let moved = improve_local_order(&code, &d, &order, 0).unwrap();
+            let order = order_by_rule(&code, &d, rule);
+            let moved = improve_by_moves(&code, &d, &order, 0).unwrap();
             assert!(legal(&code, &d, &moved), "seed {seed}: {name}");
             let (before, after) =
                 (score_order(&code, &order, name).unwrap(), score_order(&code, &moved, name).unwrap());
             assert!(after.bound <= before.bound, "seed {seed}: {name}");
-            assert_eq!(improve_local_order(&code, &d, &order, 0).unwrap(), moved, "the same again");
+            assert_eq!(improve_by_moves(&code, &d, &order, 0).unwrap(), moved, "the same again");
         }
     }
 }
@@ -197,7 +197,7 @@ fn next_values_come_behind_what_may_stop_the_step() {
     assert_eq!(d.writer[code.updates[0].from.buf as usize], 0, "the update is first");
     assert_eq!((d.stops.as_slice(), d.waits.as_slice()), (&[false, true][..], &[0][..]));
     for &(name, rule) in CANDIDATES {
-        assert_eq!(list_schedule(&code, &d, rule), [1, 0], "{name}");
+        assert_eq!(order_by_rule(&code, &d, rule), [1, 0], "{name}");
     }
 }
 
@@ -340,7 +340,7 @@ fn the_net_rule_counts_what_a_group_allocates() {
         g.output(name, one(&g, &FRESH, &[x]));
     }
     let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
-    assert_eq!(list_schedule(&code, &Deps::new(&code), Rule::Net), [1, 0]);
+    assert_eq!(order_by_rule(&code, &Deps::new(&code), Rule::Net), [1, 0]);
 }
 
 /// Of two groups that fit, the one that leaves less alive comes first: a result that nothing reads is not left.
@@ -377,5 +377,5 @@ fn the_peak_rule_counts_what_outlives_a_group() {
     g.output("y", one(&g, &ONE, &[mean]));
     g.output("z", node(&g, &BOTH, &[mean])[0]);
     let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
-    assert_eq!(list_schedule(&code, &Deps::new(&code), Rule::Peak), [0, 1, 3, 2]);
+    assert_eq!(order_by_rule(&code, &Deps::new(&code), Rule::Peak), [0, 1, 3, 2]);
 }

@@ -173,9 +173,9 @@ fn every_plan_of_every_graph_computes_the_same() {
     let packs: [fn(&Intervals) -> Result<Packing>; 5] = [
         lines::pack_lines,
         reversed,
-        |v| lines::pack_lines_with(v, greedy::greedy_no_reuse),
-        |v| lines::pack_lines_with(v, greedy::greedy_first_fit),
-        |v| lines::pack_lines_with(v, greedy::greedy_best_fit),
+        |v| lines::pack_lines_with(v, greedy::place_apart),
+        |v| lines::pack_lines_with(v, greedy::first_fit),
+        |v| lines::pack_lines_with(v, greedy::best_fit),
     ];
     for seed in 0..150 {
         let buf = graph(seed, 4 + seed as usize % 40);

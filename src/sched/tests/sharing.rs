@@ -5,9 +5,9 @@ use super::hand::CALL;
 use crate::arena::tensor::LINE;
 use crate::error::Result;
 use crate::kernels::abi::Split;
-use crate::sched::alias::{Alias, alias, alias_leaves, decide_aliases};
+use crate::sched::alias::{Alias, alias, decide_aliases, settle_leaves_only};
 use crate::sched::instructions::{BufKind, Instr, OUT_OF_PLACE, Operand, Update};
-use crate::sched::intervals::{Intervals, intervals, intervals_in_order};
+use crate::sched::intervals::{Intervals, intervals, lifetimes_in_order};
 use crate::sched::pack::Packing;
 use crate::sched::planned_offsets;
 
@@ -227,7 +227,7 @@ fn leaves_alone_may_share() {
     c.in_place(&[a], &[y], &[(0, 0)]);
     c.group(&[x], &[n]);
     c.update(w, n);
-    let a_class = alias_leaves(&mut c.0).class;
+    let a_class = settle_leaves_only(&mut c.0).class;
     assert_eq!(a_class, [x, w, a, w, y]);
 }
 
@@ -246,7 +246,7 @@ fn lifetimes_are_counted_in_the_order_of_instructions() {
     let class = vec![unused, x, w, s, a, a, y, empty, n, m];
     let alias = Alias { class, inplace: vec![OUT, 0, OUT, OUT, OUT] };
     let copies = [(w, n), (s, m)].map(|(leaf, from)| Update { leaf, from: c.whole(from) });
-    let v = intervals_in_order(&c.0, &[0, 2, 1, 4, 3], &copies, &alias).unwrap();
+    let v = lifetimes_in_order(&c.0, &[0, 2, 1, 4, 3], &copies, &alias).unwrap();
     assert_eq!(v.first, [0, 0, 0, 0, 0, 0, 1, 6, 4, 3]);
     assert_eq!(v.end, [0, 7, 7, 7, 3, 0, 7, 7, 6, 7]);
     assert_eq!(v.lines, [3, 1, 2, 1, 2, 0, 1, 0, 2, 1]);

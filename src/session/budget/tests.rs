@@ -50,7 +50,7 @@ fn in_half_precision_the_size_on_one_thread_decides_and_that_on_all_must_fit() {
 fn a_budget_that_only_one_thread_meets_is_refused_with_one_that_would_do() {
     let graph = sums();
     let session = Session::new().keep(Keep::Bf16).threads(3).share(true);
-    let fit = |bytes: usize| fit_budget(graph.view(), &session, bytes, &size_of([100, 130]));
+    let fit = |bytes: usize| compile_within(graph.view(), &session, bytes, &size_of([100, 130]));
     assert!(matches!(fit(130), Ok(Fit::Fits(_))));
     assert!(matches!(fit(99), Ok(Fit::Needs(130))));
     for bytes in [100, 129] {
@@ -58,7 +58,7 @@ fn a_budget_that_only_one_thread_meets_is_refused_with_one_that_would_do() {
         assert!(e.contains("on one thread, but not the scratch of 3") && e.contains("130 bytes would do"), "{e}");
     }
     let failing = |_: &CompiledGraph| -> Result<usize> { Err(Error::new(Kind::Memory, "no size")) };
-    let e = fit_budget(graph.view(), &session, 1000, &failing).err().unwrap();
+    let e = compile_within(graph.view(), &session, 1000, &failing).err().unwrap();
     assert_eq!((e.kind, e.message.as_str()), (Kind::Memory, "no size"));
 }
 
@@ -79,7 +79,7 @@ fn each_budget_of_a_net_is_met_by_what_it_says() {
     }
     let least = all[all.len() - 1].arena_bytes;
     let e = Session::new().memory_budget(least - 1).plan(&step).unwrap_err();
-    assert_eq!(e, budget_too_small(least - 1, least));
+    assert_eq!(e, too_small_error(least - 1, least));
 }
 
 #[test]

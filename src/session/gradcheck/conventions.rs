@@ -14,7 +14,7 @@ fn is_convention(def: &OpDef) -> bool {
 
 /// Names of the ops through which the derivative with respect to `leaf` passes on the way to a float output, and whose
 /// derivative is by definition that of another function. Those in a region count as on the way if its node is.
-pub fn conventions_on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
+pub fn list_conventional_ops(g: Graph<'_>, leaf: &str) -> Vec<String> {
     let (mut names, nodes) = (Vec::new(), 0..g.nodes());
     let Some((leaf, _)) = g.find_leaf(leaf) else { return names };
     if !nodes.map(Node::new).any(|n| is_convention(g.def_of(n))) {
@@ -30,7 +30,7 @@ pub fn conventions_on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
         }
         g.args_of(n).iter().for_each(|&a| read[a] = true);
         if g.args_of(n).iter().any(|&a| from[a]) {
-            add_conventions(g, n, &mut names);
+            add_names(g, n, &mut names);
         }
     }
     names.sort();
@@ -39,13 +39,13 @@ pub fn conventions_on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
 }
 
 /// Adds the name of `n` if its derivative is a convention, and those of such nodes in its regions.
-fn add_conventions(g: Graph<'_>, n: Node, names: &mut Vec<String>) {
+fn add_names(g: Graph<'_>, n: Node, names: &mut Vec<String>) {
     if is_convention(g.def_of(n)) {
         names.push(g.def_of(n).name.to_string());
     }
     for (_, attr) in g.attrs(n).iter() {
         if let Owned::Region(r) = attr {
-            g.region_nodes(r).for_each(|n| add_conventions(g, n, names));
+            g.region_nodes(r).for_each(|n| add_names(g, n, names));
         }
     }
 }

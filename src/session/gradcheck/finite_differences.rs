@@ -11,7 +11,7 @@ use crate::nodes::ir::leaf::{InitKind, LeafInit, ParamAttrs};
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, LeafKind, Var};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::finish_rebuild;
-use crate::passes::signature::unused_signature_name;
+use crate::passes::signature::unused_name;
 use crate::session::{Binding, Program, Role};
 use hashbrown::{HashMap, HashSet};
 
@@ -22,8 +22,8 @@ const WIDTHS: [f64; 3] = [1e-3, 1e-4, 1e-5];
 /// The f64 graph `g` with one more output, and that output's name: the sum of all elements of all float outputs, each
 /// multiplied by a fixed weight. Without weights, the sum of a softmax would be constant. `None` if no output is a
 /// float.
-pub fn summed_for_finite_differences(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
-    let name = unused_signature_name(g, "check.sum");
+pub fn sum_weighted_outputs(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
+    let name = unused_name(g, "check.sum");
     if !g.outputs().iter().any(|&v| g.ty(v).dtype == DType::F64) {
         return Ok(None);
     }

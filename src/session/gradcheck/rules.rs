@@ -61,7 +61,7 @@ fn gradcheck_rule_name(g: Graph<'_>, f: &CustomFnAttrs) -> String {
 }
 
 /// Names of the custom functions with rules through which the derivative with respect to `leaf` passes.
-pub fn rules_on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
+pub fn list_ruled_functions(g: Graph<'_>, leaf: &str) -> Vec<String> {
     let Some((leaf, _)) = g.find_leaf(leaf) else { return Vec::new() };
     let from = active_from(&Codes::of(g), g.entry(), &[leaf]);
     let on_the_way = || g.region_nodes(g.entry()).filter(|&n| g.args_of(n).iter().any(|&a| from[a]));

@@ -20,9 +20,9 @@ fn a_title_names_eight_later_values_at_most() {
 
 #[test]
 fn ticks_are_few_and_round() {
-    assert_eq!(memory_map_ticks(0.5), [0.0]);
-    assert_eq!(memory_map_ticks(6.0), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-    assert_eq!(memory_map_ticks(448.0), [0.0, 128.0, 256.0, 384.0]);
+    assert_eq!(binary_ticks(0.5), [0.0]);
+    assert_eq!(binary_ticks(6.0), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(binary_ticks(448.0), [0.0, 128.0, 256.0, 384.0]);
     let mut plan = hand_report();
     plan.instructions = 22;
     let at = |t: usize| format!("text-anchor=\"middle\" fill=\"#444\">{t}</text>");

@@ -37,7 +37,7 @@ struct Label {
     location: Location,
 }
 
-fn find_nan_float(d: DType) -> Option<ScannedFloat> {
+fn scanned_float(d: DType) -> Option<ScannedFloat> {
     match d {
         DType::F16 => Some(ScannedFloat::F16),
         DType::BF16 => Some(ScannedFloat::BF16),
@@ -55,7 +55,7 @@ impl NanFinder {
         let mut f = NanFinder {
             calls: Vec::new(),
             labels: Vec::new(),
-            values: (0..g.values()).map(|v| find_nan_operand_label(g, Value::new(v))).collect(),
+            values: (0..g.values()).map(|v| operand_label(g, Value::new(v))).collect(),
             found: NonfiniteFindings::default(),
             before: Vec::new(),
         };
@@ -69,20 +69,18 @@ impl NanFinder {
             let n = code.node[i];
             let alone = |j: Option<usize>| j.and_then(|j| code.node.get(j)) != Some(&n);
             self.calls.push(match n.is_some() && !matches!(g.def_of(n).lower, Lower::Loop | Lower::Choice) {
-                true => WatchedCall {
-                    first: alone(i.checked_sub(1)),
-                    last: alone(Some(i + 1)),
-                    ..find_nan_call(g, code, i)
-                },
+                true => {
+                    WatchedCall { first: alone(i.checked_sub(1)), last: alone(Some(i + 1)), ..watched_call(g, code, i) }
+                }
                 false => WatchedCall::default(),
             });
             self.labels.push(Label {
-                op: if n.is_some() { find_nan_op_label(g, n) } else { "update".to_string() },
+                op: if n.is_some() { op_label(g, n) } else { "update".to_string() },
                 writes: code
                     .writes_of(i)
                     .iter()
                     .map(|o| code.value[o.buf as usize])
-                    .map(|v| find_nan_result_label(g, v))
+                    .map(|v| result_label(g, v))
                     .collect(),
                 location: if n.is_some() { g.location(n) } else { Location::Nowhere },
             });
@@ -94,33 +92,33 @@ impl NanFinder {
 }
 
 /// What to scan of instruction `i`, apart from its position in its node.
-fn find_nan_call(g: &Graph<'_>, code: &Instructions, i: usize) -> WatchedCall {
+fn watched_call(g: &Graph<'_>, code: &Instructions, i: usize) -> WatchedCall {
     let n = code.node[i];
     let known = |o: &Operand| {
         let v = code.value[o.buf as usize];
-        let float = v.is_some().then(|| find_nan_float(g.dtype[v.at()])).flatten();
+        let float = v.is_some().then(|| scanned_float(g.dtype[v.at()])).flatten();
         float.map(|f| (f, v))
     };
     let mine = |v: Value| g.def[v.at()] == n;
     WatchedCall {
         reads: code.reads_of(i).iter().map(|o| known(o).filter(|k| !mine(k.1)).map(|(f, v)| (f, v.0))).collect(),
         writes: code.writes_of(i).iter().map(|o| known(o).filter(|k| mine(k.1)).map(|k| k.0)).collect(),
-        infinite: find_nan_asks_for_infinity(g, n),
+        infinite: asks_for_infinity(g, n),
         ..WatchedCall::default()
     }
 }
 
 /// True if an attribute of `n`, or of a node in its region, is infinite.
-fn find_nan_asks_for_infinity(g: &Graph<'_>, n: Node) -> bool {
+fn asks_for_infinity(g: &Graph<'_>, n: Node) -> bool {
     g.attrs(n).iter().any(|(_, a)| match a {
         Owned::F64(x) => x.is_infinite(),
-        Owned::Region(r) => g.region_nodes(r).any(|n| find_nan_asks_for_infinity(g, n)),
+        Owned::Region(r) => g.region_nodes(r).any(|n| asks_for_infinity(g, n)),
         _ => false,
     })
 }
 
 /// The op of `n`; for a region of ops, with the first of these.
-fn find_nan_op_label(g: &Graph<'_>, n: Node) -> String {
+fn op_label(g: &Graph<'_>, n: Node) -> String {
     let name = g.def_of(n).name;
     let region = g.attrs(n).iter().find_map(|(_, a)| if let Owned::Region(r) = a { Some(r) } else { None });
     let Some(r) = region else { return name.to_string() };
@@ -134,7 +132,7 @@ fn find_nan_op_label(g: &Graph<'_>, n: Node) -> String {
 }
 
 /// A result in words: `"h" f32[4]` or `f32[4]`; empty for scratch.
-fn find_nan_result_label(g: &Graph<'_>, v: Value) -> String {
+fn result_label(g: &Graph<'_>, v: Value) -> String {
     match v.is_some() {
         true if g.names[v.at()].is_some() => format!("{:?} {}", g.str(g.names[v.at()]), g.ty_text(v)),
         true => g.ty_text(v),
@@ -143,7 +141,7 @@ fn find_nan_result_label(g: &Graph<'_>, v: Value) -> String {
 }
 
 /// An operand in words: `param "w" f32[4]`, `"h" f32[4]`, or `f32[4] of tanh at src/main.rs:3`.
-fn find_nan_operand_label(g: &Graph<'_>, v: Value) -> String {
+fn operand_label(g: &Graph<'_>, v: Value) -> String {
     let (ty, n) = (g.ty_text(v), g.def[v.at()]);
     if let Some((kind, name)) = g.leaf(v) {
         let kind = match kind {
@@ -154,7 +152,7 @@ fn find_nan_operand_label(g: &Graph<'_>, v: Value) -> String {
         return format!("{kind} {name:?} {ty}");
     }
     if g.names[v.at()].is_some() {
-        return find_nan_result_label(g, v);
+        return result_label(g, v);
     }
     match g.location(n).origin() {
         Some(at) => format!("{ty} of {} at {at}", g.def_of(n).name),
@@ -163,7 +161,7 @@ fn find_nan_operand_label(g: &Graph<'_>, v: Value) -> String {
 }
 
 /// What an operand held.
-fn find_nan_range(n: &NonfiniteCounts) -> String {
+fn describe_contents(n: &NonfiniteCounts) -> String {
     let range = match (n.count, n.bad() == n.count) {
         (0, _) => return "without elements".to_string(),
         (_, true) => "without a finite element".to_string(),
@@ -202,7 +200,7 @@ impl Program {
     fn find_nan_in_leaves(&self, method: usize) -> Result<()> {
         let read = |(i, _): &(usize, &Binding)| self.fresh.is_read(method, *i);
         for (_, b) in self.bindings.iter().enumerate().filter(read) {
-            let Some(float) = find_nan_float(b.dtype) else { continue };
+            let Some(float) = scanned_float(b.dtype) else { continue };
             let n = NonfiniteCounts::of(&self.arena.bytes()[b.range()], float);
             if n.nan > 0 || (n.infinite > 0 && b.role == Role::Param) {
                 let first = n.first.unwrap_or_default();
@@ -241,7 +239,7 @@ impl Program {
             let _ = write!(text, ", in iteration {i} of its loop");
         }
         let operands: Vec<String> =
-            c.operands.iter().map(|(v, n)| format!("{} {}", f.values[*v as usize], find_nan_range(n))).collect();
+            c.operands.iter().map(|(v, n)| format!("{} {}", f.values[*v as usize], describe_contents(n))).collect();
         match operands.is_empty() {
             true => text.push_str("; it has no float operand"),
             false => _ = write!(text, "; its operands: {}", operands.join(", ")),
@@ -263,6 +261,6 @@ impl Program {
 
     fn find_nan_in_output(&self, b: &Binding) -> bool {
         let bad = |float| NonfiniteCounts::of(&self.arena.bytes()[b.range()], float).bad() > 0;
-        b.role == Role::Output && find_nan_float(b.dtype).is_some_and(bad)
+        b.role == Role::Output && scanned_float(b.dtype).is_some_and(bad)
     }
 }

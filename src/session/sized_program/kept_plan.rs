@@ -95,11 +95,11 @@ impl KeptPlan {
 
     /// The bytes of its own area.
     pub fn own_bytes(&self) -> Range<usize> {
-        kept_plan_line_bytes(&self.lines.own)
+        bytes_of_lines(&self.lines.own)
     }
 }
 
 /// The bytes of `lines`.
-pub fn kept_plan_line_bytes(lines: &Range<u64>) -> Range<usize> {
+pub fn bytes_of_lines(lines: &Range<u64>) -> Range<usize> {
     lines.start as usize * LINE..lines.end as usize * LINE
 }

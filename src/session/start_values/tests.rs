@@ -6,7 +6,7 @@ use crate::nodes::Init;
 #[test]
 fn normal_draws_have_their_moments() {
     let mut x = vec![0f32; 10_000];
-    fill_start_values(bytemuck::cast_slice_mut(&mut x), (DType::F32, &[10_000]), &Init::Normal(2.0).attrs(&[]), 7, "w");
+    fill_leaf_bytes(bytemuck::cast_slice_mut(&mut x), (DType::F32, &[10_000]), &Init::Normal(2.0).attrs(&[]), 7, "w");
     let mean = x.iter().sum::<f32>() / 1e4;
     let var = x.iter().map(|v| v * v).sum::<f32>() / 1e4;
     assert!(mean.abs() < 0.1 && (var - 4.0).abs() < 0.3, "{mean} {var}");
@@ -24,7 +24,7 @@ fn a_draw_is_a_function_of_seed_name_and_index() {
 /// Start values of `w` with seed 7.
 fn start(init: Init, dims: &[usize]) -> Vec<f64> {
     let mut x = vec![0f64; dims.iter().product()];
-    fill_start_values(bytemuck::cast_slice_mut(&mut x), (DType::F64, dims), &init.attrs(&[]), 7, "w");
+    fill_leaf_bytes(bytemuck::cast_slice_mut(&mut x), (DType::F64, dims), &init.attrs(&[]), 7, "w");
     x
 }
 
@@ -94,7 +94,7 @@ fn vectors_that_are_nearly_parallel_become_orthogonal() {
 fn many_elements_are_those_of_their_indices() {
     let n = PARALLEL + 5;
     let mut x = vec![0u16; n];
-    draw_start_values(bytemuck::cast_slice_mut(&mut x), DType::U16, &|i| (i % 65_521) as f64);
+    write_draws(bytemuck::cast_slice_mut(&mut x), DType::U16, &|i| (i % 65_521) as f64);
     assert!(x.iter().enumerate().all(|(i, &x)| usize::from(x) == i % 65_521));
 }
 
@@ -103,13 +103,13 @@ fn the_key_of_random_ops_starts_with_the_seed() {
     let fill = |name: &str, dims: &[usize]| {
         let mut x = vec![9u32; dims[0]];
         let init = Init::Zeros.attrs(&[]);
-        fill_start_values(bytemuck::cast_slice_mut(&mut x), (DType::U32, dims), &init, (8 << 32) | 7, name);
+        fill_leaf_bytes(bytemuck::cast_slice_mut(&mut x), (DType::U32, dims), &init, (8 << 32) | 7, name);
         x
     };
     assert_eq!(fill(RNG_STATE, &[4]), [7, 8, 0, 0]);
     assert_eq!((fill(RNG_STATE, &[5]), fill("other", &[4])), (vec![0; 5], vec![0; 4]));
     let check =
-        |name: &str, dtype, dims: &[usize], init: Init| check_start_values((dtype, dims), &init.attrs(&[]), name).err();
+        |name: &str, dtype, dims: &[usize], init: Init| check_drawn_init((dtype, dims), &init.attrs(&[]), name).err();
     let normal = Init::Normal(1.0);
     assert_eq!(check(RNG_STATE, DType::U32, &[4], normal), None);
     assert_eq!((check("w", DType::F16, &[4], normal), check("w", DType::I8, &[4], Init::Ones)), (None, None));

@@ -224,22 +224,22 @@ fn the_model_of_a_disk_finds_careless_writers() {
         disk.sync_folder(Path::new("folder"))
     }
     fn without_sync(disk: &ModelDisk, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let temp = atomic_temporary(path)?;
-        let mut file = lock_atomic_temporary(disk, &temp)?;
+        let temp = temporary_path(path)?;
+        let mut file = lock_temporary(disk, &temp)?;
         disk.write_all(&mut file, bytes)?;
         disk.rename(&temp, path)?;
         disk.sync_folder(Path::new("folder"))
     }
     fn without_folder_sync(disk: &ModelDisk, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let temp = atomic_temporary(path)?;
-        let mut file = lock_atomic_temporary(disk, &temp)?;
-        fill_atomic_temporary(disk, &mut file, None, bytes)?;
+        let temp = temporary_path(path)?;
+        let mut file = lock_temporary(disk, &temp)?;
+        fill_temporary(disk, &mut file, None, bytes)?;
         disk.rename(&temp, path)
     }
     fn with_leftovers(disk: &ModelDisk, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let temp = atomic_temporary(path)?;
+        let temp = temporary_path(path)?;
         let mut file = disk.open(&temp)?;
-        fill_atomic_temporary(disk, &mut file, None, bytes)?;
+        fill_temporary(disk, &mut file, None, bytes)?;
         disk.rename(&temp, path)?;
         disk.sync_folder(Path::new("folder"))
     }

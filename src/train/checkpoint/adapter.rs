@@ -4,9 +4,9 @@
 //! a failed load changes nothing.
 
 use super::adapter_config::{AdapterConfig, CONFIG_LIMIT};
-use super::bad_checkpoint_header;
+use super::bad_checkpoint;
 use super::floats::{read_checkpoint_float, write_checkpoint_float};
-use super::lora::{PARTS, is_unbuilt_lora_part, peft_name};
+use super::lora::{PARTS, is_unbuilt_part, peft_name};
 use super::program_load::{Load, LoadReport, Unmatched, checkpoint_load_plan};
 use super::weights::{Stored, Weights};
 use crate::error::{Error, Kind, Result};
@@ -59,10 +59,10 @@ impl Adapter {
         let path = path.as_ref();
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
         let [config, model] = FILES.map(|name| folder.join(name));
-        let config = read_adapter_config(&config).map_err(|e| e.context(config.display()))?;
+        let config = read_config(&config).map_err(|e| e.context(config.display()))?;
         let model = if path.is_dir() { model } else { path.to_path_buf() };
         let weights = Weights::open(&model)?;
-        let layers = adapter_layers(&config, &weights).map_err(|e| e.context(model.display()))?;
+        let layers = read_layers(&config, &weights).map_err(|e| e.context(model.display()))?;
         Ok(Adapter { weights, layers })
     }
 
@@ -130,25 +130,25 @@ impl Program {
         write_checkpoint_float(leaf.dtype, &mut bytes, lora.scale());
         match read_checkpoint_float(leaf.dtype, &bytes).is_finite() {
             true => Ok(bytes),
-            false => Err(bad_checkpoint_header(format!("the scale {} of {name:?} is no {}", lora.scale(), leaf.dtype))),
+            false => Err(bad_checkpoint(format!("the scale {} of {name:?} is no {}", lora.scale(), leaf.dtype))),
         }
     }
 }
 
-fn read_adapter_config(path: &Path) -> Result<AdapterConfig> {
+fn read_config(path: &Path) -> Result<AdapterConfig> {
     let mut text = Vec::new();
     File::open(path)?.take(CONFIG_LIMIT + 1).read_to_end(&mut text)?;
     if text.len() as u64 > CONFIG_LIMIT {
-        return Err(bad_checkpoint_header(format!("a configuration of more than {CONFIG_LIMIT} bytes")));
+        return Err(bad_checkpoint(format!("a configuration of more than {CONFIG_LIMIT} bytes")));
     }
     AdapterConfig::parse(&text)
 }
 
 /// The layers whose factors the file has, checked against the configuration.
-fn adapter_layers(config: &AdapterConfig, weights: &Weights) -> Result<BTreeMap<String, Lora>> {
+fn read_layers(config: &AdapterConfig, weights: &Weights) -> Result<BTreeMap<String, Lora>> {
     let mut names: BTreeMap<String, &Stored> = BTreeMap::new();
     for t in weights.tensors() {
-        if is_unbuilt_lora_part(&t.name) {
+        if is_unbuilt_part(&t.name) {
             return Err(Error::new(Kind::Name, format!("tensor {:?}: such a part is not built here", t.name)));
         }
         let Some(name) = peft_name(&t.name) else { continue };

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what would change the layers' numbers and is not built here is refused by its key, never left out.
 
-use super::header::bad_checkpoint_header;
+use super::header::bad_checkpoint;
 use crate::error::Result;
 use crate::nn::Lora;
 use regex_lite::{Regex, RegexBuilder};
@@ -47,11 +47,11 @@ impl AdapterConfig {
     /// Errors: the text is no JSON object; its type is not LoRA; it asks for what is not built; a number is missing or
     /// out of range; a pattern is no regular expression that `regex-lite` reads, or a very large one.
     pub fn parse(text: &[u8]) -> Result<AdapterConfig> {
-        let json: Value = serde_json::from_slice(text).map_err(|e| bad_checkpoint_header(e.to_string()))?;
-        let map = json.as_object().ok_or_else(|| bad_checkpoint_header("an adapter's configuration is an object"))?;
+        let json: Value = serde_json::from_slice(text).map_err(|e| bad_checkpoint(e.to_string()))?;
+        let map = json.as_object().ok_or_else(|| bad_checkpoint("an adapter's configuration is an object"))?;
         let kind = map.get("peft_type").and_then(Value::as_str).unwrap_or("missing");
         if !kind.eq_ignore_ascii_case("lora") {
-            return Err(bad_checkpoint_header(format!("peft_type is {kind}; only LORA is read")));
+            return Err(bad_checkpoint(format!("peft_type is {kind}; only LORA is read")));
         }
         let set = |key: &&str| match map.get(*key) {
             None | Some(Value::Null | Value::Bool(false)) => false,
@@ -60,13 +60,13 @@ impl AdapterConfig {
             Some(_) => true,
         };
         if let Some(key) = NOT_BUILT.iter().find(|key| set(key)) {
-            return Err(bad_checkpoint_header(format!("{key} is set; such adapters are not built here")));
+            return Err(bad_checkpoint(format!("{key} is set; such adapters are not built here")));
         }
         let init = map.get("init_lora_weights").and_then(Value::as_str).unwrap_or_default();
         if CHANGES_BASE.iter().any(|name| init.starts_with(name)) {
             let text =
                 format!("init_lora_weights is {init:?}: it changes the weights of the base; convert the adapter");
-            return Err(bad_checkpoint_header(text));
+            return Err(bad_checkpoint(text));
         }
         let rslora = adapter_flag(map, "use_rslora")?;
         let modules = match map.get("modules_to_save") {
@@ -81,7 +81,7 @@ impl AdapterConfig {
             alphas: adapter_patterns(text, "alpha_pattern")?,
             rslora,
             dropout: map.get("lora_dropout").and_then(Value::as_f64).unwrap_or(0.0),
-            modules_to_save: modules.ok_or_else(|| bad_checkpoint_header("modules_to_save is a list of names"))?,
+            modules_to_save: modules.ok_or_else(|| bad_checkpoint("modules_to_save is a list of names"))?,
         })
     }
 
@@ -100,33 +100,33 @@ fn adapter_flag(map: &Map<String, Value>, key: &str) -> Result<bool> {
     match map.get(key) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
-        Some(other) => Err(bad_checkpoint_header(format!("{key} is {other}; it is true or false"))),
+        Some(other) => Err(bad_checkpoint(format!("{key} is {other}; it is true or false"))),
     }
 }
 
 fn adapter_number(key: &str, value: Option<&Value>) -> Result<f64> {
     let number = value.and_then(Value::as_f64).filter(|x| x.is_finite());
-    number.ok_or_else(|| bad_checkpoint_header(format!("{key} has no finite number")))
+    number.ok_or_else(|| bad_checkpoint(format!("{key} has no finite number")))
 }
 
 fn adapter_rank(key: &str, rank: f64) -> Result<usize> {
     match rank >= 1.0 && rank.fract() == 0.0 && rank <= f64::from(u32::MAX) {
         true => Ok(rank as usize),
-        false => Err(bad_checkpoint_header(format!("{key} has rank {rank}; a rank is a whole number from 1"))),
+        false => Err(bad_checkpoint(format!("{key} has rank {rank}; a rank is a whole number from 1"))),
     }
 }
 
 /// The numbers under `key`, each with the pattern of its layers, in the file's order.
 fn adapter_patterns(text: &[u8], key: &str) -> Result<Vec<(LayerPattern, f64)>> {
-    let parsed = |e: serde_json::Error| bad_checkpoint_header(format!("{key}: {e}"));
+    let parsed = |e: serde_json::Error| bad_checkpoint(format!("{key}: {e}"));
     let file: BTreeMap<String, &RawValue> = serde_json::from_slice(text).map_err(parsed)?;
     let Some(own) = file.get(key).filter(|own| own.get() != "null") else { return Ok(Vec::new()) };
     if !own.get().starts_with('{') {
-        return Err(bad_checkpoint_header(format!("{key} is no object")));
+        return Err(bad_checkpoint(format!("{key} is no object")));
     }
     let object: BTreeMap<String, &RawValue> = serde_json::from_str(own.get()).map_err(parsed)?;
     if object.len() > PATTERNS {
-        return Err(bad_checkpoint_header(format!("{key} has {} patterns; {PATTERNS} are read", object.len())));
+        return Err(bad_checkpoint(format!("{key} has {} patterns; {PATTERNS} are read", object.len())));
     }
     let mut entries: Vec<(String, &RawValue)> = object.into_iter().collect();
     // The map is sorted. Each value is a part of the text, so that addresses have the file's order.
@@ -154,7 +154,7 @@ impl LayerPattern {
         let regex = RegexBuilder::new(&format!(r"^(?:(.*\.)?({text})$)"))
             .size_limit(PATTERN_BYTES.saturating_add(text.len().saturating_mul(PATTERN_BYTES_PER_BYTE)))
             .build()
-            .map_err(|e| bad_checkpoint_header(format!("the pattern {text:?} is no regular expression here: {e}")))?;
+            .map_err(|e| bad_checkpoint(format!("the pattern {text:?} is no regular expression here: {e}")))?;
         Ok(LayerPattern(regex))
     }
 

@@ -8,7 +8,7 @@
 //! within 32 consecutive bits, and misses one in 2³² of all others. It runs at the speed of memory, so it adds nothing
 //! to the time of a save. SHA-256 without special instructions would take longer than writing the file.
 
-use super::header::{HEADER_LIMIT, bad_checkpoint_header};
+use super::header::{HEADER_LIMIT, bad_checkpoint};
 use crate::error::Result;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
@@ -31,7 +31,7 @@ const VALUE: &str = "arenagrad-crc32:";
 const DIGITS: usize = 8;
 
 /// The entry in the metadata. Its length is a multiple of 8, so the data behind the header stays aligned.
-fn digest_entry(sum: u32) -> String {
+fn metadata_entry(sum: u32) -> String {
     format!(", \"{KEY}\": \"{VALUE}{sum:08x}\"")
 }
 
@@ -45,7 +45,7 @@ const _: () = assert!(SIZE.is_multiple_of(8));
 const OWN: Range<usize> = AT + SIZE - 1 - DIGITS..AT + SIZE - 1;
 
 /// The CRC-32 of all bytes except the digits.
-fn digest_sum(file: &[u8]) -> u32 {
+fn file_crc(file: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&file[..OWN.start]);
     crc.update(&file[OWN.end..]);
@@ -56,30 +56,30 @@ fn digest_sum(file: &[u8]) -> u32 {
 pub fn seal(file: &mut Vec<u8>) -> Result<()> {
     let opens = file.get(LENGTH..AT) == Some(OPENING) && file.get(AT) == Some(&b'}');
     let (Some(length), true) = (file.first_chunk::<LENGTH>(), opens) else {
-        return Err(bad_checkpoint_header("the header does not begin with its metadata"));
+        return Err(bad_checkpoint("the header does not begin with its metadata"));
     };
     let length = u64::from_le_bytes(*length) + SIZE as u64;
     if length > HEADER_LIMIT {
-        return Err(bad_checkpoint_header(format!("a header of {length} bytes; at most {HEADER_LIMIT} are allowed")));
+        return Err(bad_checkpoint(format!("a header of {length} bytes; at most {HEADER_LIMIT} are allowed")));
     }
     file[..LENGTH].copy_from_slice(&length.to_le_bytes());
-    file.splice(AT..AT, digest_entry(0).into_bytes());
-    let own = digest_entry(digest_sum(file));
+    file.splice(AT..AT, metadata_entry(0).into_bytes());
+    let own = metadata_entry(file_crc(file));
     file[AT..AT + SIZE].copy_from_slice(own.as_bytes());
     Ok(())
 }
 
 /// As [`check`], for a file whose length field and header are `head`, and whose other bytes `data` reads, in pieces.
-pub fn check_file_digest<'m>(
+pub fn check_in_pieces<'m>(
     head: &[u8],
     data: &mut dyn Read,
     metadata: impl IntoIterator<Item = (&'m String, &'m String)>,
 ) -> Result<Digest> {
-    if !metadata.into_iter().any(is_digest_entry) {
+    if !metadata.into_iter().any(is_checksum_entry) {
         return Ok(Digest::Absent);
     }
     if head.len() < AT + SIZE {
-        return Err(bad_checkpoint_header(format!("the file ends within its digest: {WHY}")));
+        return Err(bad_checkpoint(format!("the file ends within its digest: {WHY}")));
     }
     let mut crc = crc32fast::Hasher::new();
     crc.update(&head[..OWN.start]);
@@ -94,16 +94,14 @@ pub fn check_file_digest<'m>(
         }
     }
     let sum = crc.finalize();
-    match head[AT..AT + SIZE] == *digest_entry(sum).as_bytes() {
+    match head[AT..AT + SIZE] == *metadata_entry(sum).as_bytes() {
         true => Ok(Digest::Fits),
-        false => {
-            Err(bad_checkpoint_header(format!("the digest does not fit the file, whose CRC-32 is {sum:08x}: {WHY}")))
-        }
+        false => Err(bad_checkpoint(format!("the digest does not fit the file, whose CRC-32 is {sum:08x}: {WHY}"))),
     }
 }
 
 /// True for the digest's entry in the metadata.
-fn is_digest_entry((key, value): (&String, &String)) -> bool {
+fn is_checksum_entry((key, value): (&String, &String)) -> bool {
     key == KEY || value.starts_with(VALUE)
 }
 
@@ -113,5 +111,5 @@ const WHY: &str = "it was damaged, or another program changed it and kept the di
 /// Compares a well-formed file with the digest in its metadata. Fails if the digest does not fit.
 pub fn check<'m>(file: &[u8], metadata: impl IntoIterator<Item = (&'m String, &'m String)>) -> Result<Digest> {
     let (head, mut data) = file.split_at(file.len().min(AT + SIZE));
-    check_file_digest(head, &mut data, metadata)
+    check_in_pieces(head, &mut data, metadata)
 }

@@ -1,6 +1,6 @@
 //! Entries of files: named tensors, borrowed.
 
-use super::header::bad_checkpoint_header;
+use super::header::bad_checkpoint;
 use crate::error::Result;
 use crate::nodes::DType;
 
@@ -36,11 +36,11 @@ impl Entry<'_> {
 }
 
 /// Returns the entry, or an error if an element is no value of its type: a bool other than 0 and 1.
-pub(super) fn checked_entry<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
+pub(super) fn check_bool_elements<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
     match e.dtype.misfit(e.bytes) {
         Some(at) => {
             let text = format!("element {at} of {:?} is {}; a bool is 0 or 1", e.name, e.bytes[at]);
-            Err(bad_checkpoint_header(text))
+            Err(bad_checkpoint(text))
         }
         None => Ok(e),
     }

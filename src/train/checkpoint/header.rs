@@ -18,7 +18,7 @@ use std::ops::Range;
 pub const HEADER_LIMIT: u64 = 100_000_000;
 
 /// An error of kind [`Kind::Data`].
-pub(super) fn bad_checkpoint_header(message: impl Into<String>) -> Error {
+pub(super) fn bad_checkpoint(message: impl Into<String>) -> Error {
     Error::new(Kind::Data, message)
 }
 
@@ -42,10 +42,10 @@ pub(super) struct HeaderTensor {
 }
 
 /// The length of the header of a file of `len` bytes, which begins with `first`.
-pub(super) fn header_length(first: &[u8], len: u64) -> Result<u64> {
+pub(super) fn declared_length(first: &[u8], len: u64) -> Result<u64> {
     let refused = |why: String| match other_format(first) {
-        Some(other) => bad_checkpoint_header(format!("not a safetensors file but {other}")),
-        None => bad_checkpoint_header(format!("not a safetensors file: {why}")),
+        Some(other) => bad_checkpoint(format!("not a safetensors file but {other}")),
+        None => bad_checkpoint(format!("not a safetensors file: {why}")),
     };
     let header = match first.first_chunk() {
         Some(bytes) => u64::from_le_bytes(*bytes),
@@ -61,41 +61,41 @@ pub(super) fn header_length(first: &[u8], len: u64) -> Result<u64> {
 }
 
 /// Parses the header `json` of a file with `data` bytes of tensors.
-pub(super) fn parse_header(json: &[u8], data: u64) -> Result<Header> {
+pub(super) fn parse_json(json: &[u8], data: u64) -> Result<Header> {
     let mut header = Header { metadata: BTreeMap::new(), tensors: Vec::new() };
     for (name, value) in unique_members(json, "the header").map_err(|e| e.context("not a safetensors file"))? {
         if name == "__metadata__" {
             header.metadata = serde_json::from_str(value.get())
-                .map_err(|e| bad_checkpoint_header(format!("not a safetensors file: \"__metadata__\": {e}")))?;
+                .map_err(|e| bad_checkpoint(format!("not a safetensors file: \"__metadata__\": {e}")))?;
             continue;
         }
-        header.tensors.push(parse_header_tensor(name, value).map_err(|e| e.context("not a safetensors file"))?);
+        header.tensors.push(parse_tensor(name, value).map_err(|e| e.context("not a safetensors file"))?);
     }
     header.tensors.sort_by_key(|t| (t.at.start, t.at.end));
     let mut end = 0;
     for t in &header.tensors {
         if t.at.start != end || t.at.end < t.at.start {
             let text = format!("tensor {:?} has the bytes {:?} of the data, but must begin at {end}", t.name, t.at);
-            return Err(bad_checkpoint_header(format!("not a safetensors file: {text}")));
+            return Err(bad_checkpoint(format!("not a safetensors file: {text}")));
         }
         end = t.at.end;
     }
     if end != data {
-        return Err(bad_checkpoint_header(format!(
+        return Err(bad_checkpoint(format!(
             "not a safetensors file: the header tells of {end} bytes of tensors; the file has {data}"
         )));
     }
     Ok(header)
 }
 
-fn parse_header_tensor(name: String, value: &RawValue) -> Result<HeaderTensor> {
+fn parse_tensor(name: String, value: &RawValue) -> Result<HeaderTensor> {
     let what = format!("tensor {name:?}");
     let parts = unique_members(value.get().as_bytes(), &what)?;
     let part = |key: &str| match parts.get(key) {
         Some(part) => Ok(part.get()),
-        None => Err(bad_checkpoint_header(format!("{what} has no {key:?}"))),
+        None => Err(bad_checkpoint(format!("{what} has no {key:?}"))),
     };
-    let bad = |e: serde_json::Error| bad_checkpoint_header(format!("{what}: {e}"));
+    let bad = |e: serde_json::Error| bad_checkpoint(format!("{what}: {e}"));
     let kind: String = serde_json::from_str(part("dtype")?).map_err(bad)?;
     let dims: Vec<usize> = serde_json::from_str(part("shape")?).map_err(bad)?;
     let (start, end): (u64, u64) = serde_json::from_str(part("data_offsets")?).map_err(bad)?;
@@ -104,7 +104,7 @@ fn parse_header_tensor(name: String, value: &RawValue) -> Result<HeaderTensor> {
     let bits = known.map(|d| dims.iter().try_fold(d.bitsize() as u64, |n, &d| n.checked_mul(d as u64)));
     if bits.is_some_and(|bits| end.checked_sub(start).and_then(|bytes| bytes.checked_mul(8)) != bits) {
         let text = format!("{what} is {kind}{dims:?}, which does not fit its bytes {start}..{end}");
-        return Err(bad_checkpoint_header(text));
+        return Err(bad_checkpoint(text));
     }
     let dtype = DTYPES.iter().find(|d| Some(d.1) == known).map(|d| d.0);
     Ok(HeaderTensor { name, kind, dtype, dims, at: start..end })
@@ -113,16 +113,16 @@ fn parse_header_tensor(name: String, value: &RawValue) -> Result<HeaderTensor> {
 /// The members of the JSON object `text`, which errors call `what`. A key that stands twice is an error: the parser
 /// keeps the last of equal keys and drops the others without notice.
 pub(super) fn unique_members<'t>(text: &'t [u8], what: &str) -> Result<BTreeMap<String, &'t RawValue>> {
-    let members = serde_json::from_slice(text).map_err(|e| bad_checkpoint_header(format!("{what}: {e}")))?;
-    match repeated_header_key(text) {
-        Some(name) => Err(bad_checkpoint_header(format!("{what} lists {name:?} twice"))),
+    let members = serde_json::from_slice(text).map_err(|e| bad_checkpoint(format!("{what}: {e}")))?;
+    match repeated_key(text) {
+        Some(name) => Err(bad_checkpoint(format!("{what} lists {name:?} twice"))),
         None => Ok(members),
     }
 }
 
 /// A key that the valid JSON object `header` repeats, if any. Escapes are resolved before keys are compared: a name
 /// may be spelled in several ways.
-pub(super) fn repeated_header_key(header: &[u8]) -> Option<String> {
+pub(super) fn repeated_key(header: &[u8]) -> Option<String> {
     let (mut depth, mut at, mut keys) = (0, 0, Vec::new());
     // With its quotes.
     let mut last: Range<usize> = 0..0;
@@ -138,7 +138,7 @@ pub(super) fn repeated_header_key(header: &[u8]) -> Option<String> {
             }
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth -= 1,
-            b':' if depth == 1 => keys.push(unescaped_header_key(&header[last.clone()])),
+            b':' if depth == 1 => keys.push(unescape_key(&header[last.clone()])),
             _ => {}
         }
         at += 1;
@@ -149,7 +149,7 @@ pub(super) fn repeated_header_key(header: &[u8]) -> Option<String> {
 }
 
 /// A JSON string without its escapes, in quotes.
-fn unescaped_header_key(raw: &[u8]) -> Cow<'_, [u8]> {
+fn unescape_key(raw: &[u8]) -> Cow<'_, [u8]> {
     match raw.contains(&b'\\').then(|| serde_json::from_slice::<String>(raw)) {
         Some(Ok(name)) => Cow::Owned(format!("\"{name}\"").into_bytes()),
         _ => Cow::Borrowed(raw),

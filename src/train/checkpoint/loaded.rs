@@ -1,8 +1,8 @@
 //! A file of tensors in memory.
 
 use super::digest::{self, Digest};
-use super::entry::{Entry, checked_entry};
-use super::header::{bad_checkpoint_header, header_length, parse_header};
+use super::entry::{Entry, check_bool_elements};
+use super::header::{self, bad_checkpoint, declared_length};
 use super::unusable::Unusable;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
@@ -41,12 +41,12 @@ impl Loaded {
         let io = |e: std::io::Error| named(e.into());
         let (mut file, len) = open_regular(path).map_err(named)?;
         if len > limit {
-            return Err(named(bad_checkpoint_header(format!("{len} bytes, where at most {limit} are expected"))));
+            return Err(named(bad_checkpoint(format!("{len} bytes, where at most {limit} are expected"))));
         }
         let mut bytes = Vec::new();
         bytes
             .try_reserve_exact(usize::try_from(len).unwrap_or(usize::MAX))
-            .map_err(|e| named(bad_checkpoint_header(e.to_string())))?;
+            .map_err(|e| named(bad_checkpoint(e.to_string())))?;
         // One byte more than the length: a file that grew meanwhile fails the layout check.
         Read::by_ref(&mut file).take(len.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
         Loaded::parse(bytes).map_err(named)
@@ -55,8 +55,8 @@ impl Loaded {
     /// Parses the bytes of a file. Fails with [`Kind::Data`] if they are no safetensors file, if the header is too long
     /// or repeats a name, if the digest does not fit, or if an element is no value of its type.
     pub fn parse(bytes: Vec<u8>) -> Result<Loaded> {
-        let start = 8 + header_length(&bytes, bytes.len() as u64)? as usize;
-        let header = parse_header(&bytes[8..start], (bytes.len() - start) as u64)?;
+        let start = 8 + declared_length(&bytes, bytes.len() as u64)? as usize;
+        let header = header::parse_json(&bytes[8..start], (bytes.len() - start) as u64)?;
         let digest = digest::check(&bytes, &header.metadata)?;
         let (mut index, mut unusable) = (Vec::new(), Vec::new());
         for t in header.tensors {
@@ -65,7 +65,7 @@ impl Loaded {
                 continue;
             };
             let at = start + t.at.start as usize..start + t.at.end as usize;
-            checked_entry(Entry { name: &t.name, dtype, dims: &t.dims, bytes: &bytes[at.clone()] })?;
+            check_bool_elements(Entry { name: &t.name, dtype, dims: &t.dims, bytes: &bytes[at.clone()] })?;
             index.push(Held { name: t.name, dtype, dims: t.dims, at });
         }
         index.sort_by(|a, b| a.name.cmp(&b.name));

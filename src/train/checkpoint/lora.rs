@@ -5,7 +5,7 @@
 //! Invariant: the scale of an adaptation stands beside its factors, as `fc.lora_scale`, so that no caller repeats it.
 
 use super::floats::{read_checkpoint_float, write_checkpoint_float};
-use super::{Tensor, bad_checkpoint_header};
+use super::{Tensor, bad_checkpoint};
 use crate::error::{Error, Kind, Result};
 use crate::session::{Binding, Program};
 use hashbrown::HashMap;
@@ -48,7 +48,7 @@ pub fn peft_name(name: &str) -> Option<String> {
 }
 
 /// Whether `name` is a part of an adaptation that [`nn::lora_linear`](crate::nn::lora_linear) does not build.
-pub(super) fn is_unbuilt_lora_part(name: &str) -> bool {
+pub(super) fn is_unbuilt_part(name: &str) -> bool {
     let bias = [".lora_A.", ".lora_B."].iter().any(|part| name.contains(part)) && name.ends_with(".bias");
     bias || name.contains("lora_magnitude_vector") || name.contains("lora_embedding_")
 }
@@ -81,7 +81,7 @@ pub fn merge(program: &Program) -> Result<Vec<Tensor>> {
         let layer = b.name.strip_suffix(".weight");
         if let Some(layer) = layer.filter(|l| by_name.contains_key(format!("{l}.lora_A").as_str())) {
             let [a, b, scale] = PARTS.map(|end| find(format!("{layer}{end}")));
-            merge_checkpoint_lora(&mut t, a?, b?, scale?)?;
+            add_product(&mut t, a?, b?, scale?)?;
             adapted = true;
         }
         merged.push(t);
@@ -93,26 +93,21 @@ pub fn merge(program: &Program) -> Result<Vec<Tensor>> {
 }
 
 /// The number that the scale of a layer holds.
-fn lora_scale_value((b, bytes): (&Binding, &[u8])) -> Result<f64> {
+fn read_scale((b, bytes): (&Binding, &[u8])) -> Result<f64> {
     if !b.dtype.is_real_float() || !b.dims.is_empty() {
         return Err(Error::new(Kind::Shape, format!("{:?} is {}{}; a scale is one float", b.name, b.dtype, b.dims)));
     }
     match read_checkpoint_float(b.dtype, bytes) {
         scale if scale.is_finite() => Ok(scale),
-        scale => Err(bad_checkpoint_header(format!("{:?} is {scale}; it must be finite", b.name))),
+        scale => Err(bad_checkpoint(format!("{:?} is {scale}; it must be finite", b.name))),
     }
 }
 
 /// Adds `scale·B·A` to `w`.
-fn merge_checkpoint_lora(
-    w: &mut Tensor,
-    a: (&Binding, &[u8]),
-    b: (&Binding, &[u8]),
-    scale: (&Binding, &[u8]),
-) -> Result<()> {
+fn add_product(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), scale: (&Binding, &[u8])) -> Result<()> {
     let floats = w.dtype.is_real_float();
     let ([outputs, inputs], [r, a1], [b0, b1]) = (&w.dims[..], &a.0.dims[..], &b.0.dims[..]) else {
-        return Err(bad_checkpoint_header(format!("{:?} and its adaptation are no matrices", w.name)));
+        return Err(bad_checkpoint(format!("{:?} and its adaptation are no matrices", w.name)));
     };
     let (outputs, inputs, r) = (*outputs, *inputs, *r);
     let same = w.dtype == a.0.dtype && w.dtype == b.0.dtype;
@@ -123,7 +118,7 @@ fn merge_checkpoint_lora(
         );
         return Err(Error::new(Kind::Shape, text));
     }
-    let (dtype, size, scale) = (w.dtype, w.dtype.size(), lora_scale_value(scale)?);
+    let (dtype, size, scale) = (w.dtype, w.dtype.size(), read_scale(scale)?);
     let all = |bytes: &[u8]| bytes.chunks_exact(size).map(|x| read_checkpoint_float(dtype, x)).collect::<Vec<f64>>();
     let (a, b) = (all(a.1), all(b.1));
     let mut row = vec![0.0; inputs];

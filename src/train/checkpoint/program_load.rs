@@ -5,9 +5,9 @@
 //! of them.
 
 use super::floats::{read_checkpoint_float, write_checkpoint_float};
-use super::lora::is_unbuilt_lora_part;
+use super::lora::is_unbuilt_part;
 use super::weights::{Stored, Weights};
-use super::{Digest, bad_checkpoint_header};
+use super::{Digest, bad_checkpoint};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::DType;
@@ -73,7 +73,7 @@ impl LoadReport {
     /// Notes that `tensor` has no leaf. An error if the program computes something else without it. `has` tells what
     /// else the file holds.
     pub(in crate::train) fn unmatched(&mut self, tensor: &str, has: impl Fn(&str) -> bool) -> Result<()> {
-        if is_unbuilt_lora_part(tensor) {
+        if is_unbuilt_part(tensor) {
             let text = format!("{tensor:?} is a part of an adaptation (DoRA, a bias of lora_B) that no layer here has");
             return Err(Error::new(Kind::Name, text));
         }
@@ -272,7 +272,7 @@ fn check_loaded_bools(file: &Weights, t: &Stored) -> Result<()> {
         file.read(t, at, piece)?;
         if let Some(k) = t.dtype.misfit(piece) {
             let text = format!("element {} of {:?} is {}; a bool is 0 or 1", at + k, t.name, piece[k]);
-            return Err(bad_checkpoint_header(text).context(file.path(t).display()));
+            return Err(bad_checkpoint(text).context(file.path(t).display()));
         }
         at += piece.len();
     }

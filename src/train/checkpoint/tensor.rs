@@ -1,6 +1,6 @@
 //! Tensors that own their bytes. Invariant: the bytes are those of elements of the dtype, as many as the shape has.
 
-use super::entry::{Entry, checked_entry};
+use super::entry::{Entry, check_bool_elements};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::session::Elem;
@@ -24,7 +24,7 @@ impl Tensor {
             return Err(Error::new(Kind::Shape, text));
         }
         let t = Tensor { name: name.into(), dtype, dims: dims.into(), bytes: bytemuck::cast_slice(data).to_vec() };
-        checked_entry(t.entry())?;
+        check_bool_elements(t.entry())?;
         Ok(t)
     }
 

@@ -1,7 +1,7 @@
 //! Checkpoints: round trips, and malformed files.
 
-use super::digest::{check_file_digest, seal};
-use super::header::repeated_header_key;
+use super::digest::{self, seal};
+use super::header::repeated_key;
 use super::*;
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ fn equal_names_are_found_behind_escapes() {
         let header = format!(r#"{{"{plain}":{},"{other}":{}}}"#, info("2"), info("1,2"));
         refused(with_header(&header, 2), &format!("the header lists {plain:?} twice"));
     }
-    assert_eq!(repeated_header_key(br#"{"\u0077":1,"\\u0077":1,"w\"":1,"\"w":1}"#), None);
+    assert_eq!(repeated_key(br#"{"\u0077":1,"\\u0077":1,"w\"":1,"\"w":1}"#), None);
 }
 
 #[test]
@@ -144,9 +144,9 @@ fn tensors_of_unknown_types_are_listed_and_the_others_are_read() {
 
 #[test]
 fn keys_inside_strings_and_values_do_not_count() {
-    assert_eq!(repeated_header_key(br#"{"a":{"x":1},"b":{"x":1},"c\"a":"a:a"}"#), None);
-    assert_eq!(repeated_header_key(br#"{"a":{"x":1},"b":[{"a":2}],"a":0}"#).as_deref(), Some("a"));
-    assert_eq!(repeated_header_key(br#"{"":1,"a":2,"a":3}"#).as_deref(), Some("a"));
+    assert_eq!(repeated_key(br#"{"a":{"x":1},"b":{"x":1},"c\"a":"a:a"}"#), None);
+    assert_eq!(repeated_key(br#"{"a":{"x":1},"b":[{"a":2}],"a":0}"#).as_deref(), Some("a"));
+    assert_eq!(repeated_key(br#"{"":1,"a":2,"a":3}"#).as_deref(), Some("a"));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn only_an_interrupted_read_of_a_digest_goes_on() {
     let file = sample();
     let (head, data) = file.split_at(100);
     let entry = ("arenagrad.digest".to_string(), String::new());
-    let check = |kind| check_file_digest(head, &mut Stumbles(data, Some(kind)), [(&entry.0, &entry.1)]);
+    let check = |kind| digest::check_in_pieces(head, &mut Stumbles(data, Some(kind)), [(&entry.0, &entry.1)]);
     assert_eq!(check(ErrorKind::Interrupted).unwrap(), Digest::Fits);
     assert_eq!(check(ErrorKind::PermissionDenied).unwrap_err().kind, crate::error::Kind::Io);
 }

@@ -1,6 +1,6 @@
 //! Tensors that a file lists and that cannot be used. They do not keep the others from being read.
 
-use super::bad_checkpoint_header;
+use super::bad_checkpoint;
 use super::header::HeaderTensor;
 use crate::error::Error;
 use std::path::PathBuf;
@@ -32,6 +32,6 @@ impl Unusable {
     pub fn error(&self) -> Error {
         // A type is any text.
         let kind: String = self.kind.chars().take(40).collect();
-        bad_checkpoint_header(format!("{:?} is {kind}{:?}: {}", self.name, self.dims, self.why))
+        bad_checkpoint(format!("{:?} is {kind}{:?}: {}", self.name, self.dims, self.why))
     }
 }

@@ -5,8 +5,8 @@
 //! in its file as a whole; no name occurs twice; a shard is a file in the index's folder. Errors name file and tensor.
 
 use super::digest::{self, Digest};
-use super::entry::{Entry, checked_entry};
-use super::header::{bad_checkpoint_header, header_length, parse_header, unique_members};
+use super::entry::{Entry, check_bool_elements};
+use super::header::{self, bad_checkpoint, declared_length, unique_members};
 use super::unusable::Unusable;
 use crate::error::{Error, Kind, Result};
 use crate::names::nearest_name;
@@ -103,17 +103,17 @@ impl Weights {
     /// one of [`Weights::tensors`]; the file cannot be read or has become shorter.
     pub fn read(&self, t: &Stored, from: usize, into: &mut [u8]) -> Result<()> {
         let Some((path, file)) = self.files.get(t.file).filter(|_| self.find(&t.name) == Some(t)) else {
-            return Err(bad_checkpoint_header(format!("tensor {:?} is one of another file", t.name)));
+            return Err(bad_checkpoint(format!("tensor {:?} is one of another file", t.name)));
         };
         if from.checked_add(into.len()).is_none_or(|end| end > t.bytes) {
             let text = format!("{} bytes from byte {from} of {:?}, which has {}", into.len(), t.name, t.bytes);
-            return Err(bad_checkpoint_header(text));
+            return Err(bad_checkpoint(text));
         }
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let read = file.seek(SeekFrom::Start(t.at + from as u64)).and_then(|_| file.read_exact(into));
         read.map_err(|e| {
             let e = match e.kind() {
-                ErrorKind::UnexpectedEof => bad_checkpoint_header("the file has become shorter"),
+                ErrorKind::UnexpectedEof => bad_checkpoint("the file has become shorter"),
                 _ => Error::from(e),
             };
             e.context(format!("{}: tensor {:?}", path.display(), t.name))
@@ -150,10 +150,10 @@ impl Weights {
         }
         let mut values = Vec::new();
         let n = t.bytes / t.dtype.size();
-        values.try_reserve_exact(n).map_err(|e| at(bad_checkpoint_header(format!("{name:?}: {e}"))))?;
+        values.try_reserve_exact(n).map_err(|e| at(bad_checkpoint(format!("{name:?}: {e}"))))?;
         values.resize(n, T::zeroed());
         self.read(t, 0, bytemuck::cast_slice_mut(&mut values))?;
-        checked_entry(Entry { name, dtype: t.dtype, dims: &t.dims, bytes: bytemuck::cast_slice(&values) })
+        check_bool_elements(Entry { name, dtype: t.dtype, dims: &t.dims, bytes: bytemuck::cast_slice(&values) })
             .map_err(at)?;
         Ok(values)
     }
@@ -167,12 +167,12 @@ impl Weights {
         let (mut file, len) = open_regular(path)?;
         let mut head = Vec::new();
         Read::by_ref(&mut file).take(FIRST_BYTES).read_to_end(&mut head)?;
-        let header = header_length(&head, len)?;
+        let header = declared_length(&head, len)?;
         file.seek(SeekFrom::Start(8))?;
         head.resize(8 + header as usize, 0);
         file.read_exact(&mut head[8..])?;
-        let header = parse_header(&head[8..], len - head.len() as u64)?;
-        let digest = digest::check_file_digest(&head, &mut file, &header.metadata)?;
+        let header = header::parse_json(&head[8..], len - head.len() as u64)?;
+        let digest = digest::check_in_pieces(&head, &mut file, &header.metadata)?;
         for t in header.tensors {
             let Some(dtype) = t.dtype else {
                 self.unusable.push(Unusable::of_no_type(t, path.to_path_buf()));
@@ -187,7 +187,7 @@ impl Weights {
 
     /// Adds the tensors of all shards that the file `path` lists.
     fn add_shards(&mut self, path: &Path) -> Result<()> {
-        let map = read_weights_shard_list(path).map_err(|e| e.context(path.display()))?;
+        let map = read_shard_list(path).map_err(|e| e.context(path.display()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut names: Vec<&str> = map.iter().map(|(_, shard)| shard.as_str()).collect();
         names.sort_unstable();
@@ -202,7 +202,7 @@ impl Weights {
             held.sort_unstable();
             if let Some(name) = listed.iter().find(|name| held.binary_search(name).is_err()) {
                 let text = format!("{}: shard {shard:?} does not hold tensor {name:?}", path.display());
-                return Err(bad_checkpoint_header(text));
+                return Err(bad_checkpoint(text));
             }
             let unlisted = self.tensors.extract_if(first.0.., |t| listed.binary_search(&t.name.as_str()).is_err());
             self.unusable.extend(unlisted.map(|t| Unusable {
@@ -219,28 +219,28 @@ impl Weights {
 }
 
 /// The tensors that the list `path` names, each with its shard.
-fn read_weights_shard_list(path: &Path) -> Result<Vec<(String, String)>> {
+fn read_shard_list(path: &Path) -> Result<Vec<(String, String)>> {
     let mut text = Vec::new();
     open_regular(path)?.0.take(INDEX_LIMIT + 1).read_to_end(&mut text)?;
     if text.len() as u64 > INDEX_LIMIT {
-        return Err(bad_checkpoint_header(format!("a list of shards of more than {INDEX_LIMIT} bytes")));
+        return Err(bad_checkpoint(format!("a list of shards of more than {INDEX_LIMIT} bytes")));
     }
     if let Some(other) = other_format(&text) {
-        return Err(bad_checkpoint_header(format!("not a list of shards but {other}")));
+        return Err(bad_checkpoint(format!("not a list of shards but {other}")));
     }
     let list = unique_members(&text, "the list of shards")?;
     let map = list.get("weight_map");
-    let map = map.ok_or_else(|| bad_checkpoint_header("no object \"weight_map\": not a list of shards"))?;
+    let map = map.ok_or_else(|| bad_checkpoint("no object \"weight_map\": not a list of shards"))?;
     let shard = |(name, shard): (String, &RawValue)| {
-        let file = serde_json::from_str::<String>(shard.get()).ok().filter(|s| is_weights_file_name(s));
+        let file = serde_json::from_str::<String>(shard.get()).ok().filter(|s| is_plain_file_name(s));
         let text = || format!("tensor {name:?} is in shard {shard}, which is no plain file name");
-        Ok((name.clone(), file.ok_or_else(|| bad_checkpoint_header(text()))?))
+        Ok((name.clone(), file.ok_or_else(|| bad_checkpoint(text()))?))
     };
     unique_members(map.get().as_bytes(), "\"weight_map\"")?.into_iter().map(shard).collect()
 }
 
 /// True if `name` is the name of a file in the same folder, on any system.
-fn is_weights_file_name(name: &str) -> bool {
+fn is_plain_file_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     let one = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
     one && !name.contains(['/', '\\', ':', '\0'])

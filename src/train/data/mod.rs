@@ -57,7 +57,7 @@ fn open_data(path: &Path) -> Result<(File, u64)> {
 }
 
 /// Reads the regular file `path`. Fails if it is longer than `limit` bytes.
-fn read_bounded_data(path: &Path, limit: u64) -> Result<Vec<u8>> {
+fn read_within_limit(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = open_data(path)?.0;
     let mut bytes = Vec::new();
     // Counted while reading: a file may grow, and those of the system have bytes, but no length.

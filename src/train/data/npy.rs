@@ -4,7 +4,7 @@
 //! recursion and with a size limit reads it; general parsers of Python literals recurse and have no limit. No
 //! allocation takes its size from a number in the file. Errors name the byte.
 
-use super::{Array, bad_data, open_data, read_bounded_data};
+use super::{Array, bad_data, open_data, read_within_limit};
 use crate::error::Result;
 use crate::nodes::DType;
 use crate::train::open_file::other_format;
@@ -50,7 +50,7 @@ pub fn read_npy(path: impl AsRef<Path>) -> Result<Array> {
 /// As [`read_npy`]; also fails if the file holds more than `limit` bytes of elements.
 pub fn read_npy_within(path: impl AsRef<Path>, limit: u64) -> Result<Array> {
     let path = path.as_ref();
-    let bytes = read_bounded_data(path, limit.saturating_add(HEADER_LIMIT as u64))?;
+    let bytes = read_within_limit(path, limit.saturating_add(HEADER_LIMIT as u64))?;
     let array = parse_npy(&bytes).map_err(|e| e.context(path.display()))?;
     match array.bytes.len() as u64 > limit {
         true => Err(bad_data(format!(
@@ -84,11 +84,11 @@ type Parsed<T> = std::result::Result<T, (usize, String)>;
 /// # }
 /// ```
 pub fn parse_npy(bytes: &[u8]) -> Result<Array> {
-    parse_npy_at(bytes).map_err(|(at, what)| bad_data(format!("byte {at}: {what}")))
+    parse_whole_file(bytes).map_err(|(at, what)| bad_data(format!("byte {at}: {what}")))
 }
 
 /// Parses a whole file.
-fn parse_npy_at(bytes: &[u8]) -> Parsed<Array> {
+fn parse_whole_file(bytes: &[u8]) -> Parsed<Array> {
     if !bytes.starts_with(MAGIC) {
         let what = other_format(bytes).map_or("(wrong magic)".into(), |other| format!("but {other}"));
         return Err((0, format!("not an npy file {what}")));
@@ -121,12 +121,12 @@ fn parse_npy_at(bytes: &[u8]) -> Parsed<Array> {
     if let Some(i) = dtype.misfit(data) {
         return Err((start + len + i, format!("{} is no truth value", data[i])));
     }
-    let bytes = if fortran { npy_row_major(data, &dims, dtype.size()) } else { data.to_vec() };
+    let bytes = if fortran { reorder_row_major(data, &dims, dtype.size()) } else { data.to_vec() };
     Ok(Array { dtype, dims, bytes })
 }
 
 /// Reorders elements of `size` bytes from column-major to row-major order.
-fn npy_row_major(data: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
+fn reorder_row_major(data: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len());
     let mut index = vec![0; dims.len()];
     for _ in 0..data.len() / size {
@@ -385,7 +385,7 @@ mod tests {
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x", "follows".into()),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", "takes 12 bytes".into()),
         ] {
-            let (at, e) = parse_npy_at(&file(header, &[0; 8])).unwrap_err();
+            let (at, e) = parse_whole_file(&file(header, &[0; 8])).unwrap_err();
             assert!(e.contains(&part) && at <= good.len() + 40, "{at}: {e}");
         }
         let e = parse_npy(b"PK......").unwrap_err();

@@ -88,8 +88,8 @@ fn npy_limits_hold_on_both_sides() {
     refused(encode_npy(DType::F32, &[2], &[0; 7]), "7 bytes are no elements of f32[2]");
     refused(encode_npy(DType::U8, &[1; 9], &[0]), "1 bytes are no elements of u8[1, 1, 1, 1, 1, 1, 1, 1, 1]");
     let other = Scratch::new("eight");
-    assert_eq!(read_bounded_data(other.write(&[7; 8]), 8).unwrap(), [7; 8]);
-    refused(read_bounded_data(&other.0, 7), "eight: more than 7 bytes");
+    assert_eq!(read_within_limit(other.write(&[7; 8]), 8).unwrap(), [7; 8]);
+    refused(read_within_limit(&other.0, 7), "eight: more than 7 bytes");
     let array = Array { dtype: DType::F32, dims: vec![2], bytes: vec![0; 7] };
     refused(write_npy(path, &array), "limits.npy: 7 bytes are no elements of f32[2]");
     refused(array.values::<f32>(), "7 bytes are no whole elements of f32");

@@ -79,7 +79,7 @@ impl Gguf {
         if let (false, Some(other)) = (first.starts_with(b"GGUF"), other_format(first)) {
             return Err(bad_gguf(format!("byte 0: no GGUF file but {other}")));
         }
-        let head = read_gguf_file_head(from, len)?;
+        let head = read_head(from, len)?;
         let mut by_name: Vec<u32> = (0..head.tensors.len() as u32).collect();
         by_name.sort_by(|&a, &b| head.tensors[a as usize].name.cmp(&head.tensors[b as usize].name));
         Ok(Gguf { path: path.to_path_buf(), file: Mutex::new(file), head, by_name })
@@ -162,7 +162,7 @@ struct Listed {
 }
 
 /// Reads the head of a file of `len` bytes.
-pub(super) fn read_gguf_file_head(from: impl Read, len: u64) -> Result<Head> {
+pub(super) fn read_head(from: impl Read, len: u64) -> Result<Head> {
     let mut c = Cursor::new(from, len);
     if c.left() < 4 || &c.array::<4>()? != b"GGUF" {
         return Err(bad_gguf("byte 0: no GGUF file: it does not begin with \"GGUF\""));
@@ -174,10 +174,10 @@ pub(super) fn read_gguf_file_head(from: impl Read, len: u64) -> Result<Head> {
     }
     let (tensors, entries) = (c.u64()?, c.u64()?);
     let entries = c.fits(entries, LEAST_ENTRY, "entries of metadata")?;
-    let metadata = read_gguf_file_metadata(&mut c, entries)?;
+    let metadata = read_metadata(&mut c, entries)?;
     let tensors = c.fits(tensors, LEAST_TENSOR, "tensors")?;
-    let listed = read_gguf_file_list(&mut c, tensors)?;
-    let alignment = u64::from(gguf_file_alignment(&metadata)?);
+    let listed = read_tensor_list(&mut c, tensors)?;
+    let alignment = u64::from(find_alignment(&metadata)?);
     let start = c.at().next_multiple_of(alignment);
     let tensors = place_gguf_tensors(listed, start, alignment, len)?;
     Ok(Head { version, metadata, tensors })
@@ -223,7 +223,7 @@ fn place_gguf_tensors(listed: Vec<Listed>, start: u64, alignment: u64, len: u64)
     Ok(placed.collect())
 }
 
-fn read_gguf_file_metadata<R: Read>(c: &mut Cursor<R>, entries: usize) -> Result<Vec<(String, Meta)>> {
+fn read_metadata<R: Read>(c: &mut Cursor<R>, entries: usize) -> Result<Vec<(String, Meta)>> {
     let mut all: Vec<(String, Meta)> = Vec::new();
     let mut keys = HashSet::new();
     for _ in 0..entries {
@@ -239,7 +239,7 @@ fn read_gguf_file_metadata<R: Read>(c: &mut Cursor<R>, entries: usize) -> Result
 }
 
 /// The alignment that metadata names.
-pub(super) fn gguf_file_alignment(metadata: &[(String, Meta)]) -> Result<u32> {
+pub(super) fn find_alignment(metadata: &[(String, Meta)]) -> Result<u32> {
     match metadata.iter().find(|m| m.0 == "general.alignment").map(|m| &m.1) {
         None => Ok(ALIGNMENT),
         Some(Meta::U32(x)) if x.is_power_of_two() && *x <= MOST_ALIGNMENT => Ok(*x),
@@ -251,12 +251,12 @@ pub(super) fn gguf_file_alignment(metadata: &[(String, Meta)]) -> Result<u32> {
     }
 }
 
-fn read_gguf_file_list<R: Read>(c: &mut Cursor<R>, count: usize) -> Result<Vec<Listed>> {
+fn read_tensor_list<R: Read>(c: &mut Cursor<R>, count: usize) -> Result<Vec<Listed>> {
     let mut all = Vec::new();
     let mut names = HashSet::new();
     for _ in 0..count {
         let name = c.name("bytes of a name")?;
-        let t = read_gguf_file_listed(c, name.clone()).map_err(|e| e.context(format!("tensor {name:?}")))?;
+        let t = read_tensor_entry(c, name.clone()).map_err(|e| e.context(format!("tensor {name:?}")))?;
         if !names.insert(name) {
             return Err(c.error(format!("tensor {:?} occurs twice", t.name)));
         }
@@ -265,7 +265,7 @@ fn read_gguf_file_list<R: Read>(c: &mut Cursor<R>, count: usize) -> Result<Vec<L
     Ok(all)
 }
 
-fn read_gguf_file_listed<R: Read>(c: &mut Cursor<R>, name: String) -> Result<Listed> {
+fn read_tensor_entry<R: Read>(c: &mut Cursor<R>, name: String) -> Result<Listed> {
     let axes = c.u32()?;
     if axes > MAX_AXES {
         return Err(c.error(format!("{axes} axes; at most {MAX_AXES} are possible")));

@@ -79,7 +79,7 @@ impl Program {
                 report.without_tensor(leaf);
                 continue;
             };
-            let by = gguf_load_conversion(leaf, tensor, how, &mut report)?;
+            let by = choose_conversion(leaf, tensor, how, &mut report)?;
             report.loaded.push(leaf.name.clone());
             pairs.push(Pair { leaf: leaf.name.clone(), tensor: tensor.clone(), by });
         }
@@ -122,7 +122,7 @@ impl Program {
 }
 
 /// How `t` becomes the value of `leaf`, or why it cannot.
-fn gguf_load_conversion(
+fn choose_conversion(
     leaf: &Binding,
     t: &GgufTensor,
     how: &Load<'_>,

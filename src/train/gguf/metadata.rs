@@ -1,7 +1,7 @@
 //! Metadata: values of thirteen types under keys.
 
 use super::cursor::{Cursor, escaped_gguf_text};
-use super::write::write_gguf_string;
+use super::write::append_string;
 use crate::error::Result;
 use std::fmt;
 use std::io::Read;
@@ -49,7 +49,7 @@ macro_rules! numbers {
             pub(super) fn read<R: Read>(id: u32, from: &mut Cursor<R>) -> Result<Meta> {
                 Ok(match id {
                     $($id => Meta::$variant($t::from_le_bytes(from.array()?)),)*
-                    7 => Meta::Bool(read_metadata_bool(from)?),
+                    7 => Meta::Bool(read_bool(from)?),
                     8 => String::from_utf8(from.text("bytes of a text")?).map_or_else(|e| Meta::Bytes(e.into_bytes()), Meta::String),
                     ARRAY => Meta::Array(MetaArray::read(0, from)?),
                     _ => return Err(from.error(format!("type {id} of a value is not known"))),
@@ -60,8 +60,8 @@ macro_rules! numbers {
                 match self {
                     $(Meta::$variant(x) => to.extend(x.to_le_bytes()),)*
                     Meta::Bool(x) => to.push(u8::from(*x)),
-                    Meta::String(x) => write_gguf_string(x, to),
-                    Meta::Bytes(x) => write_gguf_string(x, to),
+                    Meta::String(x) => append_string(x, to),
+                    Meta::Bytes(x) => append_string(x, to),
                     Meta::Array(x) => x.write(to),
                 }
             }
@@ -112,9 +112,9 @@ macro_rules! numbers {
                     })*
                     7 => {
                         let n = from.fits(count, 1, "bools of an array")?;
-                        MetaArray::Bool((0..n).map(|_| read_metadata_bool(from)).collect::<Result<_>>()?)
+                        MetaArray::Bool((0..n).map(|_| read_bool(from)).collect::<Result<_>>()?)
                     }
-                    8 => read_metadata_texts(count, from)?,
+                    8 => read_texts(count, from)?,
                     ARRAY if depth < DEEPEST => {
                         let n = from.fits(count, LEAST_ARRAY, "arrays of an array")?;
                         MetaArray::Array((0..n).map(|_| MetaArray::read(depth + 1, from)).collect::<Result<_>>()?)
@@ -130,8 +130,8 @@ macro_rules! numbers {
                 match self {
                     $(MetaArray::$variant(x) => x.iter().for_each(|x| to.extend(x.to_le_bytes())),)*
                     MetaArray::Bool(x) => to.extend(x.iter().map(|&x| u8::from(x))),
-                    MetaArray::String(x) => x.iter().for_each(|x| write_gguf_string(x, to)),
-                    MetaArray::Bytes(x) => x.iter().for_each(|x| write_gguf_string(x, to)),
+                    MetaArray::String(x) => x.iter().for_each(|x| append_string(x, to)),
+                    MetaArray::Bytes(x) => x.iter().for_each(|x| append_string(x, to)),
                     MetaArray::Array(x) => x.iter().for_each(|x| x.write(to)),
                 }
             }
@@ -190,7 +190,7 @@ impl Meta {
 }
 
 /// Reads the texts of an array.
-fn read_metadata_texts<R: Read>(count: u64, from: &mut Cursor<R>) -> Result<MetaArray> {
+fn read_texts<R: Read>(count: u64, from: &mut Cursor<R>) -> Result<MetaArray> {
     let n = from.fits(count, 8, "texts of an array")?;
     let mut all = Vec::new();
     for _ in 0..n {
@@ -202,7 +202,7 @@ fn read_metadata_texts<R: Read>(count: u64, from: &mut Cursor<R>) -> Result<Meta
     Ok(MetaArray::String(all.into_iter().filter_map(|text| String::from_utf8(text).ok()).collect()))
 }
 
-fn read_metadata_bool<R: Read>(from: &mut Cursor<R>) -> Result<bool> {
+fn read_bool<R: Read>(from: &mut Cursor<R>) -> Result<bool> {
     match from.array()? {
         [0] => Ok(false),
         [1] => Ok(true),

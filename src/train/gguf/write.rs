@@ -1,7 +1,7 @@
 //! Writing GGUF files.
 
 use super::bad_gguf;
-use super::gguf_file::{HEADER_LIMIT, gguf_file_alignment};
+use super::gguf_file::{HEADER_LIMIT, find_alignment};
 use super::metadata::Meta;
 use super::tensor_type::TensorType;
 use crate::error::Result;
@@ -34,22 +34,22 @@ pub struct GgufEntry<'a> {
 /// axes, a type that files do not have, rows that are no whole blocks, or another number of bytes than its shape; what
 /// comes before the data is too long to be read.
 pub fn encode_file(metadata: &[(String, Meta)], tensors: &[GgufEntry<'_>]) -> Result<Vec<u8>> {
-    let alignment = gguf_file_alignment(metadata)? as usize;
-    check_unique_to_write("key", metadata.iter().map(|m| m.0.as_str()))?;
-    check_unique_to_write("tensor", tensors.iter().map(|t| t.name))?;
+    let alignment = find_alignment(metadata)? as usize;
+    check_unique_names("key", metadata.iter().map(|m| m.0.as_str()))?;
+    check_unique_names("tensor", tensors.iter().map(|t| t.name))?;
     let mut file = b"GGUF".to_vec();
     file.extend(VERSION.to_le_bytes());
     file.extend((tensors.len() as u64).to_le_bytes());
     file.extend((metadata.len() as u64).to_le_bytes());
     for (key, value) in metadata {
-        write_gguf_string(key, &mut file);
+        append_string(key, &mut file);
         file.extend(value.type_id().to_le_bytes());
         value.write(&mut file);
     }
     let mut offset = 0usize;
     for t in tensors {
         let id = check_gguf_entry(t).map_err(|e| e.context(format!("tensor {:?}", t.name)))?;
-        write_gguf_string(t.name, &mut file);
+        append_string(t.name, &mut file);
         file.extend((t.dims.len() as u32).to_le_bytes());
         t.dims.iter().rev().for_each(|&d| file.extend((d as u64).to_le_bytes()));
         file.extend(id.to_le_bytes());
@@ -71,7 +71,7 @@ pub fn save(path: impl AsRef<Path>, metadata: &[(String, Meta)], tensors: &[Gguf
     write_atomically(path.as_ref(), &encode_file(metadata, tensors)?)
 }
 
-fn check_unique_to_write<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+fn check_unique_names<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = HashSet::new();
     for name in names {
         if !seen.insert(name) {
@@ -110,7 +110,7 @@ fn check_gguf_entry(t: &GgufEntry<'_>) -> Result<u32> {
 }
 
 /// Writes a string: its length, then its bytes.
-pub(super) fn write_gguf_string(x: impl AsRef<[u8]>, to: &mut Vec<u8>) {
+pub(super) fn append_string(x: impl AsRef<[u8]>, to: &mut Vec<u8>) {
     to.extend((x.as_ref().len() as u64).to_le_bytes());
     to.extend(x.as_ref());
 }

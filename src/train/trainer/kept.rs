@@ -57,7 +57,7 @@ impl Trainer {
 }
 
 /// The numbers of [`Trainer::kept`] in a file.
-pub fn kept_numbers_of(file: &Loaded) -> Result<Vec<Kept>> {
+pub fn read_saved_numbers(file: &Loaded) -> Result<Vec<Kept>> {
     let mut kept = Vec::new();
     for e in file.entries() {
         let Some(name) = e.name.strip_prefix(KEPT) else { continue };

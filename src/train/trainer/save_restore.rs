@@ -2,7 +2,7 @@
 //!
 //! Invariant: everything of a file is checked before anything of the trainer changes.
 
-use super::kept::{KEPT, KEPT_LIMIT, Kept, kept_numbers_of};
+use super::kept::{KEPT, KEPT_LIMIT, Kept, read_saved_numbers};
 use super::{Feed, Trainer, entries};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
@@ -261,7 +261,7 @@ impl Trainer {
         if let Some(e) = file.entries().find(|e| stray(e.name)) {
             return Err(unknown_saved_tensor(e.name));
         }
-        Ok(RestoredTrainer { cursor: read, taken, rate, last_rate, kept: kept_numbers_of(file)? })
+        Ok(RestoredTrainer { cursor: read, taken, rate, last_rate, kept: read_saved_numbers(file)? })
     }
 
     /// Checks that the file has the params and states of the program and nothing else.

@@ -3,7 +3,7 @@
 //! Invariant: the position counts the batches whose steps are done. After a step that failed, the source seeks back to
 //! it.
 
-use super::{Feed, Progress, Trainer, wrong_trainer_feed};
+use super::{Feed, Progress, Trainer, wrong_feed};
 use crate::error::{Error, Kind, Result};
 use crate::session::Program;
 use crate::train::Rate;
@@ -54,7 +54,7 @@ impl Trainer {
     /// As [`Trainer::step_from`], but returns at the end of an epoch, too.
     pub(in crate::train) fn pull_streamed(&mut self, source: &mut dyn Source) -> Result<Pulled> {
         let lr = self.next_lr()?;
-        let Feed::Stream(s) = &mut self.feed else { return Err(wrong_trainer_feed("shuffled batches", "step")) };
+        let Feed::Stream(s) = &mut self.feed else { return Err(wrong_feed("shuffled batches", "step")) };
         let at = s.at;
         let named = |e: Error| e.context(format!("batch {} of epoch {}", at.batch, at.epoch));
         // Until the step is done, the source is where a failed step leaves it.

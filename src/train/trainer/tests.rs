@@ -17,7 +17,7 @@ const BATCH: usize = 4;
 const QUARTER: Schedule = Schedule::Constant { lr: 0.25 };
 
 fn trainer(hidden: usize, seed: u64) -> Trainer {
-    trainer_at(hidden, seed, Schedule::one_cycle(1e-2, 40))
+    small_run_at(hidden, seed, Schedule::one_cycle(1e-2, 40))
 }
 
 fn program(hidden: usize) -> Program {
@@ -30,7 +30,7 @@ fn program(hidden: usize) -> Program {
     Session::new().compile(&step).unwrap()
 }
 
-fn trainer_at(hidden: usize, seed: u64, rate: impl Into<Rate>) -> Trainer {
+fn small_run_at(hidden: usize, seed: u64, rate: impl Into<Rate>) -> Trainer {
     let batches = Batches::new(11, BATCH, seed).unwrap();
     Trainer::new(program(hidden), "loss", rate, batches, seed).unwrap()
 }
@@ -193,7 +193,7 @@ fn numbers_that_no_run_comes_to_are_refused() {
 #[test]
 fn a_state_of_a_rate_that_no_run_comes_to_is_refused() {
     let path = file("rates");
-    let new = || trainer_at(8, 3, crate::train::ReduceLrOnPlateau::new(1e-2));
+    let new = || small_run_at(8, 3, crate::train::ReduceLrOnPlateau::new(1e-2));
     let restored = |i: usize, x: f64| {
         edited_of(new(), &path, "train.rate", |r| r[i] = x.to_bits() as i64);
         new().restore(&path)

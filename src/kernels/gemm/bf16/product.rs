@@ -76,8 +76,8 @@ pub fn multiply_in_bf16(
     }
 }
 
-/// Packs rows of A for all of k: block of k after block of k, micro-panel after micro-panel. Returns what [`lay_out_lines`]
-/// returns.
+/// Packs rows of A for all of k: block of k after block of k, micro-panel after micro-panel. Returns what
+/// [`lay_out_lines`] returns.
 fn pack_rows_of_a(
     engine: Bf16Engine,
     g: &Gemm,

@@ -194,7 +194,7 @@ pub(super) fn check_optional_operands(
     let p = attrs.dropout;
     ensure!((0.0..=1.0).contains(&p), "dropout is {p}; it must lie in [0, 1]");
     match key {
-        Some(i) => crate::nodes::ops::random::check_random_key(cx, i),
+        Some(i) => crate::nodes::ops::random::check_rng_key(cx, i),
         None => Ok(()),
     }
 }

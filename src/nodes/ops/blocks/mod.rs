@@ -33,14 +33,14 @@ pub(super) const fn block_op(deriv: Deriv, expand: Expand) -> OpDef {
         batch: Batch::ViaDecompose,
         decompose: Some(expand),
         lower: Lower::Expand,
-        cost: block_op_flops,
+        cost: block_flops,
         cases: &[],
         ..OpDef::BLANK
     }
 }
 
 /// Multiply-adds of the products of x with every operand of rank 2, for the rows of x.
-fn block_op_flops(cx: &CostCx<'_>) -> u64 {
+fn block_flops(cx: &CostCx<'_>) -> u64 {
     let args = cx.graph.args_of(cx.node);
     let width = cx.graph.dims(args[0]).last().copied().unwrap_or(1).max(1) as u64;
     let weights = args.iter().filter(|&&a| cx.graph.dims(a).len() == 2).map(|&a| cx.graph.numel(a) as u64);
@@ -71,7 +71,7 @@ pub(super) fn check_block_vector(cx: &Infer<'_>, i: usize, what: &str, n: usize)
 }
 
 /// `act(x·w + bias)`, as one op if there is a bias.
-pub(super) fn block_op_affine<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: Activation) -> Var<'g> {
+pub(super) fn affine_with_act<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: Activation) -> Var<'g> {
     match bias {
         Some(b) => {
             let attrs = MatmulBiasActAttrs { ta: false, tb: false, act };
@@ -103,7 +103,7 @@ pub const LINEAR: OpDef = OpDef {
         Case { args: "f[2,3] f[3,4] f[4]", attrs: "act=none", domains: &[Real] },
     ],
     ..block_op(Deriv::ViaDecompose, |s| {
-        vec![block_op_affine(s.args[0], s.args[1], s.args.get(2).copied(), LinearAttrs::of(&s.attrs).act)]
+        vec![affine_with_act(s.args[0], s.args[1], s.args.get(2).copied(), LinearAttrs::of(&s.attrs).act)]
     })
 };
 

@@ -14,7 +14,7 @@ use crate::nodes::ops::attention::Layout;
 use crate::nodes::ops::attention::var::{Attention, Rope};
 use crate::nodes::ops::blocks::attrs::{AttentionBlockAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs};
 use crate::nodes::ops::blocks::swiglu::gated_feed_forward;
-use crate::nodes::ops::blocks::{block_op, block_op_affine, check_block_input, check_block_vector, check_block_weight};
+use crate::nodes::ops::blocks::{affine_with_act, block_op, check_block_input, check_block_vector, check_block_weight};
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::norm::NormAttrs;
 use Domain::{Bit, Positive, Real, Unit};
@@ -100,7 +100,7 @@ fn decompose_attention_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let attrs = AttentionBlockAttrs::of(&s.attrs);
     let (heads, causal) = (to_size_attr(attrs.heads), attrs.causal);
     let Some(parts) = AttentionBlockParts::of(s.args, &attrs) else { return Vec::new() };
-    let all = block_op_affine(s.args[0], s.args[1], parts.biases.map(|b| b[0]), Activation::None);
+    let all = affine_with_act(s.args[0], s.args[1], parts.biases.map(|b| b[0]), Activation::None);
     let width = s.args[2].dims()[0];
     let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
     let rotated = |x: Var<'g>| parts.tables.map_or(x, |[cos, sin]| rotate_transformer_heads(x, heads, cos, sin));
@@ -112,7 +112,7 @@ fn decompose_attention_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         ..Attention::default()
     };
     let mixed = rotated(q).attention(rotated(k), v, options);
-    vec![block_op_affine(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
+    vec![affine_with_act(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
 }
 
 /// The mask of keys `mask` as bools; a float means true from 0.5 on.
@@ -220,8 +220,8 @@ fn decompose_transformer_layer<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let block = AttentionBlockAttrs { heads: transformer_heads, causal: false, padding: true, bias, rope: false };
     let mixed = x.g.emit1(Op::ATTENTION_BLOCK, &args, &block.list());
     let h = transformer_add_norm(mixed, x, l.norm1, eps1);
-    let inner = block_op_affine(h, l.fc1.0, l.fc1.1, act);
-    vec![transformer_add_norm(block_op_affine(inner, l.fc2.0, l.fc2.1, Activation::None), h, l.norm2, eps2)]
+    let inner = affine_with_act(h, l.fc1.0, l.fc1.1, act);
+    vec![transformer_add_norm(affine_with_act(inner, l.fc2.0, l.fc2.1, Activation::None), h, l.norm2, eps2)]
 }
 
 /// A layer of BERT.

@@ -11,7 +11,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{kernel_dtype, push_tile_program};
 use crate::nodes::ops::matmul::attrs::{LoraMatmulAttrs, MatmulAttrs, MatmulBiasActAttrs, MatmulDactAttrs};
-use crate::nodes::ops::reduce::lower::{lower_reduced_blocks, lower_reduced_columns};
+use crate::nodes::ops::reduce::lower::{emit_block_sum, emit_column_sums};
 
 /// The strides of the last two axes of `d`, exchanged if asked.
 fn last_axes_strides(d: &Dims, exchanged: bool) -> Strides {
@@ -72,13 +72,13 @@ pub fn emit_matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
             emit_plain_product(cx, g)?;
         }
         let rows = y[..y.len() - 1].iter().product();
-        return lower_reduced_columns(cx, (rows, g.n), (Buf::Out(0), Buf::Out(1)));
+        return emit_column_sums(cx, (rows, g.n), (Buf::Out(0), Buf::Out(1)));
     };
     let blocks = g.unit_sums().0;
     let sums = if blocks == 1 { Buf::Out(1) } else { cx.temp(dtype.size(), blocks * g.n) };
     let to = MatmulTo { c: Buf::Out(0), old: Buf::Out(0), sums: Some(sums) };
     emit_product_to(cx, g, &[0, 1, 2].map(Buf::Arg), to, cx.flops())?;
-    if blocks > 1 { lower_reduced_blocks(cx, (blocks, g.n), (sums, Buf::Out(1))) } else { Ok(()) }
+    if blocks > 1 { emit_block_sum(cx, (blocks, g.n), (sums, Buf::Out(1))) } else { Ok(()) }
 }
 
 fn emit_plain_product(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use super::attrs::{FakeQuantizeAttrs, FakeSte};
 use super::quantize_dequantize::{quantize_inside_range, quantize_unclamped};
-use super::scale::{batch_by_scale, check_scale, check_scale_code_range, checked_scale, quant_scale_aligned};
+use super::scale::{align_to_axis, batch_quant_operands, check_code_range, check_quant_params, guard_positive};
 use crate::ensure;
 use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::{Builder, Var};
@@ -42,21 +42,21 @@ setters! {
 }
 
 /// The zero point of the site as a float that broadcasts with x.
-fn fake_quantize_zero<'g>(s: &Site<'_, 'g>, axis: Option<i64>) -> Option<Var<'g>> {
-    s.args.get(2).map(|z| quant_scale_aligned(z.cast(s.args[0].dtype()), s.args[0], axis))
+fn float_zero_point<'g>(s: &Site<'_, 'g>, axis: Option<i64>) -> Option<Var<'g>> {
+    s.args.get(2).map(|z| align_to_axis(z.cast(s.args[0].dtype()), s.args[0], axis))
 }
 
-fn decompose_fake_quantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, a) = (s.args[0], FakeQuantizeAttrs::of(&s.attrs));
     let code = quantize_unclamped(x, s.args[1], s.args.get(2).copied(), a.axis).clamp(a.lo as f64, a.hi as f64);
-    let centred = fake_quantize_zero(s, a.axis).map_or(code, |z| code - z);
-    vec![centred * checked_scale(s.args[1], x, a.axis)]
+    let centred = float_zero_point(s, a.axis).map_or(code, |z| code - z);
+    vec![centred * guard_positive(s.args[1], x, a.axis)]
 }
 
 /// `t` times the derivative of the result with respect to x.
-fn fake_quantize_straight_through<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
+fn pass_tangent_through<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
     let (x, a) = (s.args[0], FakeQuantizeAttrs::of(&s.attrs));
-    let scale = || checked_scale(s.args[1], x, a.axis);
+    let scale = || guard_positive(s.args[1], x, a.axis);
     match a.ste {
         FakeSte::Identity => t,
         FakeSte::Saturated => {
@@ -64,7 +64,7 @@ fn fake_quantize_straight_through<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
             quantize_inside_range(code, a.lo, a.hi, t)
         }
         FakeSte::Clipped => {
-            let (s0, zero) = (scale(), fake_quantize_zero(s, a.axis));
+            let (s0, zero) = (scale(), float_zero_point(s, a.axis));
             let end = |code: i64| match zero {
                 Some(z) => (code as f64 - z) * s0,
                 None => s0 * code as f64,
@@ -90,27 +90,27 @@ pub const FAKE_QUANTIZE: OpDef = OpDef {
     infer: |cx| {
         let a = FakeQuantizeAttrs::of(&cx.attrs);
         let dtype = cx.float(0)?;
-        check_scale(cx, a.axis)?;
+        check_quant_params(cx, a.axis)?;
         ensure!(cx.dtype(1) == dtype, "the scale is {}, and x is {dtype}; cast one of them", cx.dtype(1));
-        check_scale_code_range(a.lo, a.hi)?;
+        check_code_range(a.lo, a.hi)?;
         let symmetric = a.lo == -a.hi && cx.args.len() == 2;
         let any = !matches!(a.ste, FakeSte::Tanh | FakeSte::Hardtanh);
         ensure!(any || symmetric, "tanh and hardtanh need a range −hi..=hi without a zero point");
         cx.same_as(0)
     },
     deriv: Deriv::Rules(
-        |s, t| vec![t[0].map(|t| fake_quantize_straight_through(s, t))],
+        |s, t| vec![t[0].map(|t| pass_tangent_through(s, t))],
         |s, ct, _| {
-            let x = ct[0].map(|g| fake_quantize_straight_through(s, g));
+            let x = ct[0].map(|g| pass_tangent_through(s, g));
             [x, None, None].into_iter().take(s.args.len()).collect()
         },
     ),
     batch: Batch::Rule(|s| {
         let a = FakeQuantizeAttrs::of(&s.site.attrs);
-        let (args, axis) = batch_by_scale(s, a.axis, &[1, 2])?;
+        let (args, axis) = batch_quant_operands(s, a.axis, &[1, 2])?;
         s.emit(&args, &FakeQuantizeAttrs { axis, ..a }.list())
     }),
-    decompose: Some(decompose_fake_quantize),
+    decompose: Some(decompose_node),
     lower: Lower::Expand,
     cost: |cx| 6 * cx.out(),
     cases: &[

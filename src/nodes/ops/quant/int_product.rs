@@ -13,7 +13,7 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Op;
 
 /// Checks types of x, w, bias and scales for `n` columns or channels and sums of `terms` terms.
-pub(super) fn check_int_product(cx: &Infer<'_>, a: &QMatmulAttrs, n: usize, terms: usize) -> Result<(), String> {
+pub(super) fn check_product_types(cx: &Infer<'_>, a: &QMatmulAttrs, n: usize, terms: usize) -> Result<(), String> {
     let (x, w, operands) = (cx.dtype(0), cx.dtype(1), cx.args.len());
     ensure!(matches!(x, DType::I8 | DType::U8), "x is {x}; codes of i8 or u8 are needed");
     ensure!(w == DType::I8, "w is {w}; codes of i8 are needed");
@@ -157,12 +157,12 @@ pub(super) fn lower_requantise(
 }
 
 /// The operands that the kernel of the sums reads: x, w, and zero points of columns if there are some.
-pub(super) fn int_product_reads(cx: &LowerCx<'_>, a: &QMatmulAttrs) -> Vec<Buf> {
+pub(super) fn sum_kernel_reads(cx: &LowerCx<'_>, a: &QMatmulAttrs) -> Vec<Buf> {
     [Some(0), Some(1), a.zeros_place(cx.args())].into_iter().flatten().map(Buf::Arg).collect()
 }
 
 /// Where the sums go: straight to the result if they are the result, else to a temporary of `len` elements.
-pub(super) fn int_product_sums_place(cx: &mut LowerCx<'_>, a: &QMatmulAttrs, len: usize) -> Buf {
+pub(super) fn place_sums(cx: &mut LowerCx<'_>, a: &QMatmulAttrs, len: usize) -> Buf {
     let are_result = a.to == DType::I32 && a.places(cx.args()).0.is_none();
     if are_result { Buf::Out(0) } else { cx.temp(4, len) }
 }

@@ -1,7 +1,7 @@
 //! Learned step sizes (LSQ, Esser et al. 2020): fake quantisation whose scales have a gradient.
 
 use super::attrs::{LsqAttrs, LsqFactor};
-use super::scale::{batch_by_scale, check_scale, check_scale_code_range, checked_scale, lower_checked_scales};
+use super::scale::{batch_quant_operands, check_code_range, check_quant_params, guard_positive, lower_checked_scales};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::lsq::{LsqBackward, lsq_backward_for};
@@ -26,39 +26,39 @@ impl LsqAttrs {
     }
 }
 
-fn infer_lsq_range(cx: &Infer<'_>) -> Result<(), String> {
+fn check_range_and_factor(cx: &Infer<'_>) -> Result<(), String> {
     let a = LsqAttrs::of(&cx.attrs);
-    check_scale_code_range(a.lo, a.hi)?;
+    check_code_range(a.lo, a.hi)?;
     let fine = a.factor == LsqFactor::One || a.hi > 0;
     ensure!(fine, "the factor 1/√(n·hi) needs a highest code above 0, not {}", a.hi);
     Ok(())
 }
 
 /// x/s, and where it is in the range.
-fn lsq_steps<'g>(x: Var<'g>, scale: Var<'g>, a: &LsqAttrs) -> [Var<'g>; 2] {
-    let z = x / checked_scale(scale, x, a.axis);
+fn divide_by_scale<'g>(x: Var<'g>, scale: Var<'g>, a: &LsqAttrs) -> [Var<'g>; 2] {
+    let z = x / guard_positive(scale, x, a.axis);
     [z, z.greater_equal(a.lo as f64).logical_and(z.less_equal(a.hi as f64))]
 }
 
 /// ψ(z): round(z) − z in the range, the end of the range outside.
-fn lsq_op_slope<'g>([z, inside]: [Var<'g>; 2], a: &LsqAttrs) -> Var<'g> {
+fn scale_slope<'g>([z, inside]: [Var<'g>; 2], a: &LsqAttrs) -> Var<'g> {
     inside.select(z.round() - z, z.clamp(a.lo as f64, a.hi as f64))
 }
 
 /// The codes of [`LSQ`] less `shift`, as `i8`. NaN has the code of 0.
-pub fn lsq_op_codes<'g>(x: Var<'g>, scale: Var<'g>, a: &LsqAttrs, shift: i64) -> Var<'g> {
-    let code = (x / checked_scale(scale, x, a.axis)).round();
+pub fn quantize_to_codes<'g>(x: Var<'g>, scale: Var<'g>, a: &LsqAttrs, shift: i64) -> Var<'g> {
+    let code = (x / guard_positive(scale, x, a.axis)).round();
     let code = code.isnan().select(x.full_like(0.0), code).clamp(a.lo as f64, a.hi as f64);
     (code - shift as f64).cast(DType::I8)
 }
 
-fn lsq_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let (x, scale, a) = (s.args[0], s.args[1], LsqAttrs::of(&s.attrs));
-    let steps = lsq_steps(x, scale, &a);
+    let steps = divide_by_scale(x, scale, &a);
     let by_x = t[0].map(|t| steps[1].select(t, t.full_like(0.0)));
     let by_scale = t[1].map(|t| {
         let factor = a.scale_factor(x.numel() / scale.numel().max(1));
-        lsq_op_slope(steps, &a) * super::scale::quant_scale_aligned(t * factor, x, a.axis)
+        scale_slope(steps, &a) * super::scale::align_to_axis(t * factor, x, a.axis)
     });
     vec![match (by_x, by_scale) {
         (Some(a), Some(b)) => Some(a + b),
@@ -76,11 +76,11 @@ pub const LSQ: OpDef = OpDef {
     infer: |cx| {
         cx.float(0)?;
         cx.same_dtype(0, 1)?;
-        check_scale(cx, LsqAttrs::of(&cx.attrs).axis)?;
-        infer_lsq_range(cx)?;
+        check_quant_params(cx, LsqAttrs::of(&cx.attrs).axis)?;
+        check_range_and_factor(cx)?;
         cx.same_as(0)
     },
-    deriv: Deriv::Rules(lsq_tangent, |s, ct, _| match ct[0] {
+    deriv: Deriv::Rules(push_tangents, |s, ct, _| match ct[0] {
         Some(g) => {
             let both = s.g.emit(Op::LSQ_BACKWARD, &[g, s.args[0], s.args[1]], &LsqAttrs::of(&s.attrs).list());
             both.into_iter().map(Some).collect()
@@ -90,7 +90,7 @@ pub const LSQ: OpDef = OpDef {
     batch: Batch::Rule(|s| {
         let a = LsqAttrs::of(&s.site.attrs);
         let (args, axis) = match (a.factor, a.axis) {
-            (LsqFactor::One, _) => batch_by_scale(s, a.axis, &[1])?,
+            (LsqFactor::One, _) => batch_quant_operands(s, a.axis, &[1])?,
             // The factor counts the elements of one member.
             (LsqFactor::Paper, None) => (s.all(), Some(0)),
             (LsqFactor::Paper, Some(_)) => return None,
@@ -99,7 +99,7 @@ pub const LSQ: OpDef = OpDef {
     }),
     decompose: Some(|s| {
         let (x, a) = (s.args[0], LsqAttrs::of(&s.attrs));
-        let scale = checked_scale(s.args[1], x, a.axis);
+        let scale = guard_positive(s.args[1], x, a.axis);
         vec![(x / scale).round().clamp(a.lo as f64, a.hi as f64) * scale]
     }),
     lower: Lower::Expand,
@@ -116,7 +116,7 @@ pub const LSQ: OpDef = OpDef {
 };
 
 /// The factors of the shape of `x` around the axis of scales; one scale if there is no axis.
-fn lsq_split(cx: &LowerCx<'_>, axis: Option<i64>) -> AxisSplit {
+fn split_at_scales(cx: &LowerCx<'_>, axis: Option<i64>) -> AxisSplit {
     let d = cx.arg_dims(1);
     match axis.and_then(|a| usize::try_from(a).ok()) {
         Some(axis) => split_at_axis(&d, axis),
@@ -124,9 +124,9 @@ fn lsq_split(cx: &LowerCx<'_>, axis: Option<i64>) -> AxisSplit {
     }
 }
 
-fn lower_lsq_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+fn lower_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (a, dtype) = (LsqAttrs::of(&cx.attrs()), cx.dtype(0));
-    let AxisSplit { outer, n: channels, inner } = lsq_split(cx, a.axis);
+    let AxisSplit { outer, n: channels, inner } = split_at_scales(cx, a.axis);
     let factor = a.scale_factor(outer * inner);
     let p = LsqBackward { outer, channels, inner, lo: a.lo as f64, hi: a.hi as f64, factor };
     let scales = lower_checked_scales(cx, 2)?;
@@ -143,13 +143,13 @@ fn lower_lsq_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn decompose_lsq_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (g, x, scale, a) = (s.args[0], s.args[1], s.args[2], LsqAttrs::of(&s.attrs));
-    let steps = lsq_steps(x, scale, &a);
+    let steps = divide_by_scale(x, scale, &a);
     let axis = a.axis.and_then(|axis| usize::try_from(axis).ok());
     let others: Vec<i64> = (0..x.rank()).filter(|&i| Some(i) != axis).map(|i| i as i64).collect();
     let factor = a.scale_factor(x.numel() / scale.numel().max(1));
-    let sum = (lsq_op_slope(steps, &a) * g).sum(others.as_slice()) * factor;
+    let sum = (scale_slope(steps, &a) * g).sum(others.as_slice()) * factor;
     vec![steps[1].select(g, g.full_like(0.0)), sum]
 }
 
@@ -165,8 +165,8 @@ pub const LSQ_BACKWARD: OpDef = OpDef {
         cx.float(0)?;
         cx.same(0, 1)?;
         cx.same_dtype(0, 2)?;
-        super::scale::check_scale_dims(cx, 2, "the scale", LsqAttrs::of(&cx.attrs).axis)?;
-        infer_lsq_range(cx)?;
+        super::scale::check_scalar_or_axis(cx, 2, "the scale", LsqAttrs::of(&cx.attrs).axis)?;
+        check_range_and_factor(cx)?;
         cx.same_as(1)?;
         cx.same_as(2)
     },
@@ -179,8 +179,8 @@ pub const LSQ_BACKWARD: OpDef = OpDef {
         // Each member has a scale's cotangent of its own.
         s.emit(&s.all(), &LsqAttrs { axis: Some(0), ..a }.list())
     }),
-    decompose: Some(decompose_lsq_backward),
-    lower: Lower::Kernel(lower_lsq_backward),
+    decompose: Some(decompose_backward),
+    lower: Lower::Kernel(lower_backward),
     cost: |cx| 8 * cx.arg(0),
     cases: &[
         Case { args: "f[3,5] f[3,5] f[]", attrs: "lo=-7 hi=7 factor=one", domains: &[Real, Real, Positive] },

@@ -1,9 +1,7 @@
 //! 2-D convolutions of codes.
 
 use super::int_attrs::{ProductSte, QConvAttrs};
-use super::int_product::{
-    IntProductSite, check_int_product, int_product_reads, int_product_sums_place, lower_requantise,
-};
+use super::int_product::{IntProductSite, check_product_types, lower_requantise, place_sums, sum_kernel_reads};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::int_gemm::{IntConv, int_conv_kernel, int_conv_zeros_kernel};
 use crate::nodes::ir::batch::BatchSite;
@@ -19,23 +17,23 @@ use crate::nodes::ops::conv::check_input_channels;
 use crate::nodes::ops::conv::convolution::Convolution;
 use Domain::{Code, Index, Positive};
 
-fn infer_q_conv2d(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = QConvAttrs::of(&cx.attrs);
     let conv = a.conv();
     conv.check::<2>()?;
     let (x, w) = (cx.rank(0, "x", 4)?, cx.rank(1, "w", 4)?);
     check_input_channels(&conv, &x, &w)?;
     let [ho, wo] = Convolution::new(&x, &w, &conv).count()?;
-    check_int_product(cx, &a.product(), w[0], w[1..].iter().product())?;
+    check_product_types(cx, &a.product(), w[0], w[1..].iter().product())?;
     cx.result(a.to, &[x[0], w[0], ho, wo])
 }
 
-fn lower_q_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (attrs, y) = (QConvAttrs::of(&cx.attrs()), cx.out_dims(0));
     let a = attrs.product();
     let c = Convolution::new(&cx.arg_dims(0), &cx.arg_dims(1), &attrs.conv());
     let [images, channels, oh, ow] = first_entries::<4>(&y);
-    let sums = int_product_sums_place(cx, &a, y.numel());
+    let sums = place_sums(cx, &a, y.numel());
     let win = &c.windows;
     let p = IntConv {
         images,
@@ -61,32 +59,32 @@ fn lower_q_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let scratch = cx.scratch(4, p.scratch());
     let kernel = if a.zeros { int_conv_zeros_kernel } else { int_conv_kernel };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::PRODUCT_I8);
-    cx.call(call.reads(&int_product_reads(cx, &a)).whole(2).writes(sums, p.per_unit()).scratch(scratch));
+    cx.call(call.reads(&sum_kernel_reads(cx, &a)).whole(2).writes(sums, p.per_unit()).scratch(scratch));
     if sums == Buf::Out(0) { Ok(()) } else { lower_requantise(cx, &a, sums, (images, channels, oh * ow)) }
 }
 
 /// `[channels]` as `[channels, 1, 1]`.
-fn q_conv2d_by_channel(x: Var<'_>) -> Var<'_> {
+fn align_channels(x: Var<'_>) -> Var<'_> {
     x.reshape([x.numel(), 1, 1])
 }
 
 /// The convolution and the product as the rules see them.
-fn q_conv2d_with_product<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&Convolution, &IntProductSite<'_, 'g>) -> R) -> R {
+fn map_product_site<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&Convolution, &IntProductSite<'_, 'g>) -> R) -> R {
     let attrs = QConvAttrs::of(&s.attrs);
     let c = Convolution::new(&s.args[0].dims(), &s.args[1].dims(), &attrs.conv());
-    f(&c, &IntProductSite { a: &attrs.product(), args: s.args, align: &q_conv2d_by_channel })
+    f(&c, &IntProductSite { a: &attrs.product(), args: s.args, align: &align_channels })
 }
 
 /// The convolution in `f64`, which holds all sums exactly.
-fn decompose_q_conv2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    q_conv2d_with_product(s, |c, p| {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    map_product_site(s, |c, p| {
         let sums = c.forward(p.centred_x(DType::F64), p.centred_w(DType::F64)).cast(DType::I32);
         vec![p.result(sums)]
     })
 }
 
 /// `t`, masked if the derivative asks.
-fn q_conv2d_masked<'g>(s: &Site<'_, 'g>, p: &IntProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> {
+fn mask_where_cut<'g>(s: &Site<'_, 'g>, p: &IntProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> {
     if p.a.ste != ProductSte::Masked || p.a.to != DType::I8 {
         return t;
     }
@@ -94,8 +92,8 @@ fn q_conv2d_masked<'g>(s: &Site<'_, 'g>, p: &IntProductSite<'_, 'g>, t: Var<'g>)
 }
 
 /// As the tangent of `q_matmul`.
-fn q_conv2d_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    q_conv2d_with_product(s, |c, p| {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    map_product_site(s, |c, p| {
         let codes = p.a.ste == ProductSte::Codes;
         let of_x = t[0].map(|t| {
             let y = c.forward(t, p.centred_w(DType::F32));
@@ -105,17 +103,17 @@ fn q_conv2d_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<V
             let y = c.forward(p.centred_x(DType::F32), t);
             if codes { y } else { y * p.a.s_x }
         });
-        let of_bias = p.bias().and_then(|_| t[2]).map(|t| q_conv2d_by_channel(t).broadcast(s.outs[0].dims()));
+        let of_bias = p.bias().and_then(|_| t[2]).map(|t| align_channels(t).broadcast(s.outs[0].dims()));
         let sum = [of_x, of_w, of_bias].into_iter().flatten().reduce(|a, b| a + b);
-        vec![sum.map(|sum| q_conv2d_masked(s, p, if codes { p.by_multiplier(sum) } else { sum }))]
+        vec![sum.map(|sum| mask_where_cut(s, p, if codes { p.by_multiplier(sum) } else { sum }))]
     })
 }
 
-fn q_conv2d_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(g) = ct[0] else { return vec![None; s.args.len()] };
-    q_conv2d_with_product(s, |c, p| {
+    map_product_site(s, |c, p| {
         let codes = p.a.ste == ProductSte::Codes;
-        let g = q_conv2d_masked(s, p, g);
+        let g = mask_where_cut(s, p, g);
         let g = if codes { p.by_multiplier(g) } else { g };
         let x = needed[0].then(|| {
             let g = if codes { g } else { p.by_scale_of_w(g) };
@@ -133,7 +131,7 @@ fn q_conv2d_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[b
 }
 
 /// Images of members with the same weights are more images.
-fn batch_q_conv2d<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_node<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     if s.batched[1..].contains(&true) {
         return None;
     }
@@ -150,11 +148,11 @@ pub const Q_CONV2D: OpDef = OpDef {
     arity: Arity::Between(2, 5),
     attrs: QConvAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT).and(Flags::HEAVY),
-    infer: infer_q_conv2d,
-    deriv: Deriv::Rules(q_conv2d_tangent, q_conv2d_cotangents),
-    batch: Batch::Rule(batch_q_conv2d),
-    decompose: Some(decompose_q_conv2d),
-    lower: Lower::Kernel(lower_q_conv2d),
+    infer: infer_types,
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
+    batch: Batch::Rule(batch_node),
+    decompose: Some(decompose_node),
+    lower: Lower::Kernel(lower_node),
     cost: |cx| {
         let w = cx.graph.dims(cx.graph.args_of(cx.node)[1]);
         2 * cx.out().saturating_mul(w.iter().skip(1).product::<usize>() as u64)

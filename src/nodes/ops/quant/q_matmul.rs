@@ -1,9 +1,7 @@
 //! Matrix products of codes.
 
 use super::int_attrs::{ProductSte, QMatmulAttrs};
-use super::int_product::{
-    IntProductSite, check_int_product, int_product_reads, int_product_sums_place, lower_requantise,
-};
+use super::int_product::{IntProductSite, check_product_types, lower_requantise, place_sums, sum_kernel_reads};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::int_gemm::{IntGemm, int_gemm_kernel, int_gemm_zeros_kernel};
@@ -16,22 +14,22 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ir::site::Site;
 use Domain::{Code, Index, Positive};
 
-fn infer_q_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = QMatmulAttrs::of(&cx.attrs);
     let (mut dims, w) = (cx.dims(0), cx.rank(1, "w", 2)?);
     ensure!(dims.last() == Some(&w[0]), "x has shape {dims}; its last axis must be {} long, as w is {w}", w[0]);
-    check_int_product(cx, &a, w[1], w[0])?;
+    check_product_types(cx, &a, w[1], w[0])?;
     if let Some(last) = dims.make_mut().last_mut() {
         *last = w[1];
     }
     cx.result(a.to, &dims)
 }
 
-fn lower_q_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (a, y, w) = (QMatmulAttrs::of(&cx.attrs()), cx.out_dims(0), cx.arg_dims(1));
     let (k, n) = (w[0], w[1]);
     let m: usize = y[..y.len() - 1].iter().product();
-    let sums = int_product_sums_place(cx, &a, m * n);
+    let sums = place_sums(cx, &a, m * n);
     let p = IntGemm {
         batch: 1,
         m,
@@ -48,31 +46,31 @@ fn lower_q_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = if a.zeros { int_gemm_zeros_kernel } else { int_gemm_kernel };
     let call = Call::new(kernel, p.to_words(), units).flops(cx.flops()).cost_class(CostClass::PRODUCT_I8);
     let whole = if p.unit_columns().is_some() { 1 } else { 2 };
-    cx.call(call.reads(&int_product_reads(cx, &a)).whole(whole).divided(sums, split).scratch(scratch));
+    cx.call(call.reads(&sum_kernel_reads(cx, &a)).whole(whole).divided(sums, split).scratch(scratch));
     if sums == Buf::Out(0) { Ok(()) } else { lower_requantise(cx, &a, sums, (m, n, 1)) }
 }
 
 /// The product as its rules see it.
-fn q_matmul_with_product<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&IntProductSite<'_, 'g>) -> R) -> R {
+fn map_product_site<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&IntProductSite<'_, 'g>) -> R) -> R {
     f(&IntProductSite { a: &QMatmulAttrs::of(&s.attrs), args: s.args, align: &|per_column| per_column })
 }
 
 /// `[.., n]` as `[m, n]`.
-fn q_matmul_rows(x: Var<'_>) -> Var<'_> {
+fn flatten_to_rows(x: Var<'_>) -> Var<'_> {
     let n = x.dims().last().copied().unwrap_or(1);
     x.reshape([x.dims().iter().rev().skip(1).product(), n])
 }
 
-fn decompose_q_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    q_matmul_with_product(s, |p| {
-        let dims = q_matmul_result_dims(s, s.args[1].dims()[1]);
-        let sums = q_matmul_rows(p.centred_x(DType::I32)).matmul(p.centred_w(DType::I32)).reshape(dims);
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    map_product_site(s, |p| {
+        let dims = result_dims(s, s.args[1].dims()[1]);
+        let sums = flatten_to_rows(p.centred_x(DType::I32)).matmul(p.centred_w(DType::I32)).reshape(dims);
         vec![p.result(sums)]
     })
 }
 
 /// `t`, masked if the derivative asks.
-fn q_matmul_masked<'g>(s: &Site<'_, 'g>, p: &IntProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> {
+fn mask_where_cut<'g>(s: &Site<'_, 'g>, p: &IntProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> {
     if p.a.ste != ProductSte::Masked || p.a.to != DType::I8 {
         return t;
     }
@@ -80,26 +78,26 @@ fn q_matmul_masked<'g>(s: &Site<'_, 'g>, p: &IntProductSite<'_, 'g>, t: Var<'g>)
 }
 
 /// Of real numbers: ẋ·w + x·ẇ + ḃ. Of codes as numbers, that times the multiplier, with codes for numbers.
-fn q_matmul_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    q_matmul_with_product(s, |p| {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    map_product_site(s, |p| {
         let (codes, n) = (p.a.ste == ProductSte::Codes, s.args[1].dims()[1]);
-        let shaped = |y: Var<'g>| y.reshape(q_matmul_result_dims(s, n));
+        let shaped = |y: Var<'g>| y.reshape(result_dims(s, n));
         let of_x = t[0].map(|t| {
-            let y = shaped(q_matmul_rows(t).matmul(p.centred_w(DType::F32)));
+            let y = shaped(flatten_to_rows(t).matmul(p.centred_w(DType::F32)));
             if codes { y } else { p.by_scale_of_w(y) }
         });
         let of_w = t[1].map(|t| {
-            let y = shaped(q_matmul_rows(p.centred_x(DType::F32)).matmul(t));
+            let y = shaped(flatten_to_rows(p.centred_x(DType::F32)).matmul(t));
             if codes { y } else { y * p.a.s_x }
         });
-        let of_bias = p.bias().and_then(|_| t[2]).map(|t| t.broadcast(q_matmul_result_dims(s, n)));
+        let of_bias = p.bias().and_then(|_| t[2]).map(|t| t.broadcast(result_dims(s, n)));
         let sum = [of_x, of_w, of_bias].into_iter().flatten().reduce(|a, b| a + b);
-        vec![sum.map(|sum| q_matmul_masked(s, p, if codes { p.by_multiplier(sum) } else { sum }))]
+        vec![sum.map(|sum| mask_where_cut(s, p, if codes { p.by_multiplier(sum) } else { sum }))]
     })
 }
 
 /// The dimensions of the result.
-fn q_matmul_result_dims(s: &Site<'_, '_>, n: usize) -> Vec<usize> {
+fn result_dims(s: &Site<'_, '_>, n: usize) -> Vec<usize> {
     let mut dims = s.args[0].dims().to_vec();
     if let Some(last) = dims.last_mut() {
         *last = n;
@@ -107,21 +105,21 @@ fn q_matmul_result_dims(s: &Site<'_, '_>, n: usize) -> Vec<usize> {
     dims
 }
 
-fn q_matmul_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(g) = ct[0] else { return vec![None; s.args.len()] };
-    q_matmul_with_product(s, |p| {
+    map_product_site(s, |p| {
         let codes = p.a.ste == ProductSte::Codes;
-        let g = q_matmul_masked(s, p, g);
+        let g = mask_where_cut(s, p, g);
         let g = if codes { p.by_multiplier(g) } else { g };
         let x = needed[0].then(|| {
             let g = if codes { g } else { p.by_scale_of_w(g) };
-            q_matmul_rows(g).matmul_t(p.centred_w(DType::F32), false, true).reshape(s.args[0].dims())
+            flatten_to_rows(g).matmul_t(p.centred_w(DType::F32), false, true).reshape(s.args[0].dims())
         });
         let w = needed[1].then(|| {
-            let w = q_matmul_rows(p.centred_x(DType::F32)).matmul_t(q_matmul_rows(g), true, false);
+            let w = flatten_to_rows(p.centred_x(DType::F32)).matmul_t(flatten_to_rows(g), true, false);
             if codes { w } else { w * p.a.s_x }
         });
-        let bias = p.bias().filter(|_| needed[2]).map(|_| q_matmul_rows(g).sum(0));
+        let bias = p.bias().filter(|_| needed[2]).map(|_| flatten_to_rows(g).sum(0));
         let mut all = vec![x, w, bias];
         all.resize(s.args.len(), None);
         all
@@ -135,12 +133,12 @@ pub const Q_MATMUL: OpDef = OpDef {
     arity: Arity::Between(2, 5),
     attrs: QMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT).and(Flags::HEAVY),
-    infer: infer_q_matmul,
-    deriv: Deriv::Rules(q_matmul_tangent, q_matmul_cotangents),
+    infer: infer_types,
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     // Members with the same weights are more rows of x.
     batch: Batch::Rule(|s| (!s.batched[1..].contains(&true)).then(|| s.site.rebuild_with(s.site.args))),
-    decompose: Some(decompose_q_matmul),
-    lower: Lower::Kernel(lower_q_matmul),
+    decompose: Some(decompose_node),
+    lower: Lower::Kernel(lower_node),
     cost: |cx| {
         let d = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
         2 * cx.out().saturating_mul(d.last().copied().unwrap_or(1) as u64)

@@ -1,7 +1,7 @@
 //! Real numbers to codes, and codes to real numbers.
 
 use super::attrs::{CodeSte, DequantizeAttrs, QuantizeAttrs};
-use super::scale::{batch_by_scale, check_scale, checked_scale, quant_scale_aligned};
+use super::scale::{align_to_axis, batch_quant_operands, check_quant_params, guard_positive};
 use crate::ensure;
 use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
@@ -42,8 +42,8 @@ setters! {
 
 /// round(x·(1/s)) + z, before it is cut off to a range. A product with the reciprocal has torch's bits.
 pub(super) fn quantize_unclamped<'g>(x: Var<'g>, scale: Var<'g>, zero: Option<Var<'g>>, axis: Option<i64>) -> Var<'g> {
-    let steps = (x * checked_scale(scale, x, axis).recip()).round();
-    zero.map_or(steps, |z| steps + quant_scale_aligned(z.cast(x.dtype()), x, axis))
+    let steps = (x * guard_positive(scale, x, axis).recip()).round();
+    zero.map_or(steps, |z| steps + align_to_axis(z.cast(x.dtype()), x, axis))
 }
 
 /// `t` where `code` is in `lo..=hi`, and an exact 0 elsewhere.
@@ -56,7 +56,7 @@ fn decompose_quantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, a) = (s.args[0], QuantizeAttrs::of(&s.attrs));
     let code = quantize_unclamped(x, s.args[1], s.args.get(2).copied(), a.axis);
     let zero = match s.args.get(2) {
-        Some(z) => quant_scale_aligned(z.cast(x.dtype()), x, a.axis).broadcast(x.dims()),
+        Some(z) => align_to_axis(z.cast(x.dtype()), x, a.axis).broadcast(x.dims()),
         None => x.full_like(0.0),
     };
     vec![code.isnan().select(zero, code).clamp(a.lo as f64, a.hi as f64).cast(a.to)]
@@ -84,7 +84,7 @@ pub const QUANTIZE: OpDef = OpDef {
     infer: |cx| {
         let a = QuantizeAttrs::of(&cx.attrs);
         let dtype = cx.float(0)?;
-        check_scale(cx, a.axis)?;
+        check_quant_params(cx, a.axis)?;
         ensure!(cx.dtype(1) == dtype, "the scale is {}, and x is {dtype}; cast one of them", cx.dtype(1));
         ensure!(matches!(a.to, DType::I8 | DType::U8), "codes are i8 or u8, not {}", a.to);
         let held = a.to.holds(a.lo as f64) && a.to.holds(a.hi as f64);
@@ -101,7 +101,7 @@ pub const QUANTIZE: OpDef = OpDef {
     ),
     batch: Batch::Rule(|s| {
         let a = QuantizeAttrs::of(&s.site.attrs);
-        let (args, axis) = batch_by_scale(s, a.axis, &[1, 2])?;
+        let (args, axis) = batch_quant_operands(s, a.axis, &[1, 2])?;
         s.emit(&args, &QuantizeAttrs { axis, ..a }.list())
     }),
     decompose: Some(decompose_quantize),
@@ -123,8 +123,8 @@ const SCALED: &[Domain] = &[Real, Positive, Index(5)];
 fn decompose_dequantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (q, scale, axis) = (s.args[0], s.args[1], DequantizeAttrs::of(&s.attrs).axis);
     let q = q.cast(scale.dtype());
-    let centred = s.args.get(2).map_or(q, |z| q - quant_scale_aligned(z.cast(scale.dtype()), q, axis));
-    vec![centred * checked_scale(scale, q, axis)]
+    let centred = s.args.get(2).map_or(q, |z| q - align_to_axis(z.cast(scale.dtype()), q, axis));
+    vec![centred * guard_positive(scale, q, axis)]
 }
 
 /// Real numbers of codes.
@@ -137,7 +137,7 @@ pub const DEQUANTIZE: OpDef = OpDef {
     infer: |cx| {
         let d = cx.dtype(0);
         ensure!(d.may_be_code(), "codes are i8, u8 or i32, not {d}");
-        check_scale(cx, DequantizeAttrs::of(&cx.attrs).axis)?;
+        check_quant_params(cx, DequantizeAttrs::of(&cx.attrs).axis)?;
         let (dtype, dims) = (cx.dtype(1), cx.dims(0));
         cx.result(dtype, &dims)
     },
@@ -150,7 +150,7 @@ pub const DEQUANTIZE: OpDef = OpDef {
     ),
     batch: Batch::Rule(|s| {
         let axis = DequantizeAttrs::of(&s.site.attrs).axis;
-        let (args, axis) = batch_by_scale(s, axis, &[1, 2])?;
+        let (args, axis) = batch_quant_operands(s, axis, &[1, 2])?;
         s.emit(&args, &DequantizeAttrs { axis }.list())
     }),
     decompose: Some(decompose_dequantize),

@@ -12,7 +12,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 
-fn lower_positive_scale(cx: &mut LowerCx<'_>) -> Result<(), String> {
+fn emit_positive_check(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = PositiveScale { len: cx.arg_dims(0).numel() };
     let call = Call::new(positive_scale_kernel_for(cx.dtype(0))?, p.to_words(), p.units()).cost_class(CostClass::COPY);
     cx.call(call.reads_args(1).faults().writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
@@ -43,7 +43,7 @@ pub const POSITIVE_SCALE: OpDef = OpDef {
     // Not `Linear`: a tangent may have any sign.
     deriv: Deriv::Rules(|_, t| vec![t[0]], |_, ct, _| vec![ct[0]]),
     batch: Batch::Leading,
-    lower: Lower::Kernel(lower_positive_scale),
+    lower: Lower::Kernel(emit_positive_check),
     cost: |_| 0,
     cases: &[
         Case { args: "f[]", attrs: "", domains: &[Domain::Positive] },
@@ -55,7 +55,7 @@ pub const POSITIVE_SCALE: OpDef = OpDef {
 };
 
 /// Checks that operand `i`, called `what`, is a scalar, or has an element for each position of `axis` of operand 0.
-pub(super) fn check_scale_dims(cx: &Infer<'_>, i: usize, what: &str, axis: Option<i64>) -> Result<(), String> {
+pub(super) fn check_scalar_or_axis(cx: &Infer<'_>, i: usize, what: &str, axis: Option<i64>) -> Result<(), String> {
     let d = cx.dims(0);
     match axis {
         None => cx.expect_dims(i, what, &[]),
@@ -64,12 +64,12 @@ pub(super) fn check_scale_dims(cx: &Infer<'_>, i: usize, what: &str, axis: Optio
 }
 
 /// Checks scale (operand 1, of a float dtype) and zero point (operand 2, `i32`, if there is one).
-pub(super) fn check_scale(cx: &Infer<'_>, axis: Option<i64>) -> Result<(), String> {
+pub(super) fn check_quant_params(cx: &Infer<'_>, axis: Option<i64>) -> Result<(), String> {
     cx.float(1)?;
-    check_scale_dims(cx, 1, "the scale", axis)?;
+    check_scalar_or_axis(cx, 1, "the scale", axis)?;
     if cx.args.len() > 2 {
         ensure!(cx.dtype(2) == DType::I32, "the zero point is {}; i32 is needed", cx.dtype(2));
-        check_scale_dims(cx, 2, "the zero point", axis)?;
+        check_scalar_or_axis(cx, 2, "the zero point", axis)?;
     }
     Ok(())
 }
@@ -78,14 +78,14 @@ pub(super) fn check_scale(cx: &Infer<'_>, axis: Option<i64>) -> Result<(), Strin
 const LARGEST_CODE: i64 = 1 << 24;
 
 /// Checks that `lo..=hi` is a range of codes.
-pub(super) fn check_scale_code_range(lo: i64, hi: i64) -> Result<(), String> {
+pub(super) fn check_code_range(lo: i64, hi: i64) -> Result<(), String> {
     let held = lo >= -LARGEST_CODE && hi <= LARGEST_CODE;
     ensure!(lo < hi && held, "{lo}..={hi} is no range of codes; lo is below hi, and both are within ±{LARGEST_CODE}");
     Ok(())
 }
 
 /// `per`, a scalar or an element for each position of `axis`, so that it broadcasts with `x`.
-pub(super) fn quant_scale_aligned<'g>(per: Var<'g>, x: Var<'g>, axis: Option<i64>) -> Var<'g> {
+pub(super) fn align_to_axis<'g>(per: Var<'g>, x: Var<'g>, axis: Option<i64>) -> Var<'g> {
     let Some(axis) = axis.and_then(|a| usize::try_from(a).ok()) else { return per };
     let mut dims = vec![1; x.rank()];
     if let Some(d) = dims.get_mut(axis) {
@@ -95,13 +95,13 @@ pub(super) fn quant_scale_aligned<'g>(per: Var<'g>, x: Var<'g>, axis: Option<i64
 }
 
 /// The scale of a site, checked, so that it broadcasts with `x`.
-pub(super) fn checked_scale<'g>(scale: Var<'g>, x: Var<'g>, axis: Option<i64>) -> Var<'g> {
-    quant_scale_aligned(scale.g.emit1(Op::POSITIVE_SCALE, &[scale], &[]), x, axis)
+pub(super) fn guard_positive<'g>(scale: Var<'g>, x: Var<'g>, axis: Option<i64>) -> Var<'g> {
+    align_to_axis(scale.g.emit1(Op::POSITIVE_SCALE, &[scale], &[]), x, axis)
 }
 
 /// How the members of a batch run an op whose operands are x, a scale, and others of the scale's shape or of that of x:
 /// the operands and the axis. `None` if the scales of an axis differ between members.
-pub(super) fn batch_by_scale<'g>(
+pub(super) fn batch_quant_operands<'g>(
     s: &BatchSite<'_, 'g>,
     axis: Option<i64>,
     scales: &[usize],

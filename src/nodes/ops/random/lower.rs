@@ -11,7 +11,7 @@ use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::random::attrs::{DrawAttrs, RandomIntAttrs, SampleAttrs};
 
-fn lower_random_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+fn emit_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let p = Random { len: cx.out_dims(0).numel(), stream: DrawAttrs::of(&cx.attrs()).stream as u64 };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RANDOM);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
@@ -19,19 +19,19 @@ fn lower_random_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String>
 }
 
 /// `rng_uniform`.
-pub fn lower_rng_uniform(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_rng_uniform(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = random::random_uniform_kernel_for(cx.out(0).dtype)?;
-    lower_random_draw(cx, kernel)
+    emit_draw(cx, kernel)
 }
 
 /// `rng_normal`.
-pub fn lower_rng_normal(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_rng_normal(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = random::random_normal_kernel_for(cx.out(0).dtype)?;
-    lower_random_draw(cx, kernel)
+    emit_draw(cx, kernel)
 }
 
 /// `rng_int`.
-pub fn lower_rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let RandomIntAttrs { stream, low, high, dtype, .. } = RandomIntAttrs::of(&cx.attrs());
     let span = (high as u64).wrapping_sub(low as u64);
     let p = RandomInt { len: cx.out_dims(0).numel(), stream: stream as u64, low: low as u64, span };
@@ -43,19 +43,19 @@ pub fn lower_rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `rng_next`.
-pub fn lower_rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let call = Call::new(step_key_kernel, [], 1).reads_args(1).writes(Buf::Out(0), random_key::WORDS);
     cx.call(call.inplace(&[(0, 0)]));
     Ok(())
 }
 
 /// `rng_fold`.
-pub fn lower_rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
     cx.call(Call::new(random_key::fold_key_kernel, [], 1).reads_args(2).writes(Buf::Out(0), random_key::WORDS));
     Ok(())
 }
 
-pub(super) fn lower_sample(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub(super) fn emit_sample(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let SampleAttrs { stream, temperature, top_k, top_p } = SampleAttrs::of(&cx.attrs());
     let (d, rows) = (cx.arg_dims(0), cx.out_dims(0).numel());
     let n = d.last().copied().unwrap_or(1);

@@ -18,13 +18,13 @@ use crate::nodes::ops::random::attrs::{DrawAttrs, DropoutAttrs, RandomIntAttrs};
 use Domain::{Bits, Real};
 
 /// Checks that operand `i` is a random key.
-pub(super) fn check_random_key(cx: &Infer<'_>, i: usize) -> Result<(), String> {
+pub(super) fn check_rng_key(cx: &Infer<'_>, i: usize) -> Result<(), String> {
     ensure!(cx.dtype(i) == DType::U32, "the key is {}; u32 is needed", cx.dtype(i));
     cx.expect_dims(i, "the key", &[4])
 }
 
-fn infer_random_draws(cx: &mut Infer<'_>) -> Result<(), String> {
-    check_random_key(cx, 0)?;
+fn infer_draws(cx: &mut Infer<'_>) -> Result<(), String> {
+    check_rng_key(cx, 0)?;
     let DrawAttrs { dtype, shape, .. } = DrawAttrs::of(&cx.attrs);
     ensure!(dtype.is_float(), "no draws of {dtype}; f32 or f64 is needed");
     cx.out.push(Ty { dtype, shape });
@@ -32,36 +32,36 @@ fn infer_random_draws(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// Other numbers for each member, drawn as one tensor. Members with keys of their own are left to a loop.
-fn batch_random_draws<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_draws<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let a = DrawAttrs::of(&s.site.attrs);
-    let shape = batch_random_shape(s, a.shape)?;
+    let shape = widen_shape(s, a.shape)?;
     s.emit(s.site.args, &DrawAttrs { shape, ..a }.list())
 }
 
-/// As [`batch_random_draws`], for whole numbers.
-fn batch_random_integers<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+/// As [`batch_draws`], for whole numbers.
+fn batch_integers<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let a = RandomIntAttrs::of(&s.site.attrs);
-    let shape = batch_random_shape(s, a.shape)?;
+    let shape = widen_shape(s, a.shape)?;
     s.emit(s.site.args, &RandomIntAttrs { shape, ..a }.list())
 }
 
 /// The shape of the draws of all members, unless they have keys of their own.
-fn batch_random_shape(s: &BatchSite<'_, '_>, one: Shape) -> Option<Shape> {
+fn widen_shape(s: &BatchSite<'_, '_>, one: Shape) -> Option<Shape> {
     let dims = s.site.g.shape_dims(one);
     s.site.g.shape(&[&[s.size], &dims[..]].concat()).filter(|_| !s.batched[0])
 }
 
 /// The definition of a random op of one operand, the key.
-const fn random_op(name: &'static str, doc: &'static str, lower: Lower, cases: &'static [Case], deriv: Deriv) -> OpDef {
+const fn define_op(name: &'static str, doc: &'static str, lower: Lower, cases: &'static [Case], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
         arity: Arity::Exactly(1),
         attrs: DrawAttrs::FIELDS,
         flags: Flags::PURE,
-        infer: infer_random_draws,
+        infer: infer_draws,
         deriv,
-        batch: Batch::Draws(batch_random_draws),
+        batch: Batch::Draws(batch_draws),
         lower,
         cost: |cx| 20 * cx.out(),
         cases,
@@ -76,19 +76,19 @@ const DRAWS: &[Case] = &[
 ];
 
 /// Uniform draws from [0, 1).
-pub const RNG_UNIFORM: OpDef = random_op(
+pub const RNG_UNIFORM: OpDef = define_op(
     "rng_uniform",
     "uniform in [0, 1), of stream `stream` under the key",
-    Lower::Kernel(lower::lower_rng_uniform),
+    Lower::Kernel(lower::emit_rng_uniform),
     DRAWS,
     Deriv::Zero,
 );
 
 /// Draws from the standard normal distribution.
-pub const RNG_NORMAL: OpDef = random_op(
+pub const RNG_NORMAL: OpDef = define_op(
     "rng_normal",
     "standard normal (Box–Muller), of stream `stream` under the key",
-    Lower::Kernel(lower::lower_rng_normal),
+    Lower::Kernel(lower::emit_rng_normal),
     DRAWS,
     Deriv::Zero,
 );
@@ -97,7 +97,7 @@ pub const RNG_NORMAL: OpDef = random_op(
 pub const RNG_INT: OpDef = OpDef {
     attrs: RandomIntAttrs::FIELDS,
     infer: |cx| {
-        check_random_key(cx, 0)?;
+        check_rng_key(cx, 0)?;
         let RandomIntAttrs { low, high, dtype, shape, .. } = RandomIntAttrs::of(&cx.attrs);
         ensure!(dtype.is_index(), "no draws of {dtype}; i32 or i64 is needed");
         ensure!(low < high, "no whole number is in {low}..{high}");
@@ -107,11 +107,11 @@ pub const RNG_INT: OpDef = OpDef {
         cx.out.push(Ty { dtype, shape });
         Ok(())
     },
-    batch: Batch::Draws(batch_random_integers),
-    ..random_op(
+    batch: Batch::Draws(batch_integers),
+    ..define_op(
         "rng_int",
         "whole numbers from low to high − 1, equally likely to 2⁻⁶⁴, of stream `stream` under the key",
-        Lower::Kernel(lower::lower_rng_int),
+        Lower::Kernel(lower::emit_rng_int),
         &[
             Case { args: "u32[4]", attrs: "stream=7 low=-3 high=9 dtype=i32 shape=[3,5]", domains: &[Bits] },
             Case { args: "u32[4]", attrs: "stream=7 low=0 high=5000000000 dtype=i64 shape=[9000]", domains: &[Bits] },
@@ -125,15 +125,15 @@ pub const RNG_INT: OpDef = OpDef {
 pub const RNG_NEXT: OpDef = OpDef {
     attrs: &[],
     infer: |cx| {
-        check_random_key(cx, 0)?;
+        check_rng_key(cx, 0)?;
         cx.same_as(0)
     },
     cost: cost_free,
     batch: Batch::Members,
-    ..random_op(
+    ..define_op(
         "rng_next",
         "the key of the next step: its upper two words, a counter, plus 1",
-        Lower::Kernel(lower::lower_rng_next),
+        Lower::Kernel(lower::emit_rng_next),
         &[Case { args: "u32[4]", attrs: "", domains: &[Bits] }],
         Deriv::Zero,
     )
@@ -144,17 +144,17 @@ pub const RNG_FOLD: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: &[],
     infer: |cx| {
-        check_random_key(cx, 0)?;
+        check_rng_key(cx, 0)?;
         ensure!(cx.dtype(1) == DType::U32, "the number is {}; u32 is needed", cx.dtype(1));
         cx.expect_dims(1, "the number", &[])?;
         cx.same_as(0)
     },
     cost: cost_free,
     batch: Batch::Members,
-    ..random_op(
+    ..define_op(
         "rng_fold",
         "a key of the same step whose seed is made from the key's seed and a number",
-        Lower::Kernel(lower::lower_rng_fold),
+        Lower::Kernel(lower::emit_rng_fold),
         &[Case { args: "u32[4] u32[]", attrs: "", domains: &[Bits] }],
         Deriv::Zero,
     )
@@ -166,7 +166,7 @@ pub const DROPOUT: OpDef = OpDef {
     attrs: DropoutAttrs::FIELDS,
     infer: |cx| {
         cx.float(0)?;
-        check_random_key(cx, 1)?;
+        check_rng_key(cx, 1)?;
         let p = DropoutAttrs::of(&cx.attrs).p;
         ensure!((0.0..=1.0).contains(&p), "p is {p}; it must lie in [0, 1]");
         cx.same_as(0)
@@ -181,7 +181,7 @@ pub const DROPOUT: OpDef = OpDef {
     }),
     cost: cost_per_result,
     batch: Batch::ViaDecompose,
-    ..random_op(
+    ..define_op(
         "dropout",
         "y = 0 with probability p, x/(1 − p) else",
         Lower::Expand,

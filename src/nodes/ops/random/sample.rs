@@ -1,18 +1,18 @@
 //! Draws of tokens from logits.
 
 use super::attrs::SampleAttrs;
-use super::check_random_key;
+use super::check_rng_key;
 use crate::ensure;
 use crate::kernels::sample::Sampling;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
-use crate::nodes::ops::random::lower::lower_sample;
+use crate::nodes::ops::random::lower;
 use Domain::{Bits, Real};
 
-fn infer_sample(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
-    check_random_key(cx, 1)?;
+    check_rng_key(cx, 1)?;
     let SampleAttrs { temperature, top_k, top_p, .. } = SampleAttrs::of(&cx.attrs);
     let top_k = usize::try_from(top_k).map_err(|_| format!("top_k is {top_k}; it must be 0 or more"))?;
     Sampling { temperature, top_k, top_p }.check()?;
@@ -32,13 +32,13 @@ pub const SAMPLE: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: SampleAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::STEP),
-    infer: infer_sample,
+    infer: infer_types,
     deriv: Deriv::Zero,
     // Members with one key are further rows, with numbers of their own.
     batch: Batch::Draws(|s| {
         if s.batched[1] { None } else { s.emit(&[s.arg(0), s.site.args[1]], &SampleAttrs::of(&s.site.attrs).list()) }
     }),
-    lower: Lower::Kernel(lower_sample),
+    lower: Lower::Kernel(lower::emit_sample),
     cost: |cx| cx.arg(0),
     cases: &[
         Case { args: "f[3,17] u32[4]", attrs: "stream=3 temperature=1 top_k=0 top_p=1", domains: &[Real, Bits] },

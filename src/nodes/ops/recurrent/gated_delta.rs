@@ -34,7 +34,7 @@ impl GatedDeltaOpShape {
 }
 
 /// Checks the operands of a rule, which begin with `first`: there are `first` others.
-fn infer_gated_delta_shape(cx: &Infer<'_>, first: usize) -> Result<GatedDeltaOpShape, String> {
+fn check_operands(cx: &Infer<'_>, first: usize) -> Result<GatedDeltaOpShape, String> {
     let GatedDeltaAttrs { state } = GatedDeltaAttrs::of(&cx.attrs);
     let (have, need) = (cx.args.len(), first + 5 + usize::from(state));
     ensure!(have == need, "{have} operands; with state={state} there are {need}");
@@ -54,16 +54,16 @@ fn infer_gated_delta_shape(cx: &Infer<'_>, first: usize) -> Result<GatedDeltaOpS
     Ok(s)
 }
 
-fn infer_gated_delta(cx: &mut Infer<'_>) -> Result<(), String> {
-    let (s, dtype) = (infer_gated_delta_shape(cx, 0)?, cx.dtype(0));
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
+    let (s, dtype) = (check_operands(cx, 0)?, cx.dtype(0));
     cx.result(dtype, &s.outputs())?;
     cx.result(dtype, &s.state())
 }
 
-fn infer_gated_delta_backward(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_backward_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let GatedDeltaBackwardAttrs { state, last } = GatedDeltaBackwardAttrs::of(&cx.attrs);
     let first = 1 + usize::from(last);
-    let s = infer_gated_delta_shape(cx, first)?;
+    let s = check_operands(cx, first)?;
     cx.expect_dims(0, "do", &s.outputs())?;
     if last {
         cx.expect_dims(1, "dlast", &s.state())?;
@@ -72,7 +72,7 @@ fn infer_gated_delta_backward(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// `each` operations for each number of the states at each step.
-fn gated_delta_cost(cx: &CostCx<'_>, each: u64) -> u64 {
+fn count_flops(cx: &CostCx<'_>, each: u64) -> u64 {
     let operands = cx.graph.args_of(cx.node);
     let own = 5 + usize::from(GatedDeltaAttrs::of(&cx.graph.attrs(cx.node)).state);
     let first = operands.len().saturating_sub(own);
@@ -80,14 +80,14 @@ fn gated_delta_cost(cx: &CostCx<'_>, each: u64) -> u64 {
     cx.arg(first + 2).saturating_mul(keys as u64).saturating_mul(each)
 }
 
-fn gated_delta_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     match t.iter().any(Option::is_some) {
         true => DeltaSteps::of(s, 0).jvp(t).map(Some).into(),
         false => vec![None, None],
     }
 }
 
-fn gated_delta_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let (grad, dlast) = match ct {
         [None, None] => return vec![None; s.args.len()],
         [grad, dlast] => (grad.unwrap_or_else(|| s.outs[0].full_like(0.0)), *dlast),
@@ -107,12 +107,12 @@ pub const GATED_DELTA_NET: OpDef = OpDef {
     arity: Arity::Between(5, 6),
     attrs: GatedDeltaAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: infer_gated_delta,
-    deriv: Deriv::Rules(gated_delta_jvp, gated_delta_vjp),
+    infer: infer_types,
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::Rule(|s| s.merged()),
     decompose: Some(|s| DeltaSteps::of(s, 0).forward().into()),
-    lower: Lower::Kernel(lower::lower_gated_delta_net),
-    cost: |cx| gated_delta_cost(cx, 8),
+    lower: Lower::Kernel(lower::emit_gated_delta_net),
+    cost: |cx| count_flops(cx, 8),
     cases: &[
         Case {
             args: "f[2,4,1,3] f[2,4,1,3] f[2,4,1,2] f[2,4,1] f[2,4,1]",
@@ -146,15 +146,15 @@ pub const GATED_DELTA_NET_BACKWARD: OpDef = OpDef {
     arity: Arity::Between(6, 8),
     attrs: GatedDeltaBackwardAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: infer_gated_delta_backward,
+    infer: infer_backward_types,
     deriv: Deriv::ViaDecompose,
     batch: Batch::Rule(|s| s.merged()),
     decompose: Some(|s| {
         let last = GatedDeltaBackwardAttrs::of(&s.attrs).last;
         DeltaSteps::of(s, 1 + usize::from(last)).backward(s.args[0], last.then(|| s.args[1]))
     }),
-    lower: Lower::Kernel(lower::lower_gated_delta_net_backward),
-    cost: |cx| gated_delta_cost(cx, 32),
+    lower: Lower::Kernel(lower::emit_gated_delta_net_backward),
+    cost: |cx| count_flops(cx, 32),
     cases: &[
         Case {
             args: "f[2,4,1,2] f[2,4,1,3] f[2,4,1,3] f[2,4,1,2] f[2,4,1] f[2,4,1]",

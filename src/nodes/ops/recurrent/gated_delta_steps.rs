@@ -39,7 +39,7 @@ impl<'g> DeltaStepTerms<'g> {
 
     /// v − Tᵀk.
     fn miss(&self, faded: Var<'g>) -> Var<'g> {
-        self.v - gated_delta_steps_over_keys(faded, self.k)
+        self.v - sum_over_keys(faded, self.k)
     }
 
     /// The state after the step, from T.
@@ -49,12 +49,12 @@ impl<'g> DeltaStepTerms<'g> {
 }
 
 /// Σ over the keys of a state and a vector of them: [B,H,1,M].
-fn gated_delta_steps_over_keys<'g>(state: Var<'g>, keys: Var<'g>) -> Var<'g> {
+fn sum_over_keys<'g>(state: Var<'g>, keys: Var<'g>) -> Var<'g> {
     keys.t().matmul(state)
 }
 
 /// Σ over the values of a state and a vector of them: [B,H,N,1].
-fn gated_delta_steps_over_values<'g>(state: Var<'g>, values: Var<'g>) -> Var<'g> {
+fn sum_over_values<'g>(state: Var<'g>, values: Var<'g>) -> Var<'g> {
     state.matmul(values.t())
 }
 
@@ -91,7 +91,7 @@ impl<'g> DeltaSteps<'g> {
         let (last, o) = self.g.scan(&[self.first()], &self.slices(), |s, xs| {
             let step = DeltaStepTerms::of(xs);
             let next = step.next(step.g.exp() * s[0]);
-            (vec![next], vec![gated_delta_steps_over_keys(next, step.q * self.scale()).squeeze(2)])
+            (vec![next], vec![sum_over_keys(next, step.q * self.scale()).squeeze(2)])
         });
         [exchange_delta_steps(o[0]), last[0]]
     }
@@ -107,9 +107,9 @@ impl<'g> DeltaSteps<'g> {
             let faded = decay * s[0];
             let moved = decay * s[1] + faded * t.g;
             let (miss, next) = (step.miss(faded), step.next(faded));
-            let drift = t.v - gated_delta_steps_over_keys(moved, step.k) - gated_delta_steps_over_keys(faded, t.k);
+            let drift = t.v - sum_over_keys(moved, step.k) - sum_over_keys(faded, t.k);
             let moved = moved + t.k * (step.beta * miss) + step.k * (t.beta * miss + step.beta * drift);
-            let o = gated_delta_steps_over_keys(moved, step.q) + gated_delta_steps_over_keys(next, t.q);
+            let o = sum_over_keys(moved, step.q) + sum_over_keys(next, t.q);
             (vec![next, moved], vec![(o * self.scale()).squeeze(2)])
         });
         [exchange_delta_steps(o[0]), last[1]]
@@ -129,10 +129,10 @@ impl<'g> DeltaSteps<'g> {
             let faded = decay * before;
             let (miss, next) = (step.miss(faded), step.next(faded));
             let r = carry[0] + step.q * grad;
-            let dd = gated_delta_steps_over_keys(r, step.k);
+            let dd = sum_over_keys(r, step.k);
             let dv = step.beta * dd;
-            let dq = gated_delta_steps_over_values(next, grad);
-            let dk = gated_delta_steps_over_values(r, step.beta * miss) - gated_delta_steps_over_values(faded, dv);
+            let dq = sum_over_values(next, grad);
+            let dk = sum_over_values(r, step.beta * miss) - sum_over_values(faded, dv);
             let back = r - step.k * dv;
             let dg = (back * faded).sum([2, 3]);
             let dbeta = (dd * miss).sum([2, 3]);

@@ -27,11 +27,7 @@ pub struct SelectiveScanShape {
 }
 
 /// Checks the operands of a scan. There are `first` others before them and `after` behind them.
-pub(super) fn infer_selective_scan_shape(
-    cx: &Infer<'_>,
-    first: usize,
-    after: usize,
-) -> Result<SelectiveScanShape, String> {
+pub(super) fn check_scan_operands(cx: &Infer<'_>, first: usize, after: usize) -> Result<SelectiveScanShape, String> {
     let SelectiveScanAttrs { d, h0 } = SelectiveScanAttrs::of(&cx.attrs);
     let end = first + 5 + usize::from(d) + usize::from(h0);
     let (have, need) = (cx.args.len(), end + after);
@@ -54,24 +50,20 @@ pub(super) fn infer_selective_scan_shape(
     Ok(SelectiveScanShape { batch, steps, channels, states })
 }
 
-fn infer_selective_scan(cx: &mut Infer<'_>) -> Result<(), String> {
-    let SelectiveScanShape { batch, channels, states, .. } = infer_selective_scan_shape(cx, 0, 0)?;
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
+    let SelectiveScanShape { batch, channels, states, .. } = check_scan_operands(cx, 0, 0)?;
     cx.same_as(0)?;
     cx.result(cx.dtype(0), &[batch, channels, states])
 }
 
-fn infer_selective_scan_backward(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_backward_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let last = SelectiveScanBackwardAttrs::of(&cx.attrs).last;
-    let shape = infer_selective_scan_shape(cx, 1 + usize::from(last), 0)?;
-    infer_selective_scan_gradients(cx, last, &shape)
+    let shape = check_scan_operands(cx, 1 + usize::from(last), 0)?;
+    infer_scan_gradients(cx, last, &shape)
 }
 
 /// Checks the cotangents, and adds the results of a backward op.
-pub(super) fn infer_selective_scan_gradients(
-    cx: &mut Infer<'_>,
-    last: bool,
-    shape: &SelectiveScanShape,
-) -> Result<(), String> {
+pub(super) fn infer_scan_gradients(cx: &mut Infer<'_>, last: bool, shape: &SelectiveScanShape) -> Result<(), String> {
     let SelectiveScanAttrs { d, h0 } = SelectiveScanAttrs::of(&cx.attrs);
     let (dtype, SelectiveScanShape { batch, steps, channels, states }) = (cx.dtype(0), *shape);
     cx.expect_dims(0, "dy", &[batch, steps, channels])?;
@@ -93,28 +85,28 @@ pub(super) fn infer_selective_scan_gradients(
 }
 
 /// `each` operations for each number of the states at each step. There are `after` operands behind those of the scan.
-pub(super) fn selective_scan_cost(cx: &CostCx<'_>, after: usize, each: u64) -> u64 {
+pub(super) fn count_state_flops(cx: &CostCx<'_>, after: usize, each: u64) -> u64 {
     let operands = cx.graph.args_of(cx.node);
     // Operand 0 is x, or the gradient of y, which has its shape. A has as many columns as the states have numbers.
-    let first = operands.len().saturating_sub(selective_scan_operands(cx) + after);
+    let first = operands.len().saturating_sub(count_operands(cx) + after);
     let states = operands.get(first + 2).and_then(|a| cx.graph.dims(*a).last().copied()).unwrap_or(0);
     cx.arg(0).saturating_mul(states as u64).saturating_mul(each)
 }
 
 /// The number of operands of the scan.
-fn selective_scan_operands(cx: &CostCx<'_>) -> usize {
+fn count_operands(cx: &CostCx<'_>) -> usize {
     let SelectiveScanAttrs { d, h0 } = SelectiveScanAttrs::of(&cx.graph.attrs(cx.node));
     5 + usize::from(d) + usize::from(h0)
 }
 
-fn selective_scan_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     match t.iter().any(Option::is_some) {
         true => ScanSteps::of(s, 0).jvp(t).map(Some).into(),
         false => vec![None, None],
     }
 }
 
-fn selective_scan_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let (dy, dlast) = match ct {
         [None, None] => return vec![None; s.args.len()],
         [dy, dlast] => (dy.unwrap_or_else(|| s.outs[0].full_like(0.0)), *dlast),
@@ -130,7 +122,7 @@ fn selective_scan_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) 
 }
 
 /// The members of a batch as further sequences, if A and D are the same for all: results are apart for each sequence.
-fn batch_selective_scan<'g>(s: &BatchSite<'_, 'g>, first: usize) -> Option<Vec<Var<'g>>> {
+fn batch_node<'g>(s: &BatchSite<'_, 'g>, first: usize) -> Option<Vec<Var<'g>>> {
     let d = SelectiveScanAttrs::of(&s.site.attrs).d;
     let shared = |i: usize| i == first + 2 || (d && i == first + 5);
     let operands = 0..s.batched.len();
@@ -151,12 +143,12 @@ pub const SELECTIVE_SCAN: OpDef = OpDef {
     arity: Arity::Between(5, 7),
     attrs: SelectiveScanAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: infer_selective_scan,
-    deriv: Deriv::Rules(selective_scan_jvp, selective_scan_vjp),
-    batch: Batch::Rule(|s| batch_selective_scan(s, 0)),
+    infer: infer_types,
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
+    batch: Batch::Rule(|s| batch_node(s, 0)),
     decompose: Some(|s| ScanSteps::of(s, 0).forward().into()),
-    lower: Lower::Kernel(lower::lower_selective_scan),
-    cost: |cx| selective_scan_cost(cx, 0, 6),
+    lower: Lower::Kernel(lower::emit_selective_scan),
+    cost: |cx| count_state_flops(cx, 0, 6),
     cases: &[
         Case {
             args: "f[2,5,3] f[2,5,3] f[3,4] f[2,5,4] f[2,5,4]",
@@ -202,18 +194,16 @@ pub const SELECTIVE_SCAN_BACKWARD: OpDef = OpDef {
     arity: Arity::Between(6, 9),
     attrs: SelectiveScanBackwardAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: infer_selective_scan_backward,
+    infer: infer_backward_types,
     deriv: Deriv::ViaDecompose,
-    batch: Batch::Rule(|s| {
-        batch_selective_scan(s, 1 + usize::from(SelectiveScanBackwardAttrs::of(&s.site.attrs).last))
-    }),
+    batch: Batch::Rule(|s| batch_node(s, 1 + usize::from(SelectiveScanBackwardAttrs::of(&s.site.attrs).last))),
     decompose: Some(|s| {
         let last = SelectiveScanBackwardAttrs::of(&s.attrs).last;
         let scan = ScanSteps::of(s, 1 + usize::from(last));
         scan.backward(scan.states_before_steps(), s.args[0], last.then(|| s.args[1]))
     }),
-    lower: Lower::Kernel(lower::lower_selective_scan_backward),
-    cost: |cx| selective_scan_cost(cx, 0, 26),
+    lower: Lower::Kernel(lower::emit_selective_scan_backward),
+    cost: |cx| count_state_flops(cx, 0, 26),
     cases: &[
         Case {
             args: "f[2,5,3] f[2,5,3] f[2,5,3] f[3,4] f[2,5,4] f[2,5,4]",

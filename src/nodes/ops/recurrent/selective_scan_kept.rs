@@ -5,9 +5,7 @@
 use super::PACK;
 use super::attrs::{SelectiveScanKeepAttrs, SelectiveScanKeptBackwardAttrs};
 use super::lower;
-use super::selective_scan::{
-    SelectiveScanShape, infer_selective_scan_gradients, infer_selective_scan_shape, selective_scan_cost,
-};
+use super::selective_scan::{SelectiveScanShape, check_scan_operands, count_state_flops, infer_scan_gradients};
 use super::selective_scan_steps::ScanSteps;
 use crate::ensure;
 use crate::nodes::ir::infer::Infer;
@@ -21,18 +19,18 @@ fn infer_kept_states(s: &SelectiveScanShape, every: i64) -> Result<[usize; 4], S
 }
 
 fn infer_selective_scan_keep(cx: &mut Infer<'_>) -> Result<(), String> {
-    let shape = infer_selective_scan_shape(cx, 0, 0)?;
+    let shape = check_scan_operands(cx, 0, 0)?;
     let kept = infer_kept_states(&shape, SelectiveScanKeepAttrs::of(&cx.attrs).every)?;
     cx.same_as(0)?;
     cx.result(cx.dtype(0), &[shape.batch, shape.channels, shape.states])?;
     cx.result(cx.dtype(0), &kept)
 }
 
-fn infer_selective_scan_kept_backward(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_backward_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let SelectiveScanKeptBackwardAttrs { last, every, .. } = SelectiveScanKeptBackwardAttrs::of(&cx.attrs);
-    let shape = infer_selective_scan_shape(cx, 1 + usize::from(last), 1)?;
+    let shape = check_scan_operands(cx, 1 + usize::from(last), 1)?;
     cx.expect_dims(cx.args.len() - 1, "kept", &infer_kept_states(&shape, every)?)?;
-    infer_selective_scan_gradients(cx, last, &shape)
+    infer_scan_gradients(cx, last, &shape)
 }
 
 /// The selective scan that keeps states.
@@ -49,8 +47,8 @@ pub const SELECTIVE_SCAN_KEEP: OpDef = OpDef {
         let every = SelectiveScanKeepAttrs::of(&s.attrs).every.max(1) as usize;
         ScanSteps::of(s, 0).forward_and_keep(every).into()
     }),
-    lower: Lower::Kernel(lower::lower_selective_scan_keep),
-    cost: |cx| selective_scan_cost(cx, 0, 6),
+    lower: Lower::Kernel(lower::emit_selective_scan_keep),
+    cost: |cx| count_state_flops(cx, 0, 6),
     cases: &[
         Case {
             args: "f[2,5,3] f[2,5,3] f[3,4] f[2,5,4] f[2,5,4]",
@@ -85,7 +83,7 @@ pub const SELECTIVE_SCAN_KEPT_BACKWARD: OpDef = OpDef {
     arity: Arity::Between(7, 10),
     attrs: SelectiveScanKeptBackwardAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::HEAVY),
-    infer: infer_selective_scan_kept_backward,
+    infer: infer_backward_types,
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(|s| {
@@ -94,8 +92,8 @@ pub const SELECTIVE_SCAN_KEPT_BACKWARD: OpDef = OpDef {
         let before = scan.states_from_kept(kept, every.max(1) as usize);
         scan.backward(before, s.args[0], last.then(|| s.args[1]))
     }),
-    lower: Lower::Kernel(lower::lower_selective_scan_kept_backward),
-    cost: |cx| selective_scan_cost(cx, 1, 20),
+    lower: Lower::Kernel(lower::emit_selective_scan_kept_backward),
+    cost: |cx| count_state_flops(cx, 1, 20),
     cases: &[
         Case {
             args: "f[2,5,3] f[2,5,3] f[2,5,3] f[3,4] f[2,5,4] f[2,5,4] f[2,3,3,4]",

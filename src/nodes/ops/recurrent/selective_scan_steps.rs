@@ -21,7 +21,7 @@ pub(super) struct ScanSteps<'g> {
 }
 
 /// An operand with the axis of steps first, or back again.
-fn exchange_selective_scan_steps(x: Var<'_>) -> Var<'_> {
+fn swap_step_axis(x: Var<'_>) -> Var<'_> {
     x.transpose(&[1, 0, 2])
 }
 
@@ -74,7 +74,7 @@ impl<'g> ScanSteps<'g> {
 
     /// x, Δ, B and C with the axis of steps first.
     fn slices(&self) -> [Var<'g>; 4] {
-        [self.x, self.delta, self.b, self.c].map(exchange_selective_scan_steps)
+        [self.x, self.delta, self.b, self.c].map(swap_step_axis)
     }
 
     /// Zeros of the shape of the states.
@@ -95,7 +95,7 @@ impl<'g> ScanSteps<'g> {
             let h = step.next(step.decay(self.a), h[0]);
             (vec![h], vec![(h * step.c).sum(-1)])
         });
-        let y = exchange_selective_scan_steps(y[0]);
+        let y = swap_step_axis(y[0]);
         [self.d.map_or(y, |d| y + self.x * d), last[0]]
     }
 
@@ -126,9 +126,9 @@ impl<'g> ScanSteps<'g> {
         let every = every.min(steps.max(1));
         let rows = self.slices().map(|x| {
             // Zeros behind the last step: a step with Δ = 0 leaves the state as it is.
-            let x = exchange_selective_scan_steps(x).pad(&[0; 3], &[0, stretches * every - steps, 0], 0.0);
+            let x = swap_step_axis(x).pad(&[0; 3], &[0, stretches * every - steps, 0], 0.0);
             let last = x.dims()[2];
-            exchange_selective_scan_steps(x.reshape([batch * stretches, every, last]))
+            swap_step_axis(x.reshape([batch * stretches, every, last]))
         });
         let (_, before) = self.g.scan(&[kept.reshape([batch * stretches, channels, states])], &rows, |h, xs| {
             let step = SelectiveScanStepTerms::of(xs);
@@ -151,7 +151,7 @@ impl<'g> ScanSteps<'g> {
         };
         let (more, extra) = (usize::from(self.d.is_some()), t.get(5).copied().flatten());
         let dh0 = self.h0.and_then(|_| t.get(5 + more).copied().flatten()).unwrap_or_else(|| self.no_state());
-        let tangents = [dx, ddelta, db, dc].map(exchange_selective_scan_steps);
+        let tangents = [dx, ddelta, db, dc].map(swap_step_axis);
         let (last, y) = self.g.scan(&[self.first(), dh0], &[self.slices(), tangents].concat(), |h, xs| {
             let (step, t) = (SelectiveScanStepTerms::of(xs), SelectiveScanStepTerms::of(&xs[4..]));
             let decay = step.decay(self.a);
@@ -161,7 +161,7 @@ impl<'g> ScanSteps<'g> {
             let moved = decay * h[1] + bends * h[0] + flows;
             (vec![next, moved], vec![(moved * step.c + next * t.c).sum(-1)])
         });
-        let y = exchange_selective_scan_steps(y[0]);
+        let y = swap_step_axis(y[0]);
         let from_d = self.d.and(extra).map(|t| self.x * t);
         let from_x = self.d.map(|d| dx * d);
         [[from_d, from_x].into_iter().flatten().fold(y, |y, more| y + more), last[1]]
@@ -169,7 +169,7 @@ impl<'g> ScanSteps<'g> {
 
     /// The results of the backward op, from the state before each step: a scan from the last step on.
     pub fn backward(&self, before: Var<'g>, dy: Var<'g>, dlast: Option<Var<'g>>) -> Vec<Var<'g>> {
-        let xs = [&self.slices()[..], &[exchange_selective_scan_steps(dy), before]].concat();
+        let xs = [&self.slices()[..], &[swap_step_axis(dy), before]].concat();
         let carries = [dlast.unwrap_or_else(|| self.no_state()), self.no_state()];
         let (carries, ys) = self.g.scan_with(Loop::default().reverse(true), &carries, &xs, |carry, xs| {
             let (step, dy, before) = (SelectiveScanStepTerms::of(xs), xs[4].unsqueeze(2), xs[5]);
@@ -184,7 +184,7 @@ impl<'g> ScanSteps<'g> {
             let dc = (step.next(decay, before) * dy).sum(1);
             (vec![next, carry[1] + moved * step.delta], vec![dx, ddelta, db, dc])
         });
-        let [dx, ddelta, db, dc] = [0, 1, 2, 3].map(|i| exchange_selective_scan_steps(ys[i]));
+        let [dx, ddelta, db, dc] = [0, 1, 2, 3].map(|i| swap_step_axis(ys[i]));
         let dx = self.d.map_or(dx, |d| dx + dy * d);
         let dd = self.d.map(|_| (dy * self.x).sum(1));
         let all = [Some(dx), Some(ddelta), Some(carries[1]), Some(db), Some(dc), dd, self.h0.map(|_| carries[0])];

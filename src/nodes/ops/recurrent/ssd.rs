@@ -92,7 +92,7 @@ impl SsdShape {
 }
 
 /// e^(l_i − l_j) for j ≤ i, else 0, from running sums l in the last axis.
-fn ssd_decays<'g>(sums: Var<'g>) -> Var<'g> {
+fn decay_matrix<'g>(sums: Var<'g>) -> Var<'g> {
     (sums.unsqueeze(-1) - sums.unsqueeze(-2)).tril(0).exp().tril(0)
 }
 
@@ -113,21 +113,21 @@ impl<'g> Var<'g> {
             return [g.var(crate::arena::Value::NONE); 2];
         }
         match SsdShape::of(self, [delta, a, b, c], &opt) {
-            Ok(shape) => g.with_caller(|| ssd_in_chunks(&shape, self, [delta, a, b, c], &opt)),
+            Ok(shape) => g.with_caller(|| scan_in_chunks(&shape, self, [delta, a, b, c], &opt)),
             Err(why) => [g.fail(Kind::Shape, format!("ssd({self:?}): {why}")); 2],
         }
     }
 }
 
 /// The scan of checked operands.
-fn ssd_in_chunks<'g>(s: &SsdShape, x: Var<'g>, [delta, a, b, c]: [Var<'g>; 4], opt: &Ssd<'g>) -> [Var<'g>; 2] {
+fn scan_in_chunks<'g>(s: &SsdShape, x: Var<'g>, [delta, a, b, c]: [Var<'g>; 4], opt: &Ssd<'g>) -> [Var<'g>; 2] {
     let each = s.heads / s.groups;
     // [batch, chunks, groups, heads of a group or 1, chunk, …].
     let [b, c] = [b, c].map(|x| s.cut(x, 1, s.states));
     let [steps, rates] = [delta, delta * a].map(|x| s.cut(x, each, 1));
     let inflow = s.cut(x, each, s.width) * steps;
     let sums = rates.squeeze(5).cumsum(4, false, false);
-    let inside = (c.matmul(b.t()) * ssd_decays(sums)).matmul(inflow);
+    let inside = (c.matmul(b.t()) * decay_matrix(sums)).matmul(inflow);
     // What a chunk adds to the state, and what it leaves of the state before it.
     let total = sums.narrow(4, s.chunk - 1, 1);
     let left = (total - sums).exp().unsqueeze(5);

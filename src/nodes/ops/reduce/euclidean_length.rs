@@ -23,7 +23,7 @@ pub const ROOT_SUM_SQUARES: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(|s| vec![s.args[0].sqrt().cast(DType::F64)]),
-    lower: Lower::Kernel(lower::lower_reduce_root_sum_squares),
+    lower: Lower::Kernel(lower::emit_root_sum_squares),
     cost: |_| 1,
     cases: &[
         Case { args: "f[] f[3,5]", attrs: "", domains: &[Positive, Real] },

@@ -14,7 +14,7 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs};
 
 /// Runs of neighbouring axes that are all reduced or all kept: size, and whether reduced. Axes of size 1 are dropped.
-fn lower_reduce_runs(dims: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
+fn find_axis_runs(dims: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
     let mut out: Vec<(usize, bool)> = Vec::new();
     for (i, &d) in dims.iter().enumerate().filter(|(_, d)| **d != 1) {
         let gone = axes.contains(&i);
@@ -37,10 +37,10 @@ struct Kernels {
 }
 
 /// Reduces operand 0 over `axes`.
-fn lower_reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
+fn emit_reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
     let (dims, axes) = (cx.arg_dims(0), to_size_attrs(&ReduceAttrs::of(&cx.attrs()).axes));
     let count: usize = axes.iter().map(|&a| dims[a]).product();
-    let mut runs = lower_reduce_runs(&dims, &axes);
+    let mut runs = find_axis_runs(&dims, &axes);
     let gone = |runs: &[(usize, bool)]| runs.iter().rposition(|r| r.1);
     if gone(&runs).is_none() {
         // Every axis in the set has one element: the element is its own sum, mean, maximum and log-sum-exp.
@@ -58,7 +58,7 @@ fn lower_reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
         let last = gone(&runs).is_none();
         let to = if last { Buf::Out(0) } else { cx.temp(cx.dtype(0).size(), split.outer * split.inner) };
         let count = if last { Some(count) } else { None };
-        lower_one_reduce_run(cx, k, &Run { split, from, to, count, flops });
+        emit_run(cx, k, &Run { split, from, to, count, flops });
         (from, flops) = (to, 0);
     }
     Ok(())
@@ -79,7 +79,7 @@ struct Run {
 }
 
 /// Reduces one run, in two steps if it is long.
-fn lower_one_reduce_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
+fn emit_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
     let Run { split: AxisSplit { outer, n, inner }, from, to, count, flops } = *run;
     let plan = plan_steps(outer, n, inner);
     let kernel = if count.is_some() { k.last } else { k.join };
@@ -101,49 +101,37 @@ fn lower_one_reduce_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
 }
 
 /// The sums of the columns of a matrix of `rows` by `n`.
-pub fn lower_reduced_columns(
-    cx: &mut LowerCx<'_>,
-    (rows, n): (usize, usize),
-    (from, to): (Buf, Buf),
-) -> Result<(), String> {
+pub fn emit_column_sums(cx: &mut LowerCx<'_>, (rows, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (reduce::sum_for(d)?, Some(reduce::sum_partial_for(d)?));
     let split = AxisSplit { outer: 1, n: rows, inner: n };
-    lower_one_reduce_run(
-        cx,
-        &Kernels { join, partial, last: join },
-        &Run { split, from, to, count: Some(rows), flops: 0 },
-    );
+    emit_run(cx, &Kernels { join, partial, last: join }, &Run { split, from, to, count: Some(rows), flops: 0 });
     Ok(())
 }
 
 /// The sum of `blocks` such sums, of blocks of rows.
-pub fn lower_reduced_blocks(
-    cx: &mut LowerCx<'_>,
-    (blocks, n): (usize, usize),
-    (from, to): (Buf, Buf),
-) -> Result<(), String> {
+pub fn emit_block_sum(cx: &mut LowerCx<'_>, (blocks, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
     let (kernel, p) = (reduce::sum_for(cx.dtype(0))?, Reduce::new(1, blocks, n));
     cx.call(Call::new(kernel, p.to_words(), p.units()).reads(&[from]).writes(to, p.per_unit()));
     Ok(())
 }
 
 /// `reduce_sum`.
-pub fn lower_reduce_sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_reduce_sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (reduce::sum_for(d)?, Some(reduce::sum_partial_for(d)?));
-    lower_reduction(cx, &Kernels { join, partial, last: join })
+    emit_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_mean`.
-pub fn lower_reduce_mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_reduce_mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (reduce::sum_for(d)?, Some(reduce::sum_partial_for(d)?));
-    lower_reduction(cx, &Kernels { join, partial, last: reduce::reduce_mean_kernel_for(d)? })
+    emit_reduction(cx, &Kernels { join, partial, last: reduce::reduce_mean_kernel_for(d)? })
 }
 
 /// `sum_squares`.
-pub fn lower_reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let SumSquaresAttrs { mean } = SumSquaresAttrs::of(&cx.attrs());
     let (d, n, flops) = (cx.dtype(0), cx.arg_dims(0).numel(), cx.flops());
     let join = if mean { reduce::reduce_mean_kernel_for(d)? } else { reduce::sum_for(d)? };
@@ -153,12 +141,12 @@ pub fn lower_reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let last = if plan_steps(1, n, 1).partial.is_some() { join } else { one };
     let split = AxisSplit { outer: 1, n, inner: 1 };
     let run = Run { split, from: Buf::Arg(0), to: Buf::Out(0), count: Some(n), flops };
-    lower_one_reduce_run(cx, &Kernels { join, partial: Some(partial), last }, &run);
+    emit_run(cx, &Kernels { join, partial: Some(partial), last }, &run);
     Ok(())
 }
 
 /// `root_sum_squares`.
-pub fn lower_reduce_root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = Parts { tensors: cx.args() - 1, len: (1..cx.args()).map(|i| cx.arg_dims(i).numel()).sum() };
     let kernel = root_sum_squares::root_sum_squares_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), 1).flops(cx.flops()).cost_class(CostClass::RARE);
@@ -167,33 +155,33 @@ pub fn lower_reduce_root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String>
 }
 
 /// `reduce_max`.
-pub fn lower_reduce_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_reduce_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (reduce::max_for(d)?, Some(reduce::max_partial_for(d)?));
-    lower_reduction(cx, &Kernels { join, partial, last: join })
+    emit_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_min`.
-pub fn lower_reduce_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_reduce_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (reduce::min_for(d)?, Some(reduce::min_partial_for(d)?));
-    lower_reduction(cx, &Kernels { join, partial, last: join })
+    emit_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_prod`.
-pub fn lower_reduce_prod(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_reduce_prod(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (reduce::prod_for(d)?, Some(reduce::prod_partial_for(d)?));
-    lower_reduction(cx, &Kernels { join, partial, last: join })
+    emit_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `logsumexp`. That of several runs is the log-sum-exp of theirs.
-pub fn lower_reduce_logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let join = reduce::reduce_logsumexp_kernel_for(cx.dtype(0))?;
-    lower_reduction(cx, &Kernels { join, partial: None, last: join })
+    emit_reduction(cx, &Kernels { join, partial: None, last: join })
 }
 
-fn lower_arg_reduction(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+fn emit_arg_reduction(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let AxisSplit { outer, n, inner } =
         split_at_axis(&cx.arg_dims(0), to_size_attr(ArgExtremeAttrs::of(&cx.attrs()).axis));
     let p = Reduce::new(outer, n, inner);
@@ -203,19 +191,19 @@ fn lower_arg_reduction(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), Strin
 }
 
 /// `arg_max`.
-pub fn lower_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = reduce::reduce_arg_max_kernel_for(cx.dtype(0), cx.out(0).dtype)?;
-    lower_arg_reduction(cx, kernel)
+    emit_arg_reduction(cx, kernel)
 }
 
 /// `arg_min`.
-pub fn lower_arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = reduce::reduce_arg_min_kernel_for(cx.dtype(0), cx.out(0).dtype)?;
-    lower_arg_reduction(cx, kernel)
+    emit_arg_reduction(cx, kernel)
 }
 
 /// A running sum or product: `kernel` scans along `axis`.
-pub fn lower_running_reduction(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
+pub fn emit_running_reduction(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
     let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&cx.attrs());
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size_attr(axis));
     let p = Cumulative { outer, n, inner, exclusive, reverse };

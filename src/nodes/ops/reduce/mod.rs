@@ -20,7 +20,7 @@ use crate::nodes::ops::common::cost::cost_per_operand;
 use Domain::{Distinct, Positive, Real};
 use attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs, VarAttrs};
 
-const fn reduce_op(name: &'static str, doc: &'static str, lower: Lower, deriv: Deriv, cases: &'static [Case]) -> OpDef {
+const fn define_op(name: &'static str, doc: &'static str, lower: Lower, deriv: Deriv, cases: &'static [Case]) -> OpDef {
     OpDef {
         name,
         doc,
@@ -130,7 +130,7 @@ fn sum_like_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
 }
 
 /// e^(x − y) for y = ln Σ eˣ: the share of each element. Zeros where all elements are −∞.
-fn reduce_logsumexp_shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn logsumexp_shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let y = s.outs[0];
     (s.args[0] - spread_reduced(s, y.greater(f64::NEG_INFINITY).select(y, 0.0))).exp()
 }
@@ -158,10 +158,10 @@ pub const REDUCE_SUM: OpDef = OpDef {
         Case { args: "f[3,0]", attrs: "axes=[1] keep=false", domains: &[Real] },
         Case { args: "i32[6,5]", attrs: "axes=[0] keep=false", domains: &[Domain::Index(9)] },
     ],
-    ..reduce_op(
+    ..define_op(
         "reduce_sum",
         "y = Σ x over `axes`; empty sums are 0",
-        Lower::Kernel(lower::lower_reduce_sum),
+        Lower::Kernel(lower::emit_reduce_sum),
         Deriv::Linear(|s, _, g| Some(spread_reduced(s, g))),
         SUMS,
     )
@@ -189,10 +189,10 @@ pub const SUM_SQUARES: OpDef = OpDef {
         Case { args: "f[0,3]", attrs: "mean=false", domains: &[Real] },
     ],
     batch: Batch::ViaDecompose,
-    ..reduce_op(
+    ..define_op(
         "sum_squares",
         "y = Σ x² over all elements, or their mean; an empty sum is 0",
-        Lower::Kernel(lower::lower_reduce_sum_squares),
+        Lower::Kernel(lower::emit_sum_squares),
         Deriv::ViaDecompose,
         &[],
     )
@@ -201,28 +201,28 @@ pub const SUM_SQUARES: OpDef = OpDef {
 /// The mean over axes.
 pub const REDUCE_MEAN: OpDef = OpDef {
     infer: infer_reduced_reals,
-    ..reduce_op(
+    ..define_op(
         "reduce_mean",
         "y = Σ x / n over `axes`; NaN for n = 0",
-        Lower::Kernel(lower::lower_reduce_mean),
+        Lower::Kernel(lower::emit_reduce_mean),
         Deriv::Linear(|s, _, g| Some(spread_reduced(s, g) * (1.0 / ReduceOpAxes::of(s).count() as f64))),
         SUMS,
     )
 };
 
 /// The share of each element in its maximum or minimum. Ties share evenly, so shares sum to 1.
-fn reduce_extreme_shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn extreme_shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let x = s.args[0];
     let hit = x.equal(spread_reduced(s, s.outs[0])).cast(x.dtype());
     hit / spread_reduced(s, sum_like_reduced(s, hit))
 }
 
-fn reduce_extreme_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    vec![t[0].map(|t| sum_like_reduced(s, t * reduce_extreme_shares(s)))]
+fn push_extreme_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    vec![t[0].map(|t| sum_like_reduced(s, t * extreme_shares(s)))]
 }
 
-fn reduce_extreme_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
-    vec![ct[0].map(|g| spread_reduced(s, g) * reduce_extreme_shares(s))]
+fn pull_extreme_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+    vec![ct[0].map(|g| spread_reduced(s, g) * extreme_shares(s))]
 }
 
 const EXTREMES: &[Case] = &[
@@ -238,11 +238,11 @@ const EXTREMES: &[Case] = &[
 /// The largest element over axes.
 pub const REDUCE_MAX: OpDef = OpDef {
     infer: infer_reduced_nonempty,
-    ..reduce_op(
+    ..define_op(
         "reduce_max",
         "y = max x over `axes`, NaN if any is; ties share the gradient evenly",
-        Lower::Kernel(lower::lower_reduce_max),
-        Deriv::Rules(reduce_extreme_jvp, reduce_extreme_vjp),
+        Lower::Kernel(lower::emit_reduce_max),
+        Deriv::Rules(push_extreme_tangents, pull_extreme_cotangents),
         EXTREMES,
     )
 };
@@ -250,17 +250,17 @@ pub const REDUCE_MAX: OpDef = OpDef {
 /// The smallest element over axes.
 pub const REDUCE_MIN: OpDef = OpDef {
     infer: infer_reduced_nonempty,
-    ..reduce_op(
+    ..define_op(
         "reduce_min",
         "y = min x over `axes`, NaN if any is; ties share the gradient evenly",
-        Lower::Kernel(lower::lower_reduce_min),
-        Deriv::Rules(reduce_extreme_jvp, reduce_extreme_vjp),
+        Lower::Kernel(lower::emit_reduce_min),
+        Deriv::Rules(push_extreme_tangents, pull_extreme_cotangents),
         EXTREMES,
     )
 };
 
 /// Π_{j≠i} xⱼ by exclusive running products from both ends: no division, so zeros are no special case.
-fn reduce_prod_of_others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn multiply_others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let (x, axes) = (s.args[0], to_size_attrs(&ReduceAttrs::of(&s.attrs).axes));
     let d = x.dims();
     let kept: Vec<usize> = (0..d.len()).filter(|a| !axes.contains(a)).collect();
@@ -269,12 +269,12 @@ fn reduce_prod_of_others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let n: usize = axes.iter().map(|&a| d[a]).product();
     let flat = x.permute(&perm).reshape([rows, n]);
     // Each round doubles the number of factors: log₂ n rounds.
-    let mut left = reduce_shift_running_product(flat, 1, false);
-    let mut right = reduce_shift_running_product(flat, 1, true);
+    let mut left = shift_rows(flat, 1, false);
+    let mut right = shift_rows(flat, 1, true);
     let mut step = 1;
     while step < n {
-        left = left * reduce_shift_running_product(left, step, false);
-        right = right * reduce_shift_running_product(right, step, true);
+        left = left * shift_rows(left, step, false);
+        right = right * shift_rows(right, step, true);
         step *= 2;
     }
     let mut back = vec![0; perm.len()];
@@ -284,7 +284,7 @@ fn reduce_prod_of_others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
 }
 
 /// Elements of each row of `x` moved by `by` positions, with ones coming in.
-fn reduce_shift_running_product<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
+fn shift_rows<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
     let d = x.dims();
     let (rows, n) = (d.first().copied().unwrap_or(0), d.get(1).copied().unwrap_or(0));
     let by = by.min(n);
@@ -293,13 +293,13 @@ fn reduce_shift_running_product<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g
 }
 
 /// The product over axes.
-pub const REDUCE_PROD: OpDef = reduce_op(
+pub const REDUCE_PROD: OpDef = define_op(
     "reduce_prod",
     "y = Π x over `axes`; empty products are 1; x̄ᵢ = ȳ·Π_{j≠i} xⱼ, without division",
-    Lower::Kernel(lower::lower_reduce_prod),
+    Lower::Kernel(lower::emit_reduce_prod),
     Deriv::Rules(
-        |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * reduce_prod_of_others(s)))],
-        |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * reduce_prod_of_others(s))],
+        |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * multiply_others(s)))],
+        |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * multiply_others(s))],
     ),
     &[
         Case { args: "f[3,4,5]", attrs: "axes=[1] keep=false", domains: &[Positive] },
@@ -316,13 +316,13 @@ pub const LOGSUMEXP: OpDef = OpDef {
         infer_reduced_nonempty(cx)
     },
     cost: |cx| 3 * cx.args(),
-    ..reduce_op(
+    ..define_op(
         "logsumexp",
         "y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y), 0 where y = −∞",
-        Lower::Kernel(lower::lower_reduce_logsumexp),
+        Lower::Kernel(lower::emit_logsumexp),
         Deriv::Rules(
-            |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * reduce_logsumexp_shares(s)))],
-            |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * reduce_logsumexp_shares(s))],
+            |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * logsumexp_shares(s)))],
+            |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * logsumexp_shares(s))],
         ),
         SUMS,
     )
@@ -349,7 +349,7 @@ pub const VAR: OpDef = OpDef {
         vec![over.sum(d * d) * (1.0 / (over.count() as f64 - correction))]
     }),
     batch: Batch::ViaDecompose,
-    ..reduce_op(
+    ..define_op(
         "var",
         "y = Σ (x − mean)² / (n − correction) over `axes`",
         Lower::Expand,
@@ -384,10 +384,10 @@ pub const ARG_MAX: OpDef = OpDef {
     attrs: ArgExtremeAttrs::FIELDS,
     infer: infer_arg_reduction,
     batch: Batch::Rule(batch_arg_reduction),
-    ..reduce_op(
+    ..define_op(
         "arg_max",
         "position of the first largest element along `axis`; NaN is largest",
-        Lower::Kernel(lower::lower_arg_max),
+        Lower::Kernel(lower::emit_arg_max),
         Deriv::Zero,
         ARG,
     )
@@ -399,10 +399,10 @@ pub const ARG_MIN: OpDef = OpDef {
     attrs: ArgExtremeAttrs::FIELDS,
     infer: infer_arg_reduction,
     batch: Batch::Rule(batch_arg_reduction),
-    ..reduce_op(
+    ..define_op(
         "arg_min",
         "position of the first smallest element along `axis`; NaN is smallest",
-        Lower::Kernel(lower::lower_arg_min),
+        Lower::Kernel(lower::emit_arg_min),
         Deriv::Zero,
         ARG,
     )
@@ -422,10 +422,10 @@ pub const CUMSUM: OpDef = OpDef {
     attrs: RunningAttrs::FIELDS,
     infer: infer_running_reduction,
     batch: Batch::Rule(batch_running_reduction),
-    ..reduce_op(
+    ..define_op(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::lower_running_reduction(cx, cumulative::cumsum_kernel_for(cx.dtype(0)))),
+        Lower::Kernel(|cx| lower::emit_running_reduction(cx, cumulative::cumsum_kernel_for(cx.dtype(0)))),
         Deriv::Linear(|s, _, g| {
             let a = RunningAttrs::of(&s.attrs);
             Some(s.g.emit1(s.op, &[g], &RunningAttrs { reverse: !a.reverse, ..a }.list()))
@@ -453,11 +453,11 @@ fn decompose_running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dims, n) = (there.dims(), d[axis]);
     let mut y = there.reshape([dims[..last].iter().product(), n]);
     if a.exclusive {
-        y = reduce_shift_running_product(y, 1, false);
+        y = shift_rows(y, 1, false);
     }
     let mut step = 1;
     while step < n {
-        y = y * reduce_shift_running_product(y, step, false);
+        y = y * shift_rows(y, step, false);
         step *= 2;
     }
     let back = y.reshape(dims).permute(&perm);
@@ -470,10 +470,10 @@ pub const CUMPROD: OpDef = OpDef {
     infer: infer_running_reduction,
     decompose: Some(decompose_running_product),
     batch: Batch::Rule(batch_running_reduction),
-    ..reduce_op(
+    ..define_op(
         "cumprod",
         "yᵢ = Π_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::lower_running_reduction(cx, cumulative::cumprod_kernel_for(cx.dtype(0)))),
+        Lower::Kernel(|cx| lower::emit_running_reduction(cx, cumulative::cumprod_kernel_for(cx.dtype(0)))),
         Deriv::ViaDecompose,
         &[
             Case { args: "f[3,4]", attrs: "axis=1 exclusive=false reverse=false", domains: &[Real] },

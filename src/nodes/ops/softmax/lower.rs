@@ -11,7 +11,7 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 
 /// A call along the axis. If the axis is contiguous, the kernel may write over operand `over`.
-fn lower_softmax_along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<(), String> {
+fn emit_along_axis(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<(), String> {
     let axis = to_size_attr(SoftmaxAttrs::of(&cx.attrs()).axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), axis);
     let p = Softmax { outer, n, inner };
@@ -22,25 +22,25 @@ fn lower_softmax_along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>
 }
 
 /// `softmax`.
-pub fn lower_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = softmax::softmax_kernel_for(cx.dtype(0))?;
-    lower_softmax_along(cx, kernel, Some(0))
+    emit_along_axis(cx, kernel, Some(0))
 }
 
 /// `softmax_backward`.
-pub fn lower_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = softmax::softmax_backward_kernel_for(cx.dtype(0))?;
-    lower_softmax_along(cx, kernel, Some(1))
+    emit_along_axis(cx, kernel, Some(1))
 }
 
 /// `log_softmax`.
-pub fn lower_log_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_log_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = softmax::log_softmax_kernel_for(cx.dtype(0))?;
-    lower_softmax_along(cx, kernel, None)
+    emit_along_axis(cx, kernel, None)
 }
 
 /// `log_softmax_backward`.
-pub fn lower_log_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_log_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = softmax::log_softmax_backward_kernel_for(cx.dtype(0))?;
-    lower_softmax_along(cx, kernel, None)
+    emit_along_axis(cx, kernel, None)
 }

@@ -14,7 +14,7 @@ use crate::nodes::ops::common::cost::cost_per_result;
 use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 use Domain::{Real, Unit};
 
-fn infer_softmax(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
     for i in 1..cx.args.len() {
         cx.same(0, i)?;
@@ -25,21 +25,21 @@ fn infer_softmax(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The op along an axis of each member.
-fn batch_softmax<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_node<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let SoftmaxAttrs { axis } = SoftmaxAttrs::of(&s.site.attrs);
     s.emit(&s.all(), &SoftmaxAttrs { axis: axis + 1 }.list())
 }
 
-const fn softmax_op(name: &'static str, doc: &'static str, arity: usize, lower: LowerFn, deriv: Deriv) -> OpDef {
+const fn define_op(name: &'static str, doc: &'static str, arity: usize, lower: LowerFn, deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
         arity: Arity::Exactly(arity),
         attrs: SoftmaxAttrs::FIELDS,
         flags: Flags::PURE,
-        infer: infer_softmax,
+        infer: infer_types,
         deriv,
-        batch: Batch::Rule(batch_softmax),
+        batch: Batch::Rule(batch_node),
         lower: Lower::Kernel(lower),
         cost: |cx| 4 * cost_per_result(cx),
         cases: if arity == 1 { ONE } else { TWO },
@@ -59,59 +59,53 @@ const TWO: &[Case] = &[
 ];
 
 /// `op` of (y, t) along this node's axis.
-fn softmax_op_backward_along<'g>(s: &Site<'_, 'g>, op: Op, y: Var<'g>, t: Var<'g>) -> Var<'g> {
+fn apply_backward_op<'g>(s: &Site<'_, 'g>, op: Op, y: Var<'g>, t: Var<'g>) -> Var<'g> {
     s.g.emit1(op, &[y, t], &SoftmaxAttrs::of(&s.attrs).list())
 }
 
 /// Σ along this node's axis, broadcast to the shape of `x`.
-fn softmax_op_axis_sum<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
+fn sum_along_axis<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
     x.reduce(Op::REDUCE_SUM, SoftmaxAttrs::of(&s.attrs).axis, true).broadcast(x.dims())
 }
 
 /// Softmax along an axis.
-pub const SOFTMAX: OpDef = softmax_op(
+pub const SOFTMAX: OpDef = define_op(
     "softmax",
     "yᵢ = e^xᵢ / Σ e^xⱼ along `axis`; its Jacobian is symmetric, so ẏ and x̄ are the same y⊙(t − Σ y⊙t)",
     1,
-    lower::lower_softmax,
+    lower::emit_softmax,
     Deriv::Rules(
-        |s, t| vec![t[0].map(|t| softmax_op_backward_along(s, Op::SOFTMAX_BACKWARD, s.outs[0], t))],
-        |s, ct, _| vec![ct[0].map(|g| softmax_op_backward_along(s, Op::SOFTMAX_BACKWARD, s.outs[0], g))],
+        |s, t| vec![t[0].map(|t| apply_backward_op(s, Op::SOFTMAX_BACKWARD, s.outs[0], t))],
+        |s, ct, _| vec![ct[0].map(|g| apply_backward_op(s, Op::SOFTMAX_BACKWARD, s.outs[0], g))],
     ),
 );
 
 /// The cotangent, and the tangent, of [`SOFTMAX`].
 pub const SOFTMAX_BACKWARD: OpDef = OpDef {
-    decompose: Some(|s| vec![s.args[0] * (s.args[1] - softmax_op_axis_sum(s, s.args[0] * s.args[1]))]),
-    ..softmax_op(
-        "softmax_backward",
-        "y⊙(g − Σ y⊙g) along `axis`",
-        2,
-        lower::lower_softmax_backward,
-        Deriv::ViaDecompose,
-    )
+    decompose: Some(|s| vec![s.args[0] * (s.args[1] - sum_along_axis(s, s.args[0] * s.args[1]))]),
+    ..define_op("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::emit_softmax_backward, Deriv::ViaDecompose)
 };
 
 /// The logarithm of softmax along an axis.
-pub const LOG_SOFTMAX: OpDef = softmax_op(
+pub const LOG_SOFTMAX: OpDef = define_op(
     "log_softmax",
     "yᵢ = xᵢ − ln Σ e^xⱼ along `axis`; x̄ = g − e^y·Σ g; ẏ = ẋ − Σ e^y⊙ẋ",
     1,
-    lower::lower_log_softmax,
+    lower::emit_log_softmax,
     Deriv::Rules(
-        |s, t| vec![t[0].map(|t| t - softmax_op_axis_sum(s, s.outs[0].exp() * t))],
-        |s, ct, _| vec![ct[0].map(|g| softmax_op_backward_along(s, Op::LOG_SOFTMAX_BACKWARD, s.outs[0], g))],
+        |s, t| vec![t[0].map(|t| t - sum_along_axis(s, s.outs[0].exp() * t))],
+        |s, ct, _| vec![ct[0].map(|g| apply_backward_op(s, Op::LOG_SOFTMAX_BACKWARD, s.outs[0], g))],
     ),
 );
 
 /// The cotangent of [`LOG_SOFTMAX`].
 pub const LOG_SOFTMAX_BACKWARD: OpDef = OpDef {
-    decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * softmax_op_axis_sum(s, s.args[1])]),
-    ..softmax_op(
+    decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * sum_along_axis(s, s.args[1])]),
+    ..define_op(
         "log_softmax_backward",
         "g − e^y·Σ g along `axis`",
         2,
-        lower::lower_log_softmax_backward,
+        lower::emit_log_softmax_backward,
         Deriv::ViaDecompose,
     )
 };

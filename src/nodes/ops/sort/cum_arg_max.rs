@@ -15,7 +15,7 @@ use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flag
 use crate::nodes::ops::sort::POSITIONS;
 use crate::nodes::ops::sort::attrs::CumArgMaxAttrs;
 
-fn batch_cum_arg_max<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_node<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let a = CumArgMaxAttrs::of(&s.site.attrs);
     s.emit(s.site.args, &CumArgMaxAttrs { axis: a.axis + 1, ..a }.list())
 }
@@ -36,8 +36,8 @@ pub const CUM_ARG_MAX: OpDef = OpDef {
         cx.result(DType::I32, &d)
     },
     deriv: Deriv::Zero,
-    batch: Batch::Rule(batch_cum_arg_max),
-    lower: Lower::Kernel(lower_cum_arg_max),
+    batch: Batch::Rule(batch_node),
+    lower: Lower::Kernel(lower_node),
     cost: |cx| cx.arg(0),
     cases: &[
         Case { args: "f[3,17]", attrs: "axis=1 smallest=false", domains: &[Domain::Distinct] },
@@ -48,7 +48,7 @@ pub const CUM_ARG_MAX: OpDef = OpDef {
 };
 
 /// `cum_arg_max`.
-fn lower_cum_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
+fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let CumArgMaxAttrs { axis, smallest } = CumArgMaxAttrs::of(&cx.attrs());
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size_attr(axis));
     let p = CumArgMax { outer, n, inner, smallest };

@@ -10,7 +10,7 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::sort::attrs::{ArgSortAttrs, TopKAttrs};
 
 /// `arg_sort` along the last axis.
-pub fn lower_arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let n = d.last().copied().unwrap_or(1);
     let ArgSortAttrs { descending } = ArgSortAttrs::of(&cx.attrs());
@@ -22,7 +22,7 @@ pub fn lower_arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `top_k` along the last axis.
-pub fn lower_top_k(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_top_k(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let n = d.last().copied().unwrap_or(1);
     let p = TopK {

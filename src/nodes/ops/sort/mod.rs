@@ -34,7 +34,7 @@ pub const ARG_SORT: OpDef = OpDef {
     },
     deriv: Deriv::Zero,
     batch: Batch::Leading,
-    lower: Lower::Kernel(lower::lower_arg_sort),
+    lower: Lower::Kernel(lower::emit_arg_sort),
     cost: |cx| cx.arg(0) * 8,
     cases: &[
         Case { args: "f[3,17]", attrs: "descending=false", domains: &[Domain::Distinct] },
@@ -85,7 +85,7 @@ pub const TOP_K: OpDef = OpDef {
     deriv: Deriv::Rules(|s, t| vec![t[0].map(|t| t.take_along_axis(s.outs[1], -1)), None], top_k_vjp),
     batch: Batch::Leading,
     decompose: Some(decompose_top_k),
-    lower: Lower::Kernel(lower::lower_top_k),
+    lower: Lower::Kernel(lower::emit_top_k),
     cost: |cx| cx.arg(0) * 2,
     cases: &[
         Case { args: "f[3,17]", attrs: "k=4", domains: &[Domain::Distinct] },

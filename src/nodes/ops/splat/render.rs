@@ -15,33 +15,33 @@ use Domain::{Chance, Real, Unit};
 const MET: u64 = 32;
 
 /// The dimensions of the image and of its last T.
-fn splat_render_dims(attrs: &SplatAttrs) -> [usize; 2] {
+fn image_dims(attrs: &SplatAttrs) -> [usize; 2] {
     [attrs.height, attrs.width].map(|n| usize::try_from(n).unwrap_or(0))
 }
 
 /// Adds the image and T, of the dtype of operand `i`.
 pub(super) fn infer_splat_image(cx: &mut Infer<'_>, i: usize, attrs: &SplatAttrs) -> Result<(), String> {
-    let (dtype, [rows, columns]) = (cx.dtype(i), splat_render_dims(attrs));
+    let (dtype, [rows, columns]) = (cx.dtype(i), image_dims(attrs));
     cx.result(dtype, &[rows, columns, 4])?;
     cx.result(dtype, &[rows, columns])
 }
 
-fn infer_splat_render(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let attrs = check_splats(cx, 0)?;
     infer_splat_image(cx, 0, &attrs)
 }
 
-fn infer_splat_render_backward(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_backward_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let attrs = check_splats(cx, 1)?;
     cx.same_dtype(0, 1)?;
-    let [rows, columns] = splat_render_dims(&attrs);
+    let [rows, columns] = image_dims(&attrs);
     cx.expect_dims(0, "the cotangent of the image", &[rows, columns, 4])?;
     ensure!(cx.dims(1)[0] > 0, "there are no splats");
     (1..=OPERANDS).try_for_each(|i| cx.same_as(i))
 }
 
-fn infer_splat_render_tangent(cx: &mut Infer<'_>) -> Result<(), String> {
-    infer_splat_render(cx)?;
+fn infer_tangent_types(cx: &mut Infer<'_>) -> Result<(), String> {
+    infer_types(cx)?;
     ensure!(cx.dims(0)[0] > 0, "there are no splats");
     for i in 0..OPERANDS {
         cx.same_dtype(0, OPERANDS + i)?;
@@ -51,13 +51,13 @@ fn infer_splat_render_tangent(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// Operations: `each` for a splat at a pixel, and the projections.
-pub(super) fn splat_render_cost(cx: &CostCx<'_>, splats: u64, each: u64) -> u64 {
+pub(super) fn count_splat_flops(cx: &CostCx<'_>, splats: u64, each: u64) -> u64 {
     let SplatAttrs { width, height, .. } = SplatAttrs::of(&cx.graph.attrs(cx.node));
     let pixels = width.unsigned_abs().saturating_mul(height.unsigned_abs());
     pixels.saturating_mul(splats.min(MET) * each).saturating_add(splats.saturating_mul(400))
 }
 
-fn splat_render_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     if s.args[3].numel() == 0 || t.iter().all(Option::is_none) {
         return vec![None; 2];
     }
@@ -67,7 +67,7 @@ fn splat_render_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<V
 }
 
 /// The cotangent of T is that of alpha, 1 − T, with the other sign.
-fn splat_render_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let alpha = ct[1].map(|t| (-t).unsqueeze(-1).pad(&[0, 0, 3], &[0, 0, 0], 0.0));
     let image = match (ct[0], alpha) {
         (Some(image), Some(alpha)) => image + alpha,
@@ -98,11 +98,11 @@ pub const SPLAT_RENDER: OpDef = OpDef {
     arity: Arity::Exactly(OPERANDS),
     attrs: SplatAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::EXACT).and(Flags::HEAVY),
-    infer: infer_splat_render,
-    deriv: Deriv::Rules(splat_render_jvp, splat_render_vjp),
+    infer: infer_types,
+    deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::Members,
-    lower: Lower::Kernel(lower::lower_splat_render),
-    cost: |cx| splat_render_cost(cx, cx.arg(0) / 3, 50),
+    lower: Lower::Kernel(lower::emit_splat_render),
+    cost: |cx| count_splat_flops(cx, cx.arg(0) / 3, 50),
     cases: &[
         Case {
             args: "f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3]",
@@ -144,11 +144,11 @@ pub const SPLAT_RENDER_BACKWARD: OpDef = OpDef {
     arity: Arity::Exactly(OPERANDS + 1),
     attrs: SplatAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::EXACT),
-    infer: infer_splat_render_backward,
+    infer: infer_backward_types,
     deriv: Deriv::Error(NO_SECOND),
     batch: Batch::Members,
-    lower: Lower::Kernel(lower::lower_splat_render_backward),
-    cost: |cx| splat_render_cost(cx, cx.arg(1) / 3, 180),
+    lower: Lower::Kernel(lower::emit_splat_render_backward),
+    cost: |cx| count_splat_flops(cx, cx.arg(1) / 3, 180),
     cases: &[
         Case {
             args: "f[5,4,4] f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3]",
@@ -178,11 +178,11 @@ pub const SPLAT_RENDER_TANGENT: OpDef = OpDef {
     arity: Arity::Exactly(2 * OPERANDS),
     attrs: SplatAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::EXACT),
-    infer: infer_splat_render_tangent,
+    infer: infer_tangent_types,
     deriv: Deriv::Error(NO_SECOND),
     batch: Batch::Members,
-    lower: Lower::Kernel(lower::lower_splat_render_tangent),
-    cost: |cx| splat_render_cost(cx, cx.arg(0) / 3, 120),
+    lower: Lower::Kernel(lower::emit_splat_render_tangent),
+    cost: |cx| count_splat_flops(cx, cx.arg(0) / 3, 120),
     cases: &[
         Case {
             args: "f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3] f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3]",

@@ -3,7 +3,7 @@
 
 use super::attrs::SplatAttrs;
 use super::pack::PACK;
-use super::render::{infer_splat_image, splat_render_cost};
+use super::render::{count_splat_flops, infer_splat_image};
 use super::{OPERANDS, check_splats, lower};
 use crate::ensure;
 use crate::kernels::splat::RECORD;
@@ -53,7 +53,7 @@ pub const SPLAT_PREPARE: OpDef = OpDef {
     infer: infer_splat_prepare,
     deriv: Deriv::Error(JOINED),
     batch: Batch::Members,
-    lower: Lower::Kernel(lower::lower_splat_prepare),
+    lower: Lower::Kernel(lower::emit_splat_prepare),
     cost: |cx| cx.arg(0) / 3 * 400,
     cases: &[
         Case {
@@ -81,8 +81,8 @@ pub const SPLAT_RASTERIZE: OpDef = OpDef {
     infer: infer_splat_rasterize,
     deriv: Deriv::Error(JOINED),
     batch: Batch::Members,
-    lower: Lower::Kernel(lower::lower_splat_rasterize),
-    cost: |cx| splat_render_cost(cx, cx.arg(0) / RECORD as u64, 50),
+    lower: Lower::Kernel(lower::emit_splat_rasterize),
+    cost: |cx| count_splat_flops(cx, cx.arg(0) / RECORD as u64, 50),
     cases: &[
         Case {
             args: "f[5,16] i32[5,4] i32[5] f[4,3]",

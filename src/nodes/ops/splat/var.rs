@@ -106,7 +106,7 @@ fn splat_unit_vector<'g>(v: Var<'g>) -> Var<'g> {
 }
 
 /// a × b.
-fn splat_var_cross_product<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
+fn cross_product<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
     a.roll(-1, 0) * b.roll(-2, 0) - a.roll(-2, 0) * b.roll(-1, 0)
 }
 
@@ -128,8 +128,8 @@ impl<'g> Var<'g> {
             let half = self.narrow(0, 9, 1) * (std::f64::consts::PI / 360.0);
             let step = half.tan() * (2.0 / height.max(1) as f64);
             let forward = splat_unit_vector(target - place);
-            let right = splat_unit_vector(splat_var_cross_product(up, forward));
-            let up = splat_unit_vector(splat_var_cross_product(forward, right));
+            let right = splat_unit_vector(cross_product(up, forward));
+            let up = splat_unit_vector(cross_product(forward, right));
             place.stack(&[right * step, up * step, forward], 0)
         })
     }

@@ -90,10 +90,10 @@ impl GridAxis {
                 let left = at.floor();
                 let t = at - left;
                 let weights = [
-                    grid_sample_cubic_outer(t + 1.0),
-                    grid_sample_cubic_inner(t),
-                    grid_sample_cubic_inner(1.0 - t),
-                    grid_sample_cubic_outer(2.0 - t),
+                    far_cubic_weight(t + 1.0),
+                    near_cubic_weight(t),
+                    near_cubic_weight(1.0 - t),
+                    far_cubic_weight(2.0 - t),
                 ];
                 let tap = |(k, w): (usize, Var<'g>)| (self.moved(left + (k as f64 - 1.0)).round(), w);
                 weights.into_iter().enumerate().map(tap).collect()
@@ -109,12 +109,12 @@ const FAR: f64 = 1e9;
 const A: f64 = -0.75;
 
 /// The cubic convolution within one pixel.
-fn grid_sample_cubic_inner(x: Var<'_>) -> Var<'_> {
+fn near_cubic_weight(x: Var<'_>) -> Var<'_> {
     (x * (A + 2.0) - (A + 3.0)) * x * x + 1.0
 }
 
 /// The cubic convolution from one to two pixels away.
-fn grid_sample_cubic_outer(x: Var<'_>) -> Var<'_> {
+fn far_cubic_weight(x: Var<'_>) -> Var<'_> {
     ((x * A - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A
 }
 

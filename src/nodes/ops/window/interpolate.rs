@@ -58,7 +58,7 @@ attrs! {
     }
 }
 
-fn infer_interpolate(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let InterpolateAttrs { size, mode } = InterpolateAttrs::of(&cx.attrs);
     let (d, size) = (cx.dims(0), check_size_attrs("size", &size)?);
@@ -77,7 +77,7 @@ fn infer_interpolate(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The position of each new element among n old ones.
-fn interpolate_positions(n: usize, out: usize, align: bool) -> impl Iterator<Item = f64> {
+fn old_positions(n: usize, out: usize, align: bool) -> impl Iterator<Item = f64> {
     let scale = match (align, out) {
         (true, 1) => 0.0,
         (true, _) => (n - 1) as f64 / (out - 1) as f64,
@@ -90,8 +90,8 @@ fn interpolate_positions(n: usize, out: usize, align: bool) -> impl Iterator<Ite
 type Tap = (Vec<usize>, Vec<f64>);
 
 /// The left and the right neighbour.
-fn interpolate_linear_taps(n: usize, out: usize, align: bool) -> Vec<Tap> {
-    let at: Vec<f64> = interpolate_positions(n, out, align).map(|at| at.max(0.0)).collect();
+fn linear_taps(n: usize, out: usize, align: bool) -> Vec<Tap> {
+    let at: Vec<f64> = old_positions(n, out, align).map(|at| at.max(0.0)).collect();
     let left: Vec<usize> = at.iter().map(|&at| (at as usize).min(n - 1)).collect();
     let right = left.iter().map(|&i| (i + 1).min(n - 1)).collect();
     let weight: Vec<f64> = at.iter().zip(&left).map(|(at, &left)| (at - left as f64).clamp(0.0, 1.0)).collect();
@@ -100,7 +100,7 @@ fn interpolate_linear_taps(n: usize, out: usize, align: bool) -> Vec<Tap> {
 
 /// The cubic convolution with parameter `a`. Source: Keys, "Cubic convolution interpolation for digital image
 /// processing".
-pub(super) fn interpolate_cubic_convolution(x: f64, a: f64) -> f64 {
+pub(super) fn cubic_weight(x: f64, a: f64) -> f64 {
     let x = x.abs();
     match x {
         _ if x <= 1.0 => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
@@ -110,21 +110,18 @@ pub(super) fn interpolate_cubic_convolution(x: f64, a: f64) -> f64 {
 }
 
 /// Four neighbours, clamped to the axis.
-fn interpolate_cubic_taps(n: usize, out: usize, align: bool) -> Vec<Tap> {
-    let at: Vec<f64> = interpolate_positions(n, out, align).collect();
+fn cubic_taps(n: usize, out: usize, align: bool) -> Vec<Tap> {
+    let at: Vec<f64> = old_positions(n, out, align).collect();
     let tap = |k: f64| {
         let place = |at: &f64| (at.floor() + k).clamp(0.0, (n - 1) as f64) as usize;
-        (
-            at.iter().map(place).collect(),
-            at.iter().map(|at| interpolate_cubic_convolution(at - at.floor() - k, -0.75)).collect(),
-        )
+        (at.iter().map(place).collect(), at.iter().map(|at| cubic_weight(at - at.floor() - k, -0.75)).collect())
     };
     [-1.0, 0.0, 1.0, 2.0].into_iter().map(tap).collect()
 }
 
 /// The weights of all old elements for each new one, `[out, n]`: those of a filter, which is 0 from some distance on,
 /// stretched where the axis shrinks, with the sum 1.
-fn interpolate_antialias_weights(n: usize, out: usize, filter: impl Fn(f64) -> f64) -> Vec<f64> {
+fn antialias_weights(n: usize, out: usize, filter: impl Fn(f64) -> f64) -> Vec<f64> {
     let scale = n as f64 / out as f64;
     let stretch = scale.max(1.0);
     let row = |i: usize| {
@@ -137,7 +134,7 @@ fn interpolate_antialias_weights(n: usize, out: usize, filter: impl Fn(f64) -> f
 }
 
 /// The sum of the elements of each tap times their weights.
-fn interpolate_by_taps<'g>(x: Var<'g>, axis: usize, taps: &[Tap]) -> Var<'g> {
+fn sum_taps<'g>(x: Var<'g>, axis: usize, taps: &[Tap]) -> Var<'g> {
     let rank = x.rank() - axis;
     let part =
         |(from, weights): &Tap| take_elements_at(x, from, axis) * numbers_by_position(x.g, weights, rank, x.dtype());
@@ -145,7 +142,7 @@ fn interpolate_by_taps<'g>(x: Var<'g>, axis: usize, taps: &[Tap]) -> Var<'g> {
 }
 
 /// The product of `weights` `[out, n]` with an axis.
-fn interpolate_by_product<'g>(x: Var<'g>, axis: usize, out: usize, weights: &[f64]) -> Var<'g> {
+fn multiply_by_weights<'g>(x: Var<'g>, axis: usize, out: usize, weights: &[f64]) -> Var<'g> {
     let mut d = x.dims().to_vec();
     let (outer, n, inner) = (d[..axis].iter().product(), d[axis], d[axis + 1..].iter().product::<usize>());
     d[axis] = out;
@@ -157,25 +154,25 @@ fn interpolate_by_product<'g>(x: Var<'g>, axis: usize, out: usize, weights: &[f6
 }
 
 /// An axis with `out` elements.
-fn interpolate_axis<'g>(x: Var<'g>, axis: usize, out: usize, mode: Interpolation) -> Var<'g> {
+fn resize_axis<'g>(x: Var<'g>, axis: usize, out: usize, mode: Interpolation) -> Var<'g> {
     let n = x.dims()[axis];
     match mode {
         Nearest => take_elements_at(x, &(0..out).map(|i| i * n / out).collect::<Vec<_>>(), axis),
         NearestExact => take_elements_at(x, &(0..out).map(|i| (2 * i + 1) * n / (2 * out)).collect::<Vec<_>>(), axis),
-        Linear | LinearAligned => interpolate_by_taps(x, axis, &interpolate_linear_taps(n, out, mode == LinearAligned)),
-        Cubic | CubicAligned => interpolate_by_taps(x, axis, &interpolate_cubic_taps(n, out, mode == CubicAligned)),
+        Linear | LinearAligned => sum_taps(x, axis, &linear_taps(n, out, mode == LinearAligned)),
+        Cubic | CubicAligned => sum_taps(x, axis, &cubic_taps(n, out, mode == CubicAligned)),
         LinearAntialias => {
-            let weights = interpolate_antialias_weights(n, out, |x| (1.0 - x.abs()).max(0.0));
-            interpolate_by_product(x, axis, out, &weights)
+            let weights = antialias_weights(n, out, |x| (1.0 - x.abs()).max(0.0));
+            multiply_by_weights(x, axis, out, &weights)
         }
         CubicAntialias => {
-            let weights = interpolate_antialias_weights(n, out, |x| interpolate_cubic_convolution(x, -0.5));
-            interpolate_by_product(x, axis, out, &weights)
+            let weights = antialias_weights(n, out, |x| cubic_weight(x, -0.5));
+            multiply_by_weights(x, axis, out, &weights)
         }
     }
 }
 
-fn decompose_interpolate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let InterpolateAttrs { size, mode } = InterpolateAttrs::of(&s.attrs);
     let (x, size) = (s.args[0], to_size_attrs(&size));
     let d = x.dims();
@@ -190,7 +187,7 @@ fn decompose_interpolate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         if n == out {
             continue;
         }
-        y = interpolate_axis(y, axis, out, mode);
+        y = resize_axis(y, axis, out, mode);
     }
     vec![y]
 }
@@ -202,10 +199,10 @@ pub const INTERPOLATE: OpDef = OpDef {
     arity: Arity::Exactly(1),
     attrs: InterpolateAttrs::FIELDS,
     flags: Flags::PURE,
-    infer: infer_interpolate,
+    infer: infer_types,
     deriv: Deriv::ViaDecompose,
     batch: Batch::Rule(|s| s.merged()),
-    decompose: Some(decompose_interpolate),
+    decompose: Some(decompose_node),
     lower: Lower::Expand,
     cost: |cx| 6 * cx.out(),
     cases: &[
@@ -240,10 +237,10 @@ mod tests {
             (2.5, 0.0),
             (-3.0, 0.0),
         ] {
-            assert_eq!(interpolate_cubic_convolution(x, -0.5), want, "{x}");
+            assert_eq!(cubic_weight(x, -0.5), want, "{x}");
         }
-        assert_eq!(interpolate_cubic_convolution(0.5, -0.75), 0.59375);
-        assert_eq!(interpolate_cubic_convolution(1.5, -0.75), -0.09375);
+        assert_eq!(cubic_weight(0.5, -0.75), 0.59375);
+        assert_eq!(cubic_weight(1.5, -0.75), -0.09375);
     }
 
     #[test]
@@ -251,8 +248,8 @@ mod tests {
         let triangle = |x: f64| (1.0 - x.abs()).max(0.0);
         // Centres at 1 and 3 of elements at ½, 1½, 2½ and 3½: distances of ¼ and ¾ in new elements.
         let want = [0.75, 0.75, 0.25, 0.0, 0.0, 0.25, 0.75, 0.75].map(|w| w / 1.75);
-        assert_eq!(interpolate_antialias_weights(4, 2, triangle), want);
+        assert_eq!(antialias_weights(4, 2, triangle), want);
         // An axis that grows has the filter of its own elements.
-        assert_eq!(interpolate_antialias_weights(2, 4, triangle), [1.0, 0.0, 0.75, 0.25, 0.25, 0.75, 0.0, 1.0]);
+        assert_eq!(antialias_weights(2, 4, triangle), [1.0, 0.0, 0.75, 0.25, 0.25, 0.75, 0.0, 1.0]);
     }
 }

@@ -12,20 +12,20 @@ use crate::nodes::ops::pool::lower::pool_geom;
 use crate::nodes::ops::window::attrs::Col2imAttrs;
 
 /// `im2col`.
-pub fn lower_im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let g = pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(last_two_dims(&d)));
-    lower_unfold(cx, im2col::im2col_kernel_for(cx.dtype(0))?, &g, true)
+    emit_unfold(cx, im2col::im2col_kernel_for(cx.dtype(0))?, &g, true)
 }
 
 /// `col2im`.
-pub fn lower_col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn emit_col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
     let g = pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(last_two_dims(&d)));
-    lower_unfold(cx, im2col::col2im_kernel_for(cx.dtype(0))?, &g, false)
+    emit_unfold(cx, im2col::col2im_kernel_for(cx.dtype(0))?, &g, false)
 }
 
-fn lower_unfold(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, columns: bool) -> Result<(), String> {
+fn emit_unfold(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, columns: bool) -> Result<(), String> {
     let units = im2col::plane_units(g, columns);
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
     cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));

@@ -57,7 +57,7 @@ impl Unfold {
     }
 }
 
-const fn unfold_op(
+const fn define_op(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
@@ -83,7 +83,7 @@ const fn unfold_op(
 }
 
 /// Checks the windows over a plane: their number along each axis, and the elements of each.
-fn count_unfold_windows(windows: &WindowAttrs, plane: [usize; 2]) -> Result<([usize; 2], usize), String> {
+fn count_plane_windows(windows: &WindowAttrs, plane: [usize; 2]) -> Result<([usize; 2], usize), String> {
     windows.check::<2>()?;
     ensure!(!plane.contains(&0), "a plane of {plane:?} is empty");
     let win = windows.over(plane);
@@ -97,15 +97,15 @@ pub const IM2COL: OpDef = OpDef {
         Case { args: "f[2,3,4,5]", attrs: "kernel=[2,3] stride=[1,1] pad=[0,0,0,0] dilation=[1,1]", domains: &[Real] },
         Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,3] pad=[1,2,4,0] dilation=[1,3]", domains: &[Real] },
     ],
-    lower: Lower::Kernel(lower::lower_im2col),
-    ..unfold_op(
+    lower: Lower::Kernel(lower::emit_im2col),
+    ..define_op(
         "im2col",
         "y[n, (c·kh + k)·kw + l, i·Wo + j] = x[n, c, i·s − p + k·d, …], 0 in the padding; torch's unfold",
         WindowAttrs::FIELDS,
         |cx| {
             let dtype = cx.float(0)?;
             let d = cx.rank(0, "x", 4)?;
-            let ([ho, wo], taps) = count_unfold_windows(&WindowAttrs::of(&cx.attrs), [d[2], d[3]])?;
+            let ([ho, wo], taps) = count_plane_windows(&WindowAttrs::of(&cx.attrs), [d[2], d[3]])?;
             let rows = d[1].checked_mul(taps).ok_or("the number of rows overflows")?;
             let columns = ho.checked_mul(wo).ok_or("the number of windows overflows")?;
             cx.result(dtype, &[d[0], rows, columns])
@@ -141,8 +141,8 @@ pub const COL2IM: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    lower: Lower::Kernel(lower::lower_col2im),
-    ..unfold_op(
+    lower: Lower::Kernel(lower::emit_col2im),
+    ..define_op(
         "col2im",
         "planes of in_hw with each column added at the elements that im2col reads: the transpose of im2col; torch's fold",
         Col2imAttrs::FIELDS,
@@ -151,7 +151,7 @@ pub const COL2IM: OpDef = OpDef {
             let d = cx.rank(0, "x", 3)?;
             let a = Col2imAttrs::of(&cx.attrs);
             let hw = check_window_sizes::<2>("in_hw", &a.in_hw)?;
-            let ([ho, wo], taps) = count_unfold_windows(&a.into(), hw)?;
+            let ([ho, wo], taps) = count_plane_windows(&a.into(), hw)?;
             ensure!(d[1].is_multiple_of(taps), "x has {} rows; windows of {taps} elements do not divide them", d[1]);
             let columns = ho.checked_mul(wo).ok_or("the number of windows overflows")?;
             ensure!(d[2] == columns, "x has {} columns; {ho} · {wo} windows lie on {hw:?}", d[2]);

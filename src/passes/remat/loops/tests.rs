@@ -152,7 +152,7 @@ fn loops_of_two_iterations_without_carries_are_a_group() {
 }
 
 /// Two forward loops, the second with two stacks, and the backward loops `loops`.
-fn two_loops(loops: &str) -> GraphBuf {
+fn graph_of_two_scans(loops: &str) -> GraphBuf {
     parse(&format!(
         "region @f(%c : f32[16], %x : f32[16]) {{
             %n = mul %c, %x
@@ -205,7 +205,7 @@ fn found(g: &GraphBuf) -> Vec<(Vec<usize>, Vec<usize>, [u64; 3])> {
 #[test]
 fn loops_are_one_group_if_a_backward_loop_reads_stacks_of_both() {
     // The third loop reads a stack of each, the fourth one of them again.
-    let g = two_loops(
+    let g = graph_of_two_scans(
         "%d1 = scan %start, %s1, %s2 body=@two carries=1 consts=0 length=256 reverse=true
         %d2 = scan %start, %s2, %t2 body=@two carries=1 consts=0 length=256 reverse=true",
     );
@@ -215,7 +215,7 @@ fn loops_are_one_group_if_a_backward_loop_reads_stacks_of_both() {
 #[test]
 fn groups_that_save_most_for_each_operation_come_first() {
     // The second loop has half as many operations more, and twice the stacks.
-    let g = two_loops(
+    let g = graph_of_two_scans(
         "%d1 = scan %start, %s1 body=@one carries=1 consts=0 length=256 reverse=true
         %d2 = scan %start, %s2, %t2 body=@two carries=1 consts=0 length=256 reverse=true",
     );
@@ -225,7 +225,7 @@ fn groups_that_save_most_for_each_operation_come_first() {
 
 #[test]
 fn a_backward_loop_over_leaves_is_in_no_group() {
-    let g = two_loops(
+    let g = graph_of_two_scans(
         "%d1 = scan %start, %x body=@one carries=1 consts=0 length=256 reverse=true
         %d2 = scan %start, %s2, %t2 body=@two carries=1 consts=0 length=256 reverse=true",
     );

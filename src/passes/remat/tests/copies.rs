@@ -64,11 +64,11 @@ const CHAIN: &str = "graph @chain {
 fn copies_stand_before_the_first_reader_in_the_order_of_their_originals() {
     let buf = parse(CHAIN).unwrap();
     let (g, f) = (buf.view(), remat_facts(buf.view()));
-    let list = remat_choices(g, &f);
+    let list = list_choices(g, &f);
     let names: Vec<(&str, usize)> = list.iter().map(|c| (c.name.as_str(), c.nodes)).collect();
     assert_eq!(names, [("nothing", 0), ("point-wise ops", 3)]);
     assert_eq!(named(g, &list[1].kept), [] as [&str; 0]);
-    let again = apply_remat(g, &f, &list[1]).unwrap();
+    let again = apply_choice(g, &f, &list[1]).unwrap();
     let h = again.view();
     let ops: Vec<&str> = h.region_nodes(h.entry()).map(|n| h.def_of(n).name).collect();
     let copies = ["optimization_barrier", "exp", "mul", "tanh"];
@@ -91,7 +91,7 @@ fn copies_stand_before_the_first_reader_in_the_order_of_their_originals() {
     // What is kept is read through a barrier by copies, and as it is by others.
     let mut some = list[1].clone();
     some.kept[value(g, "s")] = true;
-    let again = apply_remat(g, &f, &some).unwrap();
+    let again = apply_choice(g, &f, &some).unwrap();
     let h = again.view();
     let ops: Vec<&str> = h.region_nodes(h.entry()).map(|n| h.def_of(n).name).collect();
     assert_eq!(ops, [&forward[..], &["optimization_barrier", "tanh", "mul", "mul", "neg", "mul"]].concat());
@@ -117,7 +117,7 @@ fn cheap_ops_run_again_where_point_wise_ones_save_nothing() {
     )
     .unwrap();
     let (g, f) = (buf.view(), remat_facts(buf.view()));
-    let list = remat_choices(g, &f);
+    let list = list_choices(g, &f);
     let names: Vec<(&str, usize)> = list.iter().map(|c| (c.name.as_str(), c.nodes)).collect();
     assert_eq!(names, [("nothing", 0), ("point-wise ops", 0), ("cheap ops", 1)]);
     assert_eq!([&list[1], &list[2]].map(|c| named(g, &c.kept).join(" ")), ["a s", "a"]);

@@ -66,7 +66,8 @@ fn loops_whose_stacks_meet_are_one_group() {
     for (second, outputs) in [("", ""), (both, ", d2=%d2")] {
         let g = parse(&text(second, outputs)).unwrap();
         let list =
-            remat_graphs(pipeline::run_pipeline(&g, &[], true).unwrap().0, |g| rebuild_buf(g, &mut |_| None)).unwrap();
+            graphs_with_stretches(pipeline::run_pipeline(&g, &[], true).unwrap().0, |g| rebuild_buf(g, &mut |_| None))
+                .unwrap();
         assert_eq!(list.len(), 1 + LOOP_PARTS, "{second}");
         let names: Vec<&str> = list.iter().map(|r| r.name.as_str()).collect();
         assert_eq!(names, ["", "25 % of 1 loop", "50 % of 1 loop", "75 % of 1 loop", "100 % of 1 loop"]);
@@ -86,7 +87,7 @@ fn one_loop_after_the_other_runs_in_stretches() {
     let both = "%d2 = scan %start, %s2 body=@d carries=1 consts=0 length=256 reverse=true";
     let apart = text(both, ", d2=%d2").replace("%start, %s1, %s2 body=@b", "%start, %s1 body=@d");
     let g = pipeline::run_pipeline(&parse(&apart).unwrap(), &[], true).unwrap().0;
-    let list = remat_graphs(g, |g| rebuild_buf(g, &mut |_| None)).unwrap();
+    let list = graphs_with_stretches(g, |g| rebuild_buf(g, &mut |_| None)).unwrap();
     let names: Vec<(&str, usize)> = list.iter().map(|r| (r.name.as_str(), r.loops)).collect();
     let want =
         [("", 0), ("25 % of 2 loops", 1), ("50 % of 2 loops", 1), ("75 % of 2 loops", 2), ("100 % of 2 loops", 2)];
@@ -95,8 +96,8 @@ fn one_loop_after_the_other_runs_in_stretches() {
     assert!(half > 0);
     assert_eq!([0, 1, 2, 3, 4].map(|i| list[i].flops), [0, half, 2 * half, 3 * half, 4 * half]);
     // A choice is named by the loops and by what else runs twice.
-    for (i, c) in remat_choices_of_graphs(&list) {
-        let (name, own) = (&list[i].name, remat_choices(list[i].graph.view(), &list[i].facts));
+    for (i, c) in list_graph_choices(&list) {
+        let (name, own) = (&list[i].name, list_choices(list[i].graph.view(), &list[i].facts));
         let is = |o: &Choice| match (o.nodes, i) {
             (_, 0) => c.name == o.name,
             (0, _) => c.name == *name,
@@ -119,7 +120,7 @@ fn stacks_that_others_read_are_kept() {
         update %u2 <- %s2";
     for (second, outputs) in [("", ", s1=%s1, s2=%s2"), (whole, ", d2=%d2, s1=%s1"), (kept, "")] {
         let g = parse(&text(second, outputs)).unwrap();
-        let list = remat_graphs(pipeline::run_pipeline(&g, &[], true).unwrap().0, tidy).unwrap();
+        let list = graphs_with_stretches(pipeline::run_pipeline(&g, &[], true).unwrap().0, tidy).unwrap();
         assert_eq!(list.len(), 1, "{second}: no loop can run in stretches");
     }
 }
@@ -127,10 +128,10 @@ fn stacks_that_others_read_are_kept() {
 #[test]
 fn operations_that_loops_repeat_are_counted() {
     let g = recurrent(64, 2);
-    let simple = pipeline::run_pipeline(&g, &pipeline::pipeline_halves().0, true).unwrap().0;
-    let list = remat_graphs(simple, |g| rebuild_buf(g, &mut |_| None)).unwrap();
+    let simple = pipeline::run_pipeline(&g, &pipeline::full_halves().0, true).unwrap().0;
+    let list = graphs_with_stretches(simple, |g| rebuild_buf(g, &mut |_| None)).unwrap();
     assert!(list.len() > 2 && list[0].loops == 0 && list[0].flops == 0);
-    let all = remat_choices_of_graphs(&list);
+    let all = list_graph_choices(&list);
     assert!(all.windows(2).all(|w| w[0].1.flops <= w[1].1.flops) && all[0].1.flops == 0);
     for (k, graph) in list.iter().enumerate().skip(1) {
         assert!(graph.loops > 0 && graph.flops >= list[k - 1].flops && graph.flops > 0);

@@ -4,7 +4,7 @@ use crate::sched::pack::anneal::anneal;
 use crate::sched::pack::instances;
 use crate::sched::pack::problem::Problem;
 use crate::sched::pack::proof::prove_packing;
-use crate::sched::pack::skyline::skyline_pass;
+use crate::sched::pack::skyline;
 
 /// From a skyline that is too high, small steps reach the best packing: a step to another packing of the same height is
 /// kept, one to a higher one is not.
@@ -16,7 +16,7 @@ fn annealing_reaches_perfect_packings() {
         let p = Problem::new(&v).unwrap();
         let [part] = p.parts[..] else { continue };
         let by_start: Vec<u32> = (0..p.id.len() as u32).collect();
-        let (first, best) = (skyline_pass(&p, part, &by_start), p.max_live());
+        let (first, best) = (skyline::run_pass(&p, part, &by_start), p.max_live());
         if first.height == best {
             continue;
         }
@@ -39,7 +39,7 @@ fn annealing_ends_at_what_is_enough() {
         let p = Problem::new(&v).unwrap();
         let [part] = p.parts[..] else { continue };
         let by_start: Vec<u32> = (0..p.id.len() as u32).collect();
-        let first = skyline_pass(&p, part, &by_start);
+        let first = skyline::run_pass(&p, part, &by_start);
         if first.height == p.max_live() {
             continue;
         }

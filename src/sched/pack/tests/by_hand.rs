@@ -79,7 +79,7 @@ fn as_many_lines_as_offsets_can_name_are_packed() {
     let most = Intervals { first: vec![0, 1], end: vec![1, 2], lines: vec![u32::MAX, 7] };
     let p = lines::pack_lines(&most).unwrap();
     assert_eq!((p.height, p.solved), (u64::from(u32::MAX), true));
-    let p = lines::pack_lines_with(&most, greedy::greedy_first_fit).unwrap();
+    let p = lines::pack_lines_with(&most, greedy::first_fit).unwrap();
     assert_eq!((p.height, p.bound, p.nodes, p.at), (u64::from(u32::MAX), u64::from(u32::MAX), 0, vec![0, 0]));
 }
 
@@ -121,38 +121,38 @@ fn a_proof_skips_empty_buffers_alone() {
 #[test]
 fn greedy_packers_break_ties_as_they_say() {
     let sizes = Buffers::from_rows([(0, 1, 4), (0, 3, 4), (2, 3, 4)]);
-    for packer in [greedy::greedy_first_fit, greedy::greedy_best_fit] {
+    for packer in [greedy::first_fit, greedy::best_fit] {
         assert_eq!(packer(&sizes), (vec![4, 0, 4], 8));
     }
     let lives = Buffers::from_rows([(0, 2, 3), (1, 3, 5), (5, 7, 2)]);
-    assert_eq!(greedy::greedy_best_fit_by_life(&lives), (vec![5, 0, 0], 8));
+    assert_eq!(greedy::best_fit_by_life(&lives), (vec![5, 0, 0], 8));
     let equal = Buffers::from_rows([(0, 2, 4), (0, 2, 4)]);
-    for packer in [greedy::greedy_first_fit, greedy::greedy_best_fit, greedy::greedy_best_fit_by_life] {
+    for packer in [greedy::first_fit, greedy::best_fit, greedy::best_fit_by_life] {
         assert_eq!(packer(&equal), (vec![0, 4], 8));
     }
     // Best fit by size and by life both reach 7: the one by size is taken.
     let either = Buffers::from_rows([(0, 1, 5), (0, 3, 2)]);
-    assert_eq!(greedy::greedy_best_fit(&either), (vec![0, 5], 7));
-    assert_eq!(greedy::greedy_best_fit_by_life(&either), (vec![2, 0], 7));
-    assert_eq!(greedy::greedy_xla(&either), (vec![0, 5], 7));
+    assert_eq!(greedy::best_fit(&either), (vec![0, 5], 7));
+    assert_eq!(greedy::best_fit_by_life(&either), (vec![2, 0], 7));
+    assert_eq!(greedy::choose_as_xla(&either), (vec![0, 5], 7));
 }
 
 /// A at 0, B at 10, C at 20 and D at 24. The last one fits the gap between B and D to the unit.
 #[test]
 fn a_gap_of_the_very_size_is_taken() {
     let v = Buffers::from_rows([(0, 4, 10), (3, 6, 10), (1, 4, 4), (3, 6, 4), (5, 6, 4)]);
-    assert_eq!(greedy::greedy_best_fit(&v), (vec![0, 10, 20, 24, 20], 28));
-    assert_eq!(greedy::greedy_first_fit(&v), (vec![0, 10, 20, 24, 0], 28));
+    assert_eq!(greedy::best_fit(&v), (vec![0, 10, 20, 24, 20], 28));
+    assert_eq!(greedy::first_fit(&v), (vec![0, 10, 20, 24, 0], 28));
     // By life, with a gap of 10 and one of 6 for the last one.
     let v = Buffers::from_rows([(0, 4, 10), (3, 6, 10), (1, 4, 6), (3, 6, 5), (5, 6, 4)]);
-    assert_eq!(greedy::greedy_best_fit_by_life(&v), (vec![0, 10, 20, 26, 20], 31));
+    assert_eq!(greedy::best_fit_by_life(&v), (vec![0, 10, 20, 26, 20], 31));
 }
 
 #[test]
 fn greedy_packers_leave_empty_buffers_at_zero() {
     let v = Buffers::from_rows([(2, 2, 9), (0, 1, 0)]);
-    for packer in [greedy::greedy_first_fit, greedy::greedy_best_fit, greedy::greedy_best_fit_by_life] {
+    for packer in [greedy::first_fit, greedy::best_fit, greedy::best_fit_by_life] {
         assert_eq!(packer(&v), (vec![0, 0], 0));
     }
-    assert_eq!(greedy::greedy_no_reuse(&v), (vec![0, 9], 9));
+    assert_eq!(greedy::place_apart(&v), (vec![0, 9], 9));
 }

@@ -113,27 +113,27 @@ fn gaps(c: u64, d: u64) -> Buffers {
 fn greedy_packers_choose_gaps_as_they_say() {
     // Two gaps of 10: the lower one.
     let v = gaps(10, 10);
-    assert_eq!(greedy::greedy_best_fit(&v).0, [0, 10, 20, 30, 0]);
+    assert_eq!(greedy::best_fit(&v).0, [0, 10, 20, 30, 0]);
     // Gaps of 10 and 6: the first, or the smaller one.
     let v = gaps(6, 5);
-    assert_eq!(greedy::greedy_first_fit(&v).0, [0, 10, 20, 26, 0]);
-    assert_eq!(greedy::greedy_best_fit(&v).0, [0, 10, 20, 26, 20]);
+    assert_eq!(greedy::first_fit(&v).0, [0, 10, 20, 26, 0]);
+    assert_eq!(greedy::best_fit(&v).0, [0, 10, 20, 26, 20]);
     // The better of two orders: by size, and by life.
-    let larger_first = |v: &Buffers| greedy::greedy_best_fit(v).1 < greedy::greedy_best_fit_by_life(v).1;
+    let larger_first = |v: &Buffers| greedy::best_fit(v).1 < greedy::best_fit_by_life(v).1;
     let v = (0..40).map(|seed| instances::power_law_instance(60, seed)).find(larger_first).unwrap();
-    assert_eq!(greedy::greedy_xla(&v), greedy::greedy_best_fit(&v));
+    assert_eq!(greedy::choose_as_xla(&v), greedy::best_fit(&v));
     let v = Buffers::from_rows([(4, 5, 4), (4, 5, 3), (2, 5, 4), (1, 3, 5)]);
-    assert_eq!(greedy::greedy_best_fit(&v), (vec![0, 9, 5, 0], 12));
-    assert_eq!(greedy::greedy_best_fit_by_life(&v), (vec![4, 8, 0, 4], 11));
-    assert_eq!(greedy::greedy_xla(&v), (vec![4, 8, 0, 4], 11));
+    assert_eq!(greedy::best_fit(&v), (vec![0, 9, 5, 0], 12));
+    assert_eq!(greedy::best_fit_by_life(&v), (vec![4, 8, 0, 4], 11));
+    assert_eq!(greedy::choose_as_xla(&v), (vec![4, 8, 0, 4], 11));
 }
 
 #[test]
 fn a_packing_by_another_packer_is_solved_at_the_lower_bound() {
     let apart = Intervals { first: vec![0, 1], end: vec![1, 2], lines: vec![3, 3] };
-    let none = lines::pack_lines_with(&apart, greedy::greedy_no_reuse).unwrap();
+    let none = lines::pack_lines_with(&apart, greedy::place_apart).unwrap();
     assert_eq!((none.height, none.max_live, none.solved), (6, 3, false));
-    let best = lines::pack_lines_with(&apart, greedy::greedy_best_fit).unwrap();
+    let best = lines::pack_lines_with(&apart, greedy::best_fit).unwrap();
     assert_eq!((best.height, best.max_live, best.solved), (3, 3, true));
 }
 
@@ -142,13 +142,9 @@ fn the_other_packers_are_right_too() {
     for seed in 0..20 {
         let v = instances::power_law_instance(200, seed);
         let bound = proven(&v, &Options::default()).max_live;
-        for packer in [
-            greedy::greedy_no_reuse,
-            greedy::greedy_first_fit,
-            greedy::greedy_best_fit,
-            greedy::greedy_best_fit_by_life,
-            greedy::greedy_xla,
-        ] {
+        for packer in
+            [greedy::place_apart, greedy::first_fit, greedy::best_fit, greedy::best_fit_by_life, greedy::choose_as_xla]
+        {
             let (at, height) = packer(&v);
             proof::prove_packing(&v, &at, height, 1).unwrap();
             assert!(height >= bound);

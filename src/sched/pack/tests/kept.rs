@@ -6,7 +6,7 @@ use super::{full, proven, random};
 use crate::arena::rng::SplitMix64;
 use crate::sched::pack::anneal::anneal;
 use crate::sched::pack::problem::Problem;
-use crate::sched::pack::skyline::skyline_pass;
+use crate::sched::pack::skyline;
 use crate::sched::pack::{Buffers, Options, greedy, instances};
 use std::fmt::Write;
 use std::path::Path;
@@ -75,7 +75,7 @@ fn packings_are_those_of_the_file() {
     for (n, width, height, seed, effort) in ANNEALED {
         let p = Problem::new(&instances::perfect_instance(n, width, height, seed)).unwrap();
         let by_start: Vec<u32> = (0..p.id.len() as u32).collect();
-        let first = skyline_pass(&p, p.parts[0], &by_start);
+        let first = skyline::run_pass(&p, p.parts[0], &by_start);
         let best = anneal(&p, p.parts[0], &first.at, first.height, p.max_live(), effort).unwrap();
         let (from, to, at) = (first.height, best.height, digest(&best.at));
         writeln!(found, "annealed {height} {seed}: {from} to {to}, {at:016x}").unwrap();
@@ -86,9 +86,9 @@ fn packings_are_those_of_the_file() {
         page(&format!("unrolled {n}"), &instances::unrolled_instance(n), &mut found);
         let v = instances::power_law_instance(n, seed + 10);
         for (name, packer) in [
-            ("first fit", greedy::greedy_first_fit as fn(&Buffers) -> greedy::Placed),
-            ("best fit", greedy::greedy_best_fit),
-            ("best fit by life", greedy::greedy_best_fit_by_life),
+            ("first fit", greedy::first_fit as fn(&Buffers) -> greedy::Placed),
+            ("best fit", greedy::best_fit),
+            ("best fit by life", greedy::best_fit_by_life),
         ] {
             let (at, height) = packer(&v);
             writeln!(found, "power law {n}, {name}: {height}, {:016x}", digest(&at)).unwrap();

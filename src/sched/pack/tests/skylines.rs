@@ -4,9 +4,9 @@ use super::full;
 use crate::sched::pack::Buffers;
 use crate::sched::pack::problem::{Part, Problem};
 use crate::sched::pack::rank::RankFacts;
-use crate::sched::pack::skyline::{Limits, skyline_pass, skyline_pass_within};
+use crate::sched::pack::skyline::{self, Limits};
 use crate::sched::pack::skyline_index::SkylineIndex;
-use crate::sched::pack::squeaky_wheel::{squeaky_wheel_first, squeaky_wheel_rest};
+use crate::sched::pack::squeaky_wheel::{try_first_ranks, try_other_ranks};
 
 /// Every `step`-th of all lifetimes in six sections from `low`, sorted by start.
 fn lifetimes(low: u32, step: usize) -> Vec<(u32, u32)> {
@@ -60,10 +60,10 @@ fn steps(mirrored: bool, behind: bool) -> (Problem, Part) {
 fn a_segment_rises_to_its_lower_neighbour() {
     for behind in [false, true] {
         let (p, part) = steps(false, behind);
-        let found = skyline_pass(&p, part, &[0, 2, 4, 1, 3]);
+        let found = skyline::run_pass(&p, part, &[0, 2, 4, 1, 3]);
         assert_eq!((found.at, found.height), (vec![0, 5, 0, 3, 0], 7));
         let (p, part) = steps(true, behind);
-        let found = skyline_pass(&p, part, &[4, 2, 0, 3, 1]);
+        let found = skyline::run_pass(&p, part, &[4, 2, 0, 3, 1]);
         assert_eq!((found.at, found.height), (vec![0, 3, 0, 5, 0], 7));
     }
 }
@@ -73,7 +73,7 @@ fn a_segment_rises_to_its_lower_neighbour() {
 fn a_pass_is_given_up_at_its_limits() {
     let (p, part) = steps(false, false);
     let passes = |enough, out, least| {
-        let found = skyline_pass_within(&p, part, &[0, 2, 4, 1, 3], Limits { enough, out, least });
+        let found = skyline::run_pass_within(&p, part, &[0, 2, 4, 1, 3], Limits { enough, out, least });
         assert!(found.as_ref().is_none_or(|f| f.height == 7 && f.at == [0, 5, 0, 3, 0]));
         found.is_some()
     };
@@ -87,7 +87,7 @@ fn a_pass_is_given_up_at_its_limits() {
 #[test]
 fn a_part_without_buffers_has_no_height() {
     let none = Part { from: 0, to: 0, low: 0, high: 0 };
-    let found = skyline_pass(&Problem::default(), none, &[]);
+    let found = skyline::run_pass(&Problem::default(), none, &[]);
     assert_eq!((found.at.len(), found.height), (0, 0));
 }
 
@@ -98,11 +98,11 @@ fn later_ranks_are_tried_where_no_search_follows() {
     let [part] = p.parts[..] else { panic!("{} parts", p.parts.len()) };
     let facts = RankFacts::new(&p, part);
     assert_eq!(p.max_live(), 29);
-    assert_eq!(squeaky_wheel_first(&p, part, &facts, 29, true).height, 31);
-    assert_eq!(squeaky_wheel_first(&p, part, &facts, 29, false).height, 29);
-    assert_eq!(squeaky_wheel_rest(&p, part, &facts, 29).height, 29);
+    assert_eq!(try_first_ranks(&p, part, &facts, 29, true).height, 31);
+    assert_eq!(try_first_ranks(&p, part, &facts, 29, false).height, 29);
+    assert_eq!(try_other_ranks(&p, part, &facts, 29).height, 29);
     // The first pass is kept if it is low enough, also if a lower one would follow.
-    let first = skyline_pass(&p, part, &facts.order(*b"TWA"));
-    let found = squeaky_wheel_first(&p, part, &facts, first.height, false);
+    let first = skyline::run_pass(&p, part, &facts.order(*b"TWA"));
+    let found = try_first_ranks(&p, part, &facts, first.height, false);
     assert_eq!((first.height, found.height, found.at), (31, 31, first.at));
 }

@@ -18,6 +18,6 @@ fn conventions_on_the_way_to_a_float_output_are_named_once_in_order() {
     // Codes are an output, and no float.
     let codes = x.quantize(scale, None, Quantize::i8());
     let graph = g.finish([rows[0].named("z"), codes.named("codes")]).unwrap();
-    let names = |leaf: &str| conventions_on_the_way(graph.view(), leaf).join(", ");
+    let names = |leaf: &str| list_conventional_ops(graph.view(), leaf).join(", ");
     assert_eq!(["x", "b", "y"].map(names), ["fake_quantize, stop_gradient", "stop_gradient", ""]);
 }

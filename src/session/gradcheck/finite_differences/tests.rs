@@ -32,7 +32,7 @@ fn the_sum_has_all_elements_of_all_float_outputs_with_their_weights() {
     let (x, i, z) = (g.input("x", [2], F64), g.input("i", [2], DType::I32), g.input("z", [1], F64));
     let outputs = [x.named("a"), i.named("b"), (z * 2.0).named("check.sum")];
     let graph = g.finish(outputs).unwrap();
-    let (sum, name) = summed_for_finite_differences(graph.view()).unwrap().unwrap();
+    let (sum, name) = sum_weighted_outputs(graph.view()).unwrap().unwrap();
     assert_ne!(name, "check.sum");
     let mut p = compiled(&sum);
     p.values_mut::<f64>("x").unwrap().copy_from_slice(&[10.0, 100.0]);
@@ -46,7 +46,7 @@ fn the_sum_has_all_elements_of_all_float_outputs_with_their_weights() {
     assert_eq!(p.values::<f64>("check.sum").unwrap(), [2000.0]);
     let g = Builder::new("g");
     let graph = g.finish([g.input("i", [2], DType::I32).named("b")]).unwrap();
-    assert!(summed_for_finite_differences(graph.view()).unwrap().is_none());
+    assert!(sum_weighted_outputs(graph.view()).unwrap().is_none());
 }
 
 /// A graph with a leaf of each kind; the step changes the state.

@@ -109,6 +109,6 @@ fn functions_on_the_way_of_a_gradient_are_named_once() {
     let (x, w) = (g.input("x", [2], F64), g.input("w", [2], F64));
     let y = scaled(&g, "f", scaled(&g, "f", x)) + scaled(&g, "h", w);
     let graph = g.finish([y.named("y")]).unwrap();
-    let names = |leaf: &str| rules_on_the_way(graph.view(), leaf).join(", ");
+    let names = |leaf: &str| list_ruled_functions(graph.view(), leaf).join(", ");
     assert_eq!(["x", "w", "z"].map(names), ["\"f\"", "\"h\"", ""]);
 }

@@ -198,11 +198,11 @@ fn windows_that_do_not_fit_are_refused() {
 #[test]
 fn codes_of_a_learned_scale_are_cut_off_before_they_are_moved() {
     use crate::nodes::ops::quant::attrs::{LsqAttrs, LsqFactor};
-    use crate::nodes::ops::quant::lsq::lsq_op_codes;
+    use crate::nodes::ops::quant::lsq::quantize_to_codes;
     let g = Builder::new("codes");
     let (x, s) = (g.input("x", [5], DType::F32), g.input("s", [], DType::F32));
     let a = LsqAttrs { axis: None, lo: -4, hi: 7, factor: LsqFactor::One };
-    let codes = lsq_op_codes(x, s, &a, 2);
+    let codes = quantize_to_codes(x, s, &a, 2);
     assert_eq!(codes.dtype(), DType::I8);
     let graph = expanded(g.finish([codes.cast(DType::I32)]).unwrap(), None);
     let x = machine::bytes(&[f64::NAN, 0.6, 9.0, -9.0, 1.25], DType::F32);
