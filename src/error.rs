@@ -2,7 +2,8 @@
 
 pub use crate::location::Location;
 use std::fmt;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
 
 /// The class of an error. The program `arenagrad` exits with code 1 for [`Kind::Diverged`], [`Kind::Full`] and
 /// [`Kind::Memory`], and with 2 for the others.
@@ -37,8 +38,19 @@ pub enum Kind {
     Diverged,
 }
 
-/// An error: its class, its message and its location.
+/// An error: its class, its message and its location. An error of the file system is its
+/// [`source`](std::error::Error::source).
+///
+/// ```
+/// use std::{error::Error as _, io};
+/// let e = arenagrad::tools::ir::text::parse("graph").unwrap_err();
+/// assert!(e.source().is_none());
+/// let e = arenagrad::Error::from(io::Error::from(io::ErrorKind::NotFound));
+/// let source = e.source().and_then(|s| s.downcast_ref::<io::Error>()).map(io::Error::kind);
+/// assert_eq!(source, Some(io::ErrorKind::NotFound));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Error {
     /// The class.
     pub kind: Kind,
@@ -46,7 +58,20 @@ pub struct Error {
     pub message: String,
     /// The user's line, or the node at fault.
     pub location: Location,
+    pub(crate) source: Option<Source>,
 }
+
+/// The error of the system that caused this one. Two are equal if their kinds are.
+#[derive(Clone, Debug)]
+pub(crate) struct Source(Arc<io::Error>);
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Source) -> bool {
+        self.0.kind() == other.0.kind()
+    }
+}
+
+impl Eq for Source {}
 
 /// A result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -54,7 +79,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error without a location.
     pub fn new(kind: Kind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), location: Location::Nowhere }
+        Error { kind, message: message.into(), location: Location::Nowhere, source: None }
     }
 
     /// The same error at `location`, unless it has a location already.
@@ -83,15 +108,20 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|s| &*s.0 as _)
+    }
+}
 
-impl From<std::io::Error> for Error {
-    fn from(e: std::io::Error) -> Error {
+impl From<io::Error> for Error {
+    fn from(e: io::Error) -> Error {
         let kind = match e.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Kind::Full,
             _ => Kind::Io,
         };
-        Error::new(kind, e.to_string())
+        let text = e.to_string();
+        Error { source: Some(Source(Arc::new(e))), ..Error::new(kind, text) }
     }
 }
 
@@ -105,5 +135,14 @@ mod tests {
         assert_eq!((&e.location, e.to_string()), (&Location::Text(2, 3), "2:3: bad".to_string()));
         assert_eq!(e.clone().at(Location::Node("n1".to_string())), e);
         assert_eq!(e.context("row 4").to_string(), "2:3: row 4: bad");
+    }
+
+    #[test]
+    fn the_error_of_the_system_is_the_source() {
+        use std::error::Error as _;
+        let e = Error::from(io::Error::from(ErrorKind::PermissionDenied)).context("weights").at(Location::Text(1, 1));
+        let source = e.source().and_then(|s| s.downcast_ref::<io::Error>()).map(io::Error::kind);
+        assert_eq!((e.kind, source), (Kind::Io, Some(ErrorKind::PermissionDenied)));
+        assert_ne!(e, Error { source: None, ..e.clone() });
     }
 }

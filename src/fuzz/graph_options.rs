@@ -4,7 +4,7 @@ use crate::arena::DType;
 use crate::error::{Error, Kind, Result};
 use crate::names::list_names_instead;
 use crate::nodes::OpDef;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ops::table::OPS;
 
 /// Options of [`draw_graph`](super::draw_graph).

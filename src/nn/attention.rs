@@ -3,7 +3,7 @@
 use super::init;
 use super::linear_layers::{Linear, linear_project, linear_width, linear_with};
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{Attention, Builder, Init, Layout, Pairing, Rope, Var};
 
 /// Options of [`causal_self_attention`].

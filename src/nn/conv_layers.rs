@@ -8,7 +8,7 @@ use super::init::uniform_by_fan_in;
 use super::inputs::refuse_inputs;
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{
     Builder, Conv, Conv1d, Conv2d, Conv3d, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Init,
     PerAxis, Var,

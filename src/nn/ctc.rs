@@ -2,7 +2,7 @@
 
 use super::lengths::check_at_most;
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{DType, Reduction, Var};
 
 /// Options of [`ctc_loss`], with torch's defaults.

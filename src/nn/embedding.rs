@@ -1,6 +1,6 @@
 //! Embeddings: rows of a table.
 
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{Builder, DType, Init, Var};
 
 /// Options of [`embedding_with`].

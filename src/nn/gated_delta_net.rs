@@ -6,7 +6,7 @@ use super::mamba::step_bias_init;
 use super::norms::rms_norm;
 use crate::error::Kind;
 use crate::nodes::Conv1d;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{Builder, Init, Var};
 
 /// Options of [`gated_delta_net`].

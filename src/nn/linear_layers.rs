@@ -2,7 +2,7 @@
 
 use super::init::uniform_by_fan_in;
 use super::inputs::refuse_inputs;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{Builder, Init, Var};
 
 /// Options of [`linear_with`].

@@ -4,7 +4,7 @@ use super::dropout::dropout;
 use super::init::uniform_by_fan_in;
 use super::linear_layers::{linear_project, linear_width};
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{Builder, Init, Var};
 
 /// Options of [`lora_linear`].

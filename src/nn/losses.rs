@@ -5,7 +5,7 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ops::loss::refuse_unequal_shapes;
 use crate::nodes::{Reduction, Var};
 

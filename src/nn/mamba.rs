@@ -3,7 +3,7 @@
 use super::conv_layers::causal_depthwise_conv1d;
 use super::linear_layers::{Linear, linear_no_bias, linear_width, linear_with};
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{Builder, Init, SelectiveScan, Var};
 
 /// Options of [`mamba`]; the defaults are those of the paper.

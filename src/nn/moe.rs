@@ -5,7 +5,7 @@ use super::linear_layers::linear_width;
 use super::linear_no_bias;
 use crate::error::Kind;
 use crate::kernels::gguf::BlockType;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{Builder, DType, Init, Var};
 
 /// Options of [`moe`].

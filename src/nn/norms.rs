@@ -2,7 +2,7 @@
 
 use super::inputs::refuse_inputs;
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{Builder, DType, Init, Var};
 
 fn norm_layer_weight<'g>(g: &'g Builder, name: &str, x: Var<'g>, n: usize) -> Var<'g> {

@@ -11,7 +11,7 @@ use super::lengths::sequence_mask;
 use super::linear_layers::linear_width;
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{Builder, DType, Loop, Var};
 use std::panic::Location;
 

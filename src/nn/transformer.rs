@@ -6,7 +6,7 @@ use super::linear_layers::{Linear, linear, linear_width, linear_with};
 use super::norms::{layer_norm, layer_norm_no_bias, rms_norm};
 use super::swiglu::swiglu;
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{Builder, DType, Init, Var};
 
 /// The feed-forward part of a [`transformer_block`].

@@ -1,12 +1,12 @@
 //! Graphs: their columns, the builder that writes them, and the ops.
 //!
 //! * [`ir`] has the columns, frozen and growing, the text form and the verifier. It knows no op but the leaves.
-//! * [`build`] adds axes and broadcasting to the builder.
+//! * [`arguments`] adds axes and broadcasting to the builder.
 //! * [`ops`] has the op definitions, one folder for each family, and their [table](ops::table).
 //!
 //! A module imports only the modules before it.
 
-pub mod build;
+pub mod arguments;
 #[doc(hidden)]
 pub mod case_regions;
 pub mod ir;
@@ -15,7 +15,7 @@ pub mod ops;
 #[doc(hidden)]
 pub mod reference;
 
-pub use build::per_axis::PerAxis;
+pub use arguments::per_axis::PerAxis;
 pub use ir::attrs::{Attr, Attrs};
 pub use ir::builder::{Builder, Routine, Var};
 pub use ir::dtype::{DType, Ty};

@@ -2,7 +2,7 @@
 //! and finds which axis of the operand an axis of the result is.
 
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::flags::Flags;
 use crate::nodes::ops::layout::attrs::TransposeAttrs;
 use crate::nodes::{Graph, Op};

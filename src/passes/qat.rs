@@ -10,7 +10,7 @@ use super::signature::Signature;
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::quant::attrs::{FakeQuantizeAttrs, LsqAttrs};
 use crate::nodes::{Builder, Emit, FakeQuantize, FakeSte, Graph, GraphBuf, LeafKind, Op, QuantScale, Var};

@@ -6,7 +6,7 @@
 use super::rebuild::{RebuildVisit, rebuild};
 use crate::arena::Value;
 use crate::error::Result;
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::layout::attrs::{FlipAttrs, TransposeAttrs};

@@ -8,7 +8,7 @@ use super::reduce_ops::{
 };
 use super::rounding::Rounding;
 use super::stop::Stop;
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ops::index::attrs::Scatter;
 use crate::nodes::ops::index::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 use crate::nodes::{Attrs, DType, Op};

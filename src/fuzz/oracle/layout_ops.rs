@@ -4,7 +4,7 @@ use super::array::{Array, Numbers, count_elements, ravel_position, unravel_posit
 use super::element_bytes::decode_array;
 use super::rounding::nearest_element;
 use super::whole_ops::wrap_whole;
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ops::constant::attrs::{ConstantAttrs, FullAttrs, IotaAttrs};
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, TransposeAttrs};
 use crate::nodes::{Attrs, DType, Op};

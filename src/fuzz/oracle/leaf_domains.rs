@@ -5,7 +5,7 @@
 //! reader of the leaf.
 
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Domain;
 #[cfg(feature = "gguf")]

@@ -7,7 +7,7 @@ use super::layout_ops::oracle_zeros_layout;
 use super::product_ops::oracle_bound_of_product_term;
 use super::rounding::{Rounding, Term};
 use super::whole_ops::wrap_whole;
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ops::reduce::attrs::{ReduceAttrs, RunningAttrs};
 use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 use crate::nodes::{Attrs, DType, Op};

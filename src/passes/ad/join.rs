@@ -5,7 +5,7 @@
 //! collects these cotangents, and this file joins those that differ along one axis: first neighbours, then those with a
 //! gap between them, which zeros fill. Slices that overlap come into several concatenations, which are added.
 
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ops::layout::attrs::PadAttrs;
 use crate::nodes::{Op, Var};

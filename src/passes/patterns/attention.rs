@@ -6,7 +6,7 @@
 
 use crate::arena::dims::Dims;
 use crate::arena::{Node, Value};
-use crate::nodes::build::size_attrs::to_size_attr;
+use crate::nodes::arguments::size_attrs::to_size_attr;
 use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;

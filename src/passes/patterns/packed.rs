@@ -2,7 +2,7 @@
 
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
 use crate::nodes::ops::attention::packed_parts::packed_part_widths;

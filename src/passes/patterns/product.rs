@@ -2,7 +2,7 @@
 
 use super::facts::Linear;
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::layout::attrs::SliceAttrs;
 use crate::nodes::ops::matmul::activation::Activation;

@@ -1,7 +1,7 @@
 //! SwiGLU on the halves of one packed value: `silu(gate)·value`.
 
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;

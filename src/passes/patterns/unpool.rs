@@ -2,7 +2,7 @@
 
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::build::size_attrs::size_attrs_to_i64;
+use crate::nodes::arguments::size_attrs::size_attrs_to_i64;
 use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
 use crate::nodes::ops::pool::last_two_dims;

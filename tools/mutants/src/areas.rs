@@ -123,7 +123,7 @@ impl Rules {
             () if starts(&["src/kernels/", "src/arena/", "src/fft/"]) => "kernels",
             () if starts(&["src/nodes/ir/text/"]) => "text",
             () if starts(&["src/nodes/ir/verify/"]) => "checker",
-            () if starts(&["src/nodes/ir/infer", "src/nodes/build/size"]) => "shapes",
+            () if starts(&["src/nodes/ir/infer", "src/nodes/arguments/size"]) => "shapes",
             () if starts(&["src/sched/pack/"]) => "search",
             () if starts(&["src/passes/ad/"]) => "ad",
             () if starts(&["src/passes/"]) => "passes",

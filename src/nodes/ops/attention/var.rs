@@ -1,8 +1,8 @@
 //! Attention and rotary position embedding as methods of [`Var`].
 
 use crate::arena::Value;
-use crate::nodes::build::setters::setters;
-use crate::nodes::build::size_attrs::size_attr_to_i64;
+use crate::nodes::arguments::setters::setters;
+use crate::nodes::arguments::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;

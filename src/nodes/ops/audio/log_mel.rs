@@ -2,7 +2,7 @@
 
 use super::attrs::{LogMelAttrs, LogMelOver, SpectrumLayout};
 use crate::ensure;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;

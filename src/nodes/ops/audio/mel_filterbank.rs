@@ -2,7 +2,7 @@
 
 use crate::ensure;
 use crate::error::{Error, Kind, Location, Result};
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ops::fft::LONGEST_FFT;

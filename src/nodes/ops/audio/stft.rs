@@ -2,7 +2,7 @@
 
 use super::window_function::WindowFunction;
 use crate::ensure;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ops::fft::LONGEST_FFT;
 use crate::nodes::ops::layout::pad_mode::PadMode;
 use crate::nodes::ops::window::unfold::Unfold;

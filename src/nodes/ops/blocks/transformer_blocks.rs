@@ -4,7 +4,7 @@
 //! with their norms. Each part is one op.
 
 use crate::ensure;
-use crate::nodes::build::size_attrs::to_size_attr;
+use crate::nodes::arguments::size_attrs::to_size_attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;

@@ -1,7 +1,7 @@
 //! The attributes that ops over sliding windows share.
 
 use super::window_geometry::{WindowGeometry, check_window_pad, check_window_sizes, first_entries};
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::attr_types::attrs;
 
 attrs! {

@@ -4,9 +4,9 @@
 
 use super::window_attrs::WindowAttrs;
 use crate::ensure;
-use crate::nodes::build::dilate::dilate;
-use crate::nodes::build::size_attrs::check_size_attrs;
-use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attrs};
+use crate::nodes::arguments::dilate::dilate;
+use crate::nodes::arguments::size_attrs::check_size_attrs;
+use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::builder::Var;
 
 /// The windows over `N` axes.

@@ -2,8 +2,8 @@
 //! choices. A pointwise op that is not listed refuses complex numbers by its shape inference.
 
 use super::parts::{Parts, is_complex_value, split_pair};
-use crate::nodes::build::axes::dims_without_axes;
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::axes::dims_without_axes;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::emit::Definition;

@@ -2,7 +2,7 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::axes::axis_from_front;
+use crate::nodes::arguments::axes::axis_from_front;
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::{DType, Ty};

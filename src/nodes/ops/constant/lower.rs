@@ -2,7 +2,7 @@
 
 use crate::kernels::copy;
 use crate::kernels::copy::{Fill, Iota};
-use crate::nodes::build::axes::{AxisSplit, split_at_axis};
+use crate::nodes::arguments::axes::{AxisSplit, split_at_axis};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::element_bits;

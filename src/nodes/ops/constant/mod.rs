@@ -5,7 +5,7 @@ pub mod builder;
 pub mod lower;
 
 use crate::ensure;
-use crate::nodes::build::axes::check_axis;
+use crate::nodes::arguments::axes::check_axis;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::leaf::{define_without_operands, infer_stated_type};

@@ -1,7 +1,7 @@
 //! Attributes of convolutions, and their windows.
 
 use crate::ensure;
-use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attr};
+use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attr};
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_pad, check_window_sizes};
 use crate::nodes::ops::matmul::activation::Activation;

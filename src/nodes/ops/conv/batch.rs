@@ -5,7 +5,7 @@
 //! left to a loop.
 
 use super::attrs::{ConvAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
-use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attr};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, to_size_attr};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::BatchSite;
 use crate::nodes::ops::common::batch_site::swap_axis_runs;

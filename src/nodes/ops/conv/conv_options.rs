@@ -1,7 +1,7 @@
 //! Options of convolutions, with torch's names.
 
-use crate::nodes::build::per_axis::{PerAxis, both_sides_per_axis};
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::per_axis::{PerAxis, both_sides_per_axis};
+use crate::nodes::arguments::setters::setters;
 
 /// Options of a convolution over `N` axes, with `P` = 2·`N` sides to pad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //! one such gradient is computed for each position of the kernel in depth; they are dilated in depth and summed.
 
 use crate::ensure;
-use crate::nodes::build::dilate::dilate;
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::dilate::dilate;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;

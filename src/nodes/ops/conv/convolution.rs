@@ -1,7 +1,7 @@
 //! A 2-D convolution: its sizes, shared by its three ops.
 
 use crate::kernels::conv::ConvGeom;
-use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attrs};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;

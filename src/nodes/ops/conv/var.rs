@@ -1,7 +1,7 @@
 //! Convolutions as methods of [`Var`].
 
 use super::conv_options::{Conv, ConvTranspose};
-use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};

@@ -8,9 +8,9 @@
 use super::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
 use super::norm::FftNorm;
 use crate::error::Kind;
-use crate::nodes::build::axes::Axes;
-use crate::nodes::build::broadcast::broadcast_dims;
-use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
+use crate::nodes::arguments::axes::Axes;
+use crate::nodes::arguments::broadcast::broadcast_dims;
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;

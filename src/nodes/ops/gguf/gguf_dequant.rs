@@ -5,7 +5,7 @@ use super::block_operand::PACK;
 use crate::arena::dims::MAX_RANK;
 use crate::ensure;
 use crate::kernels::gguf::{GgufDequant, gguf_dequant_kernel};
-use crate::nodes::build::size_attrs::{check_size_attrs, size_attr_to_i64};
+use crate::nodes::arguments::size_attrs::{check_size_attrs, size_attr_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;

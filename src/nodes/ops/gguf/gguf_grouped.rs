@@ -8,7 +8,7 @@ use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gguf::{BlockType, GgufGrouped, gguf_grouped_kernel_for};
 use crate::kernels::grouped::group_rows::GroupRows;
-use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attr};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, to_size_attr};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;

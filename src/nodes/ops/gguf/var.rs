@@ -2,7 +2,7 @@
 
 use super::attrs::{GgufDequantAttrs, GgufExpertsAttrs, GgufGroupedAttrs, GgufMatmulAttrs};
 use crate::kernels::gguf::BlockType;
-use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 

@@ -1,6 +1,6 @@
 //! Grouped products as methods of [`Var`].
 
-use crate::nodes::build::size_attrs::size_attr_to_i64;
+use crate::nodes::arguments::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::grouped::attrs::{GroupedMatmulAttrs, GroupedOuterAttrs};

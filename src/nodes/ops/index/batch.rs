@@ -4,7 +4,7 @@
 //! `ravel_index` turns an index into a position of the merged axis, and checks it.
 
 use super::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
-use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attr};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, to_size_attr};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{BatchSite, Op};

@@ -1,6 +1,6 @@
 //! Slices at positions that the graph computes, as methods of [`Var`].
 
-use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;

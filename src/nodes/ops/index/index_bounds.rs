@@ -3,7 +3,7 @@
 
 use crate::arena::Value;
 use crate::arena::ids::Id;
-use crate::nodes::build::size_attrs::{to_size_attr, to_size_attrs};
+use crate::nodes::arguments::size_attrs::{to_size_attr, to_size_attrs};
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::ops::constant::attrs::FullAttrs;

@@ -9,8 +9,8 @@ pub mod scatter;
 pub mod var;
 
 use crate::ensure;
-use crate::nodes::build::axes::check_axis;
-use crate::nodes::build::size_attrs::to_size_attr;
+use crate::nodes::arguments::axes::check_axis;
+use crate::nodes::arguments::size_attrs::to_size_attr;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;

@@ -5,9 +5,9 @@
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::build::axes::check_axis;
-use crate::nodes::build::size_attrs::check_size_attrs;
-use crate::nodes::build::size_attrs::to_size_attr;
+use crate::nodes::arguments::axes::check_axis;
+use crate::nodes::arguments::size_attrs::check_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attr;
 use crate::nodes::ir::attr_types::Choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;

@@ -3,8 +3,8 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::axes::axis_from_front;
-use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
+use crate::nodes::arguments::axes::axis_from_front;
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;

@@ -2,7 +2,7 @@
 //! where it is.
 
 use super::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
-use crate::nodes::build::size_attrs::size_attr_to_i64;
+use crate::nodes::arguments::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::BatchSite;
 use crate::nodes::ops::common::batch_site::{behind_batch, prepend_batch_entry};

@@ -1,8 +1,8 @@
 //! Diagonals, triangles and windows as methods, with torch's names and defaults. None of them is an op.
 
 use crate::error::Kind;
-use crate::nodes::build::axes::Axes;
-use crate::nodes::build::size_attrs::size_attr_to_i64;
+use crate::nodes::arguments::axes::Axes;
+use crate::nodes::arguments::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;

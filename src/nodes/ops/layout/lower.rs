@@ -3,8 +3,8 @@
 
 use crate::kernels::copy;
 use crate::kernels::copy::{Concat, Pad, StridedCopy};
-use crate::nodes::build::axes::split_at_axis;
-use crate::nodes::build::size_attrs::{to_size_attr, to_size_attrs};
+use crate::nodes::arguments::axes::split_at_axis;
+use crate::nodes::arguments::size_attrs::{to_size_attr, to_size_attrs};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::element_bits;

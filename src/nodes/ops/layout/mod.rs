@@ -9,11 +9,11 @@ pub mod var;
 
 use crate::arena::dims::Dims;
 use crate::ensure;
-use crate::nodes::build::axes::{check_axes, check_axis};
-use crate::nodes::build::dilate::dilate;
-use crate::nodes::build::size_attrs::check_size_attrs;
-use crate::nodes::build::size_attrs::to_size_attr;
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::axes::{check_axes, check_axis};
+use crate::nodes::arguments::dilate::dilate;
+use crate::nodes::arguments::size_attrs::check_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attr;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;

@@ -2,8 +2,8 @@
 //! and defaults.
 
 use crate::error::Kind;
-use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis};
-use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
+use crate::nodes::arguments::axes::{Axes, AxisSplit, split_at_axis};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;

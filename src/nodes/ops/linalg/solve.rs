@@ -4,7 +4,7 @@ use super::PACK;
 use super::attrs::{LuSolveAttrs, SolveAttrs};
 use super::{check_matrix_dims, check_square_dims, cubic_cost, lower, sum_present, unary_results};
 use crate::ensure;
-use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::arguments::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::DType;

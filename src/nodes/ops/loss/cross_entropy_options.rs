@@ -1,6 +1,6 @@
 //! Options of cross entropy, with torch's names.
 
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ops::loss::attrs::Reduction;
 

@@ -3,8 +3,8 @@
 use super::attrs::DotGeneralAttrs;
 use super::int_matmul::product_dtype;
 use crate::ensure;
-use crate::nodes::build::axes::check_axes;
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::axes::check_axes;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};

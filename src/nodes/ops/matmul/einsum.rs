@@ -2,7 +2,7 @@
 
 use crate::ensure;
 use crate::error::Kind;
-use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::{Builder, Var};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Shapes of matrix products.
 
 use crate::ensure;
-use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::arguments::broadcast::broadcast_dims;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 

@@ -1,8 +1,8 @@
 //! Matrix products as methods of [`Var`].
 
 use crate::error::Kind;
-use crate::nodes::build::axes::axis_from_front;
-use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::arguments::axes::axis_from_front;
+use crate::nodes::arguments::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::complex::forms::complex_product_form;

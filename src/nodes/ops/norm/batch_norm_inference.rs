@@ -2,8 +2,8 @@
 //! sweep.
 
 use super::check_eps;
-use crate::nodes::build::axes::check_axis;
-use crate::nodes::build::size_attrs::to_size_attr;
+use crate::nodes::arguments::axes::check_axis;
+use crate::nodes::arguments::size_attrs::to_size_attr;
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use Domain::{Positive, Real};

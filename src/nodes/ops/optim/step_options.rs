@@ -1,6 +1,6 @@
 //! Options of the steps of SGD and Adam.
 
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 
 /// Options of [`Var::sgd_momentum_step`](crate::nodes::Var::sgd_momentum_step).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

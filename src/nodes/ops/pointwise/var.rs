@@ -7,8 +7,8 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::broadcast::broadcast_dims;
-use crate::nodes::build::operand::Operand;
+use crate::nodes::arguments::broadcast::broadcast_dims;
+use crate::nodes::arguments::operand::Operand;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;

@@ -4,7 +4,7 @@
 use super::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, MaxPoolBackwardAttrs};
 use super::lower;
 use crate::ensure;
-use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attrs};
+use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;

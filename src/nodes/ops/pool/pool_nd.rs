@@ -3,7 +3,7 @@
 //! first in row-major order still wins.
 
 use super::lower;
-use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attrs};
+use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::infer::Infer;

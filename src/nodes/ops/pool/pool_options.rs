@@ -1,7 +1,7 @@
 //! Options of pools, with torch's names.
 
-use crate::nodes::build::per_axis::{PerAxis, both_sides_per_axis};
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::per_axis::{PerAxis, both_sides_per_axis};
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ops::common::window_geometry::{WindowGeometry, first_entries, low_high_pairs};
 
 /// Options of a pool over `N` axes, with `P` = 2·`N` sides to pad.

@@ -5,7 +5,7 @@
 //! in row-major order wins.
 
 use crate::error::Kind;
-use crate::nodes::build::size_attrs::size_attrs_to_i64;
+use crate::nodes::arguments::size_attrs::size_attrs_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::common::positions::numbers_by_position;

@@ -1,7 +1,7 @@
 //! Options of products of codes.
 
 use super::int_attrs::{ProductSte, QMatmulAttrs};
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 

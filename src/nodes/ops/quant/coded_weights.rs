@@ -8,7 +8,7 @@
 use super::weight_attrs::{DequantAttrs, WeightScheme};
 use crate::ensure;
 use crate::kernels::dequant::fp8_fp4::{e2m1_to_f32, e4m3_to_f32, e5m2_to_f32};
-use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attr};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, to_size_attr};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;

@@ -5,7 +5,7 @@ use super::weight_attrs::{DequantAttrs, DequantMatmulAttrs};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::dequant::{CodeScheme, DequantMatmul, dequant_kernel_for, dequant_matmul_kernel_for};
-use crate::nodes::build::size_attrs::to_size_attr;
+use crate::nodes::arguments::size_attrs::to_size_attr;
 use crate::nodes::ir::batch::BatchSite;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};

@@ -4,7 +4,7 @@ use super::attrs::{FakeQuantizeAttrs, FakeSte};
 use super::quantize_dequantize::{quantize_inside_range, quantize_unclamped};
 use super::scale::{align_to_axis, batch_quant_operands, check_code_range, check_quant_params, guard_positive};
 use crate::ensure;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;

@@ -6,7 +6,7 @@ use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::lsq::{LsqBackward, lsq_backward_for};
 use crate::kernels::reduce::{Reduce, sum_for};
-use crate::nodes::build::axes::{AxisSplit, split_at_axis};
+use crate::nodes::arguments::axes::{AxisSplit, split_at_axis};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;

@@ -1,6 +1,6 @@
 //! Options of rounding with a learned scale.
 
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ops::quant::attrs::LsqFactor;
 
 /// Options of [`Var::lsq`](crate::nodes::Var::lsq).

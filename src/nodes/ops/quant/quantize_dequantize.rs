@@ -3,7 +3,7 @@
 use super::attrs::{CodeSte, DequantizeAttrs, QuantizeAttrs};
 use super::scale::{align_to_axis, batch_quant_operands, check_quant_params, guard_positive};
 use crate::ensure;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};

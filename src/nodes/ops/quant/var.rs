@@ -7,7 +7,7 @@ use super::fake_quantize::FakeQuantize;
 use super::int_attrs::{QConvAttrs, QMatmulAttrs};
 use super::quantize_dequantize::Quantize;
 use super::weight_attrs::DequantMatmulAttrs;
-use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::conv::conv_options::Conv2d;

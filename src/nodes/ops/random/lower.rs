@@ -6,7 +6,7 @@ use crate::kernels::random::{Random, RandomInt};
 use crate::kernels::random_key::step_key_kernel;
 use crate::kernels::sample::{Sample, sample_kernel_for};
 use crate::kernels::{random, random_key};
-use crate::nodes::build::size_attrs::to_size_attr;
+use crate::nodes::arguments::size_attrs::to_size_attr;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::random::attrs::{DrawAttrs, RandomIntAttrs, SampleAttrs};

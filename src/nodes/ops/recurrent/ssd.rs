@@ -5,7 +5,7 @@
 //! inside of one chunk. The exponent is masked before the exponential is computed, so no exponential overflows.
 
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::builder::Var;
 
 /// Options of [`Var::ssd`].

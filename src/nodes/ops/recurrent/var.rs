@@ -2,7 +2,7 @@
 
 use super::attrs::{GatedDeltaAttrs, SelectiveScanAttrs};
 use crate::arena::Value;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 

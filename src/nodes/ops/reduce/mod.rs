@@ -7,9 +7,9 @@ pub mod var;
 
 use crate::ensure;
 use crate::kernels::cumulative;
-use crate::nodes::build::axes::dims_without_axes;
-use crate::nodes::build::axes::{check_axes, check_axis};
-use crate::nodes::build::size_attrs::{to_size_attr, to_size_attrs};
+use crate::nodes::arguments::axes::dims_without_axes;
+use crate::nodes::arguments::axes::{check_axes, check_axis};
+use crate::nodes::arguments::size_attrs::{to_size_attr, to_size_attrs};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;

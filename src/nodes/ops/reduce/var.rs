@@ -1,8 +1,8 @@
 //! Reductions, norms, counts and running totals as methods of [`Var`], with torch's names. Negative axes count from
 //! the end.
 
-use crate::nodes::build::axes::{Axes, dims_without_axes};
-use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
+use crate::nodes::arguments::axes::{Axes, dims_without_axes};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;

@@ -4,7 +4,7 @@ pub mod attrs;
 pub mod lower;
 pub mod var;
 
-use crate::nodes::build::axes::check_axis;
+use crate::nodes::arguments::axes::check_axis;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerFn;

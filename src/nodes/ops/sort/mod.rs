@@ -8,7 +8,7 @@ pub mod lower;
 pub mod var;
 
 use crate::ensure;
-use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attr};
+use crate::nodes::arguments::size_attrs::{size_attr_to_i64, to_size_attr};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};

@@ -1,7 +1,7 @@
 //! Sorting as methods of [`Var`]. Most ops of this family give positions; `take_along_axis` gives the values.
 
 use crate::error::Kind;
-use crate::nodes::build::size_attrs::size_attr_to_i64;
+use crate::nodes::arguments::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::sort::attrs::{ArgSortAttrs, TopKAttrs};

@@ -1,7 +1,7 @@
 //! The image that splats are projected into, and the limits of the projection.
 
-use crate::nodes::build::setters::setters;
-use crate::nodes::build::size_attrs::size_attr_to_i64;
+use crate::nodes::arguments::setters::setters;
+use crate::nodes::arguments::size_attrs::size_attr_to_i64;
 use crate::nodes::ops::splat::attrs::SplatAttrs;
 
 /// Options of [`Splats::render`](super::var::Splats::render).

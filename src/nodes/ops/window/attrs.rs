@@ -1,6 +1,6 @@
 //! Attributes of ops that add columns into planes.
 
-use crate::nodes::build::size_attrs::size_attrs_to_i64;
+use crate::nodes::arguments::size_attrs::size_attrs_to_i64;
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
 

@@ -1,7 +1,7 @@
 //! Images read at places that are computed, as a method of [`Var`]: gathers of the pixels around each place.
 
 use super::interpolate::MOST_WEIGHTS;
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 

@@ -2,8 +2,8 @@
 //! by weighing neighbours. The op is linear in the image.
 
 use crate::ensure;
-use crate::nodes::build::size_attrs::check_size_attrs;
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::check_size_attrs;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;

@@ -3,9 +3,9 @@
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::build::per_axis::{PerAxis, both_sides_per_axis};
-use crate::nodes::build::setters::setters;
-use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attrs};
+use crate::nodes::arguments::per_axis::{PerAxis, both_sides_per_axis};
+use crate::nodes::arguments::setters::setters;
+use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};

@@ -1,6 +1,6 @@
 //! Im2col, col2im and interpolation as methods of [`Var`]. Options have torch's names.
 
-use crate::nodes::build::size_attrs::size_attrs_to_i64;
+use crate::nodes::arguments::size_attrs::size_attrs_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::window::attrs::Col2imAttrs;

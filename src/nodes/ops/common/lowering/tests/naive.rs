@@ -3,9 +3,9 @@
 use crate::arena::Node;
 use crate::arena::dims::Dims;
 use crate::nodes::Graph;
-use crate::nodes::build::axes::{AxisSplit, split_at_axis};
-use crate::nodes::build::size_attrs::to_size_attr;
-use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::arguments::axes::{AxisSplit, split_at_axis};
+use crate::nodes::arguments::size_attrs::to_size_attr;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ops::constant::attrs::{FullAttrs, IotaAttrs};
 use crate::nodes::ops::index::attrs::GatherAttrs;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;

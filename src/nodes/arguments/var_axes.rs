@@ -1,7 +1,7 @@
 //! Axes of a [`Var`] as methods take them: resolved, or an error of the graph.
 
 use crate::error::Kind;
-use crate::nodes::build::axes::Axes;
+use crate::nodes::arguments::axes::Axes;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 

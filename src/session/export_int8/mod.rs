@@ -215,8 +215,8 @@ impl Int8ExportSites {
             };
             // A scale of activations is 0 until a training step has run.
             if !fine {
-                let message = "export_int8: a scale is not above 0 and finite; train before you export".into();
-                return Err(Error { kind: Kind::Data, message, location: g.location(site.node) });
+                let message = "export_int8: a scale is not above 0 and finite; train before you export";
+                return Err(Error::new(Kind::Data, message).at(g.location(site.node)));
             }
             let codes = match site.weight {
                 true => bytemuck::cast_slice(p.values::<i8>(&format!("codes.{i}"))?).to_vec(),

@@ -12,7 +12,7 @@ use crate::arena::Value;
 use crate::arena::{Region, ids::Id};
 use crate::ensure;
 use crate::error::{Error, Kind};
-use crate::nodes::build::setters::setters;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::{Builder, Var};
