@@ -15,6 +15,8 @@
 mod pages {
     #[doc = include_str!("../docs/cookbook.md")]
     mod cookbook {}
+    #[doc = include_str!("../docs/from-torch.md")]
+    mod from_torch {}
     #[doc = include_str!("../docs/smallest-op.md")]
     mod smallest_op {}
 }
