@@ -1,6 +1,6 @@
 //! The library in one page: build a graph, make it a step program, run steps.
 //!
-//! Invariant: the README shows this program. Run it with `cargo run --release --example mlp`.
+//! Run it with `cargo run --release --example mlp`.
 
 use arenagrad::prelude::*;
 

@@ -10,10 +10,16 @@
 //! * [`tools`]: passes, text form, planner, products: for those who measure, fuzz or extend the engine.
 //! * [`prelude`]: the names that most programs import.
 
-/// The programs of the cookbook, which run as tests.
+/// The programs of the pages, which run as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/cookbook.md")]
-mod cookbook {}
+mod pages {
+    #[doc = include_str!("../docs/cookbook.md")]
+    mod cookbook {}
+    #[doc = include_str!("../docs/from-torch.md")]
+    mod from_torch {}
+    #[doc = include_str!("../docs/smallest-op.md")]
+    mod smallest_op {}
+}
 
 pub mod error;
 pub mod graph;

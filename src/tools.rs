@@ -57,9 +57,11 @@ pub mod report {
     pub use crate::session::markup::{escape, round_ticks};
 }
 
-/// Conformance of op definitions.
+/// Conformance of op definitions, and files of expectations.
 pub mod testing {
-    pub use crate::conform::{Conformance, ShapeAnswer, conform, conformance, shape_answers, tensor};
+    pub use crate::conform::{
+        Conformance, ShapeAnswer, bless, conform, conformance, is_blessing, shape_answers, tensor,
+    };
     pub use crate::nodes::case_regions::add_case_region;
 }
 

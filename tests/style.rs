@@ -360,3 +360,79 @@ fn published_crates_are_complete() {
         assert!(read(&root().join(manifest)).contains("\npublish = false\n"), "{manifest}");
     }
 }
+
+/// The pages of the repository, with their text.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut pages: Vec<PathBuf> =
+        ["README.md", "CHANGELOG.md", "data/README.md", "fuzz/README.md"].map(PathBuf::from).into();
+    for dir in ["docs", "docs/modules"] {
+        let entries = std::fs::read_dir(root().join(dir)).unwrap();
+        pages.extend(
+            entries
+                .map(|e| Path::new(dir).join(e.unwrap().file_name()))
+                .filter(|p| p.extension().is_some_and(|e| e == "md")),
+        );
+    }
+    pages.into_iter().map(|p| (p.clone(), std::fs::read_to_string(root().join(p)).unwrap())).collect()
+}
+
+/// The lines of a page that are no code, without what stands between backticks.
+fn prose(text: &str) -> Vec<String> {
+    let mut code = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            code = !code;
+        } else if !code {
+            lines.push(line.split('`').step_by(2).collect::<Vec<_>>().join(""));
+        }
+    }
+    lines
+}
+
+/// The places of a page that links may name: its headings, as readers of Markdown write them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut code = false;
+    let headings = text.lines().filter(|line| {
+        code ^= line.trim_start().starts_with("```");
+        !code && line.starts_with('#')
+    });
+    let kept = |c: char| c.is_alphanumeric() || "_- ".contains(c);
+    headings
+        .map(|h| h.trim_start_matches('#').trim().to_lowercase().chars().filter(|&c| kept(c)).collect::<String>())
+        .map(|h| h.replace(' ', "-"))
+        .collect()
+}
+
+#[test]
+fn links_of_pages_lead_somewhere() {
+    let pages = pages();
+    let mut wrong = String::new();
+    for (page, text) in &pages {
+        let prose = prose(text).join("\n");
+        let inline = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link);
+        let listed = prose.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: ")).map(|(_, link)| link);
+        for link in inline.chain(listed).filter(|link| !link.starts_with("http")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let to = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            let there = std::fs::read_to_string(root().join(&to)).unwrap_or_default();
+            let is_known = anchor.is_empty() || anchors(&there).contains(anchor);
+            if !root().join(&to).exists() || !is_known {
+                wrong += &format!("{}: {link}\n", page.display());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "links to nothing:\n{wrong}");
+}
+
+#[test]
+fn the_book_has_each_page_once() {
+    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let links = summary.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    let mut listed: Vec<String> = links.map(|(page, _)| format!("docs/{page}")).collect();
+    listed.sort_unstable();
+    let names = pages().into_iter().map(|(p, _)| p.to_string_lossy().into_owned());
+    let mut there: Vec<String> = names.filter(|p| p.starts_with("docs/") && p != "docs/SUMMARY.md").collect();
+    there.sort_unstable();
+    assert_eq!(listed, there);
+}

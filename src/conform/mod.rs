@@ -4,6 +4,7 @@
 //! Invariant: a check that is not made has a reason. A panic in a definition is a failed check.
 
 mod batch_facet;
+mod bless;
 pub(super) mod conform_run;
 mod derivative_facets;
 mod facets;
@@ -17,6 +18,7 @@ mod variants;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::OpDef;
 use crate::nodes::ir::opdef::definition_fault;
+pub use bless::{bless, is_blessing};
 use facets::{Answer, FACETS, FacetError};
 use rayon::prelude::*;
 use sample::{F64_ONLY, Sample, Tally};

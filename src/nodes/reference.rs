@@ -22,8 +22,8 @@ const HEAD: &str = "\
 # Op reference
 
 This page is made from the op definitions. Do not edit it: change the definition, then run
-`ARENAGRAD_WRITE_DOCS=1 cargo test --test ops reference_page`, which rewrites the page. Without the variable the test
-fails if the page is out of date.
+`BLESS=1 cargo test --test ops reference_page`, which writes the page again. Without the variable the test fails if the
+page is out of date.
 
 An entry says:
 

@@ -2,6 +2,7 @@
 
 use super::{blocks_of, noise};
 use arenagrad::graph::BlockType;
+use arenagrad::tools::testing::bless;
 use arenagrad::train::gguf::{Gguf, GgufEntry, TensorType, decode, encode, encode_file};
 use std::path::Path;
 
@@ -53,9 +54,7 @@ fn encoded_file() -> Vec<u8> {
 #[test]
 fn the_formats_library_reads_the_numbers_that_the_decoder_reads() {
     let path = Path::new("tests/torch/encoded.gguf");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(path, encoded_file()).unwrap();
-    }
+    bless(path, encoded_file()).unwrap();
     assert!(std::fs::read(path).unwrap() == encoded_file(), "the encoders' blocks changed; write both files again");
     let read = std::fs::read_to_string("tests/torch/encoded.txt").unwrap();
     let file = Gguf::open(path).unwrap();

@@ -15,6 +15,7 @@ use arenagrad::tools::ir::text::{parse_all, parse_all_with_sizes, print};
 use arenagrad::tools::ir::verify::{Stage, verify};
 use arenagrad::tools::passes::fusion_notes::order_outcomes;
 use arenagrad::tools::passes::pipeline::{self, Trace};
+use arenagrad::tools::testing::bless;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -134,7 +135,7 @@ fn line_of(e: &Error) -> u32 {
 }
 
 /// `lines` with what was found as expectations.
-fn bless(lines: &[&str], found: &Found) -> String {
+fn with_expectations(lines: &[&str], found: &Found) -> String {
     let mut out = String::new();
     for (i, line) in lines.iter().enumerate() {
         out.push_str(line);
@@ -186,9 +187,7 @@ fn run(path: &Path, complaints: &mut Vec<String>) {
     let (lines, errors, output) = split(&file);
     // The expectations go before the text is read, so that columns in messages are those of the file.
     let found = test(&lines.join("\n"), argument);
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(path, bless(&lines, &found)).unwrap();
-    } else {
+    if !bless(path, with_expectations(&lines, &found)).unwrap() {
         compare(&errors, &output, &found, complaints);
     }
 }

@@ -10,6 +10,7 @@ use arenagrad::tools::fuzz::{GraphOptions, draw_graph, seeded_draws};
 use arenagrad::tools::ir::text::print;
 use arenagrad::tools::kernels::simd::isa;
 use arenagrad::tools::passes::pipeline::{pipeline_passes, run_pipeline};
+use arenagrad::tools::testing::bless;
 use std::path::Path;
 
 /// Ops of drawn graphs. The list is fixed, so that a new op leaves the graphs as they are.
@@ -98,8 +99,8 @@ fn passes_and_plans_are_those_of_the_file() {
         found.push(transforms(&format!("drawn {seed}"), &graph, seed < 12));
     }
     let head = format!("plans for {}\n", isa().name());
-    if std::env::var_os("BLESS").is_some() {
-        return std::fs::write(path, head + &found.concat()).unwrap();
+    if bless(&path, format!("{head}{}", found.concat())).unwrap() {
+        return;
     }
     let expected = std::fs::read_to_string(path).unwrap();
     // Workspaces of kernels, and so plans, depend on the instruction set; texts do not.

@@ -1,10 +1,11 @@
 //! What is asked of the sources of the op definitions, and the reference page that is made from them.
 
 use arenagrad::tools::ops::reference::{self, Notes};
+use arenagrad::tools::testing::bless;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// `docs/ops.md` is what the definitions say. `ARENAGRAD_WRITE_DOCS=1` writes it.
+/// `docs/ops.md` is what the definitions say. `BLESS=1` writes it.
 #[test]
 fn the_reference_page_is_current() {
     let (methods, sentences) = (methods(), sentences());
@@ -13,14 +14,12 @@ fn the_reference_page_is_current() {
         method: methods.get(op).cloned(),
     });
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ops.md");
-    if std::env::var("ARENAGRAD_WRITE_DOCS").is_ok_and(|v| v == "1") {
-        std::fs::write(&path, &page).unwrap();
-    }
+    bless(&path, &page).unwrap();
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     let differs = page.lines().zip(written.lines().chain(std::iter::repeat(""))).find(|(new, old)| new != old);
     assert!(
         page == written,
-        "docs/ops.md is out of date, first at {differs:?}; run ARENAGRAD_WRITE_DOCS=1 cargo test --test ops render_page"
+        "docs/ops.md is out of date, first at {differs:?}; run BLESS=1 cargo test --test ops reference_page"
     );
 }
 

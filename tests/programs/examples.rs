@@ -239,10 +239,10 @@ fn the_readme_lists_each_example() {
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let list = readme.split_once("## Examples").unwrap().1.split_once("\n## ").unwrap().0;
     let mut rows: Vec<&str> =
-        list.lines().filter_map(|l| l.strip_prefix("| [")?.split_once("](")).map(|r| r.0).collect();
+        list.lines().filter_map(|l| l.strip_prefix("* [")?.split_once("](")).map(|r| r.0).collect();
     rows.sort_unstable();
     assert_eq!(rows, example_names(root));
     assert!(list.contains("`cargo run --release --example NAME`"));
-    let links = list.lines().filter_map(|l| l.strip_prefix("| [")?.split_once("](")?.1.split_once(')')).map(|l| l.0);
+    let links = list.lines().filter_map(|l| l.strip_prefix("* [")?.split_once("](")?.1.split_once(')')).map(|l| l.0);
     links.for_each(|link| assert!(root.join(link).is_file(), "{link} is no file"));
 }

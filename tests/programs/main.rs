@@ -20,6 +20,7 @@ mod int8;
 mod keep_half;
 mod lbfgs;
 mod loss_scale;
+mod memory_map;
 mod methods;
 mod networks;
 mod optimisers;

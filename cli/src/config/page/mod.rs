@@ -1,6 +1,6 @@
 //! The reference page of configurations, `docs/config.md`, and the tests that compare it with the parser.
 //!
-//! `ARENAGRAD_WRITE_DOCS=1 cargo test -p arenagrad-cli config::page` writes the page.
+//! `BLESS=1 cargo test -p arenagrad-cli config::page` writes the page.
 
 mod rows;
 
@@ -11,6 +11,7 @@ use super::task::{Model, Network};
 use super::{Config, ConfigFile, build_config, parse_config};
 use crate::args::TrainArgs;
 use crate::fail::Run;
+use arenagrad::tools::testing::bless;
 use rows::{KEYS, KeyRow, RowDefault};
 use serde::de::value::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
@@ -128,14 +129,9 @@ fn config_page() -> String {
 #[test]
 fn the_page_is_up_to_date() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/config.md");
-    if std::env::var_os("ARENAGRAD_WRITE_DOCS").is_some() {
-        std::fs::write(&file, config_page()).unwrap();
-    }
+    bless(&file, config_page()).unwrap();
     let now = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(
-        now == config_page(),
-        "docs/config.md is out of date: ARENAGRAD_WRITE_DOCS=1 cargo test -p arenagrad-cli config::page"
-    );
+    assert!(now == config_page(), "docs/config.md is out of date: BLESS=1 cargo test -p arenagrad-cli config::page");
 }
 
 // The page's rows are the parser's keys.

@@ -2,7 +2,7 @@
 //! and losses whose targets are probabilities, are written in other ops.
 
 use super::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, Reduction};
-use super::{loss_op, lower};
+use super::{define_loss, lower};
 use crate::ensure;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
@@ -92,7 +92,7 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::emit_softmax_cross_entropy),
-    ..loss_op(
+    ..define_loss(
         "softmax_cross_entropy",
         "loss = −Σ target·ln softmax(x) for each row, target = (1 − ε)·onehot(label) + ε/C, 0 where label = ignore_index; lse = ln Σ eˣ",
         2,
@@ -139,7 +139,7 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::emit_softmax_cross_entropy_backward),
-    ..loss_op(
+    ..define_loss(
         "softmax_cross_entropy_backward",
         "dx = (e^(x − lse) − target)·dloss, with the target of softmax_cross_entropy; 0 in ignored rows",
         4,
@@ -192,7 +192,7 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::emit_cross_entropy_gradient),
-    ..loss_op(
+    ..define_loss(
         "cross_entropy_gradient",
         "loss and lse of softmax_cross_entropy, and the gradient of weight·Σ loss in the logits",
         2,

@@ -18,7 +18,13 @@ use crate::nodes::ops::common::cost::cost_per_operand;
 use Domain::{Real, Unit};
 use attrs::{Reduction, ReductionAttrs, SquaredErrorAttrs};
 
-const fn loss_op(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
+const fn define_loss(
+    name: &'static str,
+    doc: &'static str,
+    arity: usize,
+    attrs: &'static [Field],
+    deriv: Deriv,
+) -> OpDef {
     OpDef {
         name,
         doc,
@@ -60,7 +66,7 @@ pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
         Case { args: "f[0,3] f[0,3]", attrs: "mean=false weight=1", domains: &[Real] },
     ],
     lower: Lower::Kernel(lower::emit_squared_error_gradient),
-    ..loss_op(
+    ..define_loss(
         "squared_error_gradient",
         "y = Σ (a − b)² or its mean, and weight·(a − b) + weight·(a − b)",
         2,
@@ -116,7 +122,7 @@ pub const MSE_LOSS: OpDef = OpDef {
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=mean", domains: &[Real] },
         Case { args: "f[1100] f[1100]", attrs: "reduction=sum", domains: &[Real] },
     ],
-    ..loss_op("mse_loss", "y = (a − b)², each, averaged or summed", 2, ReductionAttrs::FIELDS, Deriv::ViaDecompose)
+    ..define_loss("mse_loss", "y = (a − b)², each, averaged or summed", 2, ReductionAttrs::FIELDS, Deriv::ViaDecompose)
 };
 
 /// Binary cross entropy of logits.
@@ -134,7 +140,7 @@ pub const BCE_WITH_LOGITS: OpDef = OpDef {
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=mean", domains: &[Real, Unit] },
         Case { args: "f[1100] f[1100]", attrs: "reduction=sum", domains: &[Real, Unit] },
     ],
-    ..loss_op(
+    ..define_loss(
         "bce_with_logits",
         "−y·ln σ(x) − (1 − y)·ln(1 − σ(x)) = max(x, 0) − x·y + ln(1 + e^−|x|), each, averaged or summed",
         2,

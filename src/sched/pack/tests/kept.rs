@@ -4,6 +4,7 @@
 
 use super::{full, proven, random};
 use crate::arena::rng::SplitMix64;
+use crate::conform::bless;
 use crate::sched::pack::anneal::anneal;
 use crate::sched::pack::problem::Problem;
 use crate::sched::pack::skyline;
@@ -95,8 +96,8 @@ fn packings_are_those_of_the_file() {
         }
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests/packings.txt");
-    if std::env::var_os("BLESS").is_some() {
-        return std::fs::write(path, found).unwrap();
+    if bless(&path, &found).unwrap() {
+        return;
     }
     let expected = std::fs::read_to_string(path).unwrap();
     let known: Vec<&str> = expected.lines().collect();
