@@ -5,9 +5,8 @@
 //! byte.
 
 use super::block_codec::{
-    BlockCodec, GROUP, Group, block_codec_array, block_codec_codes, block_codec_nibbles, block_codecs,
+    BlockCodec, GROUP, Group, block_codec_array, block_codec_codes, block_codec_nibbles, block_codecs, f16_value_at,
 };
-use crate::f16_value::f16_value_at;
 
 /// The half of the block that group `g` is in, its plane there, and its first element in the plane.
 #[inline(always)]

@@ -3,8 +3,9 @@
 //! In types of four or five bits, the low four bits of the sixteen bytes `q` belong to the first group, the high four
 //! bits to the second. Numbers of type `f16` are little-endian.
 
-use super::block_codec::{BlockCodec, Group, block_codec_array, block_codec_codes, block_codec_nibbles, block_codecs};
-use crate::f16_value::f16_value_at;
+use super::block_codec::{
+    BlockCodec, Group, block_codec_array, block_codec_codes, block_codec_nibbles, block_codecs, f16_value_at,
+};
 
 /// The values of IQ4_NL.
 const IQ4_NL_VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
