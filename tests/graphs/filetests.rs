@@ -1,10 +1,13 @@
 //! File tests: `tests/filetests/**/*.ir` are texts with what is expected of them as comments.
 //!
-//! The first line says what to do: `; test print`, or with an argument, `; test verify=core`. A file with ops of a
-//! family says so at the end of that line: `; test opt=states needs recurrent`. A command finds either a text, which stands after the graph in lines that start with `; |`, or errors, each of which stands on the line that
+//! The first line says what to do: `; test print`, or with an argument, `; test verify=core`. A command finds either a
+//! text, which stands after the graph in lines that start with `; |`, or errors, each of which stands on the line that
 //! it names as `; ^ part of the message`. What is expected and not found fails, and what is found and not expected.
 //! `BLESS=1 cargo test --test graphs filetests::` writes what is found. A new command is one function and one line in
 //! [`COMMANDS`].
+//!
+//! A file with ops of a family names it at the end of the first line, `; test opt=states needs recurrent`, and is left
+//! out where the family is.
 
 #![allow(clippy::unwrap_used)] // A test may panic.
 
