@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{Builder, DType, FftNorm, GraphBuf, Init};
+use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::session::Session;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,11 +50,14 @@ fn graph() -> GraphBuf {
         (vec![h], vec![h.sum([1])])
     });
     // Factors of matrices, and solves with them.
-    let part = square.narrow(0, 0, 40).narrow(1, 0, 40);
-    let spd = part.matmul_t(part, false, true) + g.full(1.0, [40], DType::F32).diag_embed(0, -2, -1);
-    let [values, vectors] = spd.eigh();
-    let sums = [spd.solve(part), spd.cholesky(), spd.qr()[0], spd.svd()[2], vectors].map(|y| y.sum(..));
-    g.output("factors", sums.into_iter().fold(values.sum(..), |a, b| a + b));
+    #[cfg(feature = "linalg")]
+    {
+        let part = square.narrow(0, 0, 40).narrow(1, 0, 40);
+        let spd = part.matmul_t(part, false, true) + g.full(1.0, [40], DType::F32).diag_embed(0, -2, -1);
+        let [values, vectors] = spd.eigh();
+        let sums = [spd.solve(part), spd.cholesky(), spd.qr()[0], spd.svd()[2], vectors].map(|y| y.sum(..));
+        g.output("factors", sums.into_iter().fold(values.sum(..), |a, b| a + b));
+    }
     g.output("last", last[0]);
     g.output("rows", rows[0]);
     // A loop that ends while it runs.
@@ -137,7 +140,9 @@ fn kept_sizes_allocate_nothing() {
 }
 
 /// Fourier transforms of all kinds of lengths: powers of 2, mixed radices, primes, primes through longer transforms.
+#[cfg(feature = "signal")]
 fn transforms_allocate_nothing() {
+    use arenagrad::graph::FftNorm;
     for (n, dtype) in [64, 360, 45, 97, 1009, 2027, 1].into_iter().flat_map(|n| [(n, DType::F32), (n, DType::F64)]) {
         let g = Builder::new("transforms");
         let x = g.input_or("x", [3, n], dtype, 0.5);
@@ -157,6 +162,7 @@ fn transforms_allocate_nothing() {
 fn steps_allocate_nothing() {
     methods_allocate_nothing();
     kept_sizes_allocate_nothing();
+    #[cfg(feature = "signal")]
     transforms_allocate_nothing();
     let graph = graph();
     for threads in [1, 2] {

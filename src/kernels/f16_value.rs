@@ -2,20 +2,6 @@
 //!
 //! Invariant: the bits are those of an exact conversion; a NaN stays a NaN, with its payload.
 
-/// The number of a half in little-endian bytes.
-#[cfg(feature = "gguf")]
-#[inline(always)]
-pub fn f16_value(bytes: [u8; 2]) -> f32 {
-    f16_of_bits(u16::from_le_bytes(bytes))
-}
-
-/// The number of the half at byte `at` of a block.
-#[cfg(feature = "gguf")]
-#[inline(always)]
-pub fn read_half(block: &[u8], at: usize) -> f32 {
-    f16_value([block[at], block[at + 1]])
-}
-
 /// The number of a half with these bits.
 #[inline(always)]
 pub fn f16_of_bits(half: u16) -> f32 {

@@ -41,8 +41,6 @@ pub use ctc::{Ctc, ctc_loss};
 pub use dropout::dropout;
 pub use embedding::{Embedding, embedding, embedding_with, padded_embedding};
 pub use fold_unfold::{fold, unfold};
-#[cfg(feature = "recurrent")]
-pub use gated_delta_net::{GatedDeltaNet, gated_delta_net};
 pub use generate::{
     GENERATE_COUNT, GENERATE_DRAWN, GENERATE_KEPT, GENERATE_KEY, GENERATE_LENGTH, GENERATE_WINDOW, gpt_next_token,
     gpt_next_tokens,
@@ -55,8 +53,6 @@ pub use losses::{
     NllLoss, PoissonNll, Triplet, cosine_embedding_loss, cosine_similarity, gaussian_nll_loss, hinge_embedding_loss,
     huber_loss, kl_div, l1_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, triplet_margin_loss,
 };
-#[cfg(feature = "recurrent")]
-pub use mamba::{Mamba, mamba};
 #[cfg(feature = "gguf")]
 pub use moe::{Moe, moe};
 pub use norms::{
@@ -70,3 +66,8 @@ pub use recurrent::{
 pub use sequential::Sequential;
 pub use swiglu::swiglu;
 pub use transformer::{FeedForward, Gpt, Norm, TransformerBlock, gpt, transformer_block};
+#[cfg(feature = "recurrent")]
+pub use {
+    gated_delta_net::{GatedDeltaNet, gated_delta_net},
+    mamba::{Mamba, mamba},
+};

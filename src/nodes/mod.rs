@@ -30,34 +30,16 @@ pub use ops::attention::Layout;
 pub use ops::attention::axial_rope::AxialRope2d;
 pub use ops::attention::rope::Pairing;
 pub use ops::attention::var::{Attention, Rope};
-#[cfg(feature = "signal")]
-pub use ops::audio::attrs::LogMelOver;
-#[cfg(feature = "signal")]
-pub use ops::audio::log_mel::LogMel;
-#[cfg(feature = "signal")]
-pub use ops::audio::mel_filterbank::{MelFilterbank, MelScale};
-#[cfg(feature = "signal")]
-pub use ops::audio::stft::Stft;
-#[cfg(feature = "signal")]
-pub use ops::audio::window_function::WindowFunction;
 pub use ops::control::cond::SwitchBranch;
 pub use ops::control::custom_fn::CustomFn;
 pub use ops::control::scan::Loop;
 pub use ops::conv::conv_options::{
     Conv, Conv1d, Conv2d, Conv3d, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
 };
-#[cfg(feature = "signal")]
-pub use ops::fft::norm::FftNorm;
-#[cfg(feature = "signal")]
-pub use ops::fft::var::ConvPart;
 pub use ops::index::attrs::Scatter;
 pub use ops::layout::pad_mode::PadMode;
 #[cfg(feature = "linalg")]
-pub use ops::linalg::attrs::Singular;
-#[cfg(feature = "linalg")]
-pub use ops::linalg::matrix_function::MatrixFunction;
-#[cfg(feature = "linalg")]
-pub use ops::linalg::var::TriangularOptions;
+pub use ops::linalg::{attrs::Singular, matrix_function::MatrixFunction, var::TriangularOptions};
 pub use ops::loss::attrs::Reduction;
 pub use ops::loss::cross_entropy_options::CrossEntropy;
 pub use ops::optim::step_options::{AdamOptions, SgdOptions};
@@ -73,16 +55,26 @@ pub use ops::quant::quantize_dequantize::Quantize;
 pub use ops::quant::running_scale::QuantScale;
 pub use ops::quant::weight_attrs::WeightScheme;
 #[cfg(feature = "recurrent")]
-pub use ops::recurrent::ssd::Ssd;
-#[cfg(feature = "recurrent")]
-pub use ops::recurrent::var::SelectiveScan;
+pub use ops::recurrent::{ssd::Ssd, var::SelectiveScan};
 #[cfg(feature = "splat")]
-pub use ops::splat::splat_image::SplatImage;
-#[cfg(feature = "splat")]
-pub use ops::splat::var::{PreparedSplats, Splats};
+pub use ops::splat::{
+    splat_image::SplatImage,
+    var::{PreparedSplats, Splats},
+};
 pub use ops::window::grid_sample::{GridSample, GridSampling, Outside};
 pub use ops::window::interpolate::Interpolation;
 pub use ops::window::unfold::Unfold;
+#[cfg(feature = "signal")]
+pub use ops::{
+    audio::{
+        attrs::LogMelOver,
+        log_mel::LogMel,
+        mel_filterbank::{MelFilterbank, MelScale},
+        stft::Stft,
+        window_function::WindowFunction,
+    },
+    fft::{norm::FftNorm, var::ConvPart},
+};
 
 #[cfg(test)]
 mod tests {

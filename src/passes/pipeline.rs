@@ -2,8 +2,6 @@
 
 use super::fusion_notes::{Fusion, Notes};
 use super::keep_half::{Keep, KeptHalf, keep_half};
-#[cfg(feature = "recurrent")]
-use super::keep_scan_states::{has_scans_with_gradients, keep_scan_states};
 use super::simplify::Hits;
 use super::strip_checkpoints::strip_checkpoints;
 use super::{
@@ -126,8 +124,8 @@ pub const PIPELINE: &[Pass] = &[
         name: "states",
         doc: "keep states of selective scans for their gradients",
         stage: Some(Stage::Fused),
-        needed: has_scans_with_gradients,
-        run: |g, _| keep_scan_states(g),
+        needed: super::keep_scan_states::has_scans_with_gradients,
+        run: |g, _| super::keep_scan_states::keep_scan_states(g),
     },
     // Before pointwise fusion, which would put the activation of a product into a region.
     Pass {

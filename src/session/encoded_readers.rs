@@ -19,8 +19,8 @@ pub struct EncodedReader {
 }
 
 impl EncodedReader {
-    #[cfg(feature = "gguf")]
     /// True if it reads a tensor in this encoding and of these dimensions as what it is.
+    #[cfg(feature = "gguf")]
     pub fn fits(&self, encoding: &str, dims: &[usize]) -> bool {
         let (columns, lead) = dims.split_last().unwrap_or((&1, &[]));
         let same = |m: [usize; 2]| m == [lead.iter().product(), *columns];

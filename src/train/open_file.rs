@@ -101,6 +101,7 @@ mod tests {
             open_regular(&path).map(|_| ()),
             crate::train::Weights::open(&path).map(|_| ()),
             crate::train::Loaded::open(&path).map(|_| ()),
+            #[cfg(feature = "gguf")]
             crate::train::gguf::Gguf::open(&path).map(|_| ()),
             crate::train::data::read_npy(&path).map(|_| ()),
             crate::train::data::read_npy_within(&path, 8).map(|_| ()),

@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports)]
 
 pub mod drawn;
+pub mod families;
 pub mod fixture;
 pub mod models;
 pub mod slopes;

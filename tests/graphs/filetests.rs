@@ -5,9 +5,13 @@
 //! it names as `; ^ part of the message`. What is expected and not found fails, and what is found and not expected.
 //! `BLESS=1 cargo test --test graphs filetests::` writes what is found. A new command is one function and one line in
 //! [`COMMANDS`].
+//!
+//! A file with ops of a family names it at the end of the first line, `; test opt=states needs recurrent`, and is left
+//! out where the family is.
 
 #![allow(clippy::unwrap_used)] // A test may panic.
 
+use crate::common::families::has_family;
 use arenagrad::error::{Error, Location};
 use arenagrad::graph::{GraphBuf, Op, Sizes};
 use arenagrad::tools::arena::{Region, ids::Id};
@@ -173,23 +177,33 @@ fn compare(errors: &BTreeMap<u32, Vec<&str>>, output: &str, found: &Found, compl
     complaints.extend(left.iter().map(|e| format!("line {}: unexpected: {e}", line_of(e))));
 }
 
-fn run(path: &Path, complaints: &mut Vec<String>) {
+/// Runs a file; `false` if this build has not the family that it needs.
+fn run(path: &Path, complaints: &mut Vec<String>) -> bool {
     let file = std::fs::read_to_string(path).unwrap();
     let header = file.lines().next().unwrap_or_default();
     let Some(command) = header.strip_prefix("; test ") else {
-        return complaints.push("the first line is not `; test command`".into());
+        complaints.push("the first line is not `; test command`".into());
+        return true;
     };
     let command = command.split(ERROR).next().unwrap_or_default().trim();
+    let (command, family) = command.split_once(" needs ").unwrap_or((command, ""));
     let (name, argument) = command.split_once('=').unwrap_or((command, ""));
     let Some((_, test)) = COMMANDS.iter().find(|c| c.0 == name) else {
-        return complaints.push(format!("there is no command {name}"));
+        complaints.push(format!("there is no command {name}"));
+        return true;
     };
+    match has_family(family) {
+        Some(false) => return false,
+        None if !family.is_empty() => complaints.push(format!("there is no family {family}")),
+        _ => {}
+    }
     let (lines, errors, output) = split(&file);
     // The expectations go before the text is read, so that columns in messages are those of the file.
     let found = test(&lines.join("\n"), argument);
     if !bless(path, with_expectations(&lines, &found)).unwrap() {
         compare(&errors, &output, &found, complaints);
     }
+    true
 }
 
 fn files(dir: &Path, into: &mut Vec<PathBuf>) {
@@ -210,13 +224,14 @@ fn file_tests() {
     files(&root, &mut paths);
     paths.sort();
     assert!(!paths.is_empty());
-    let mut failures = String::new();
+    let (mut failures, mut left_out) = (String::new(), 0);
     for path in &paths {
         let mut complaints = Vec::new();
-        run(path, &mut complaints);
+        left_out += usize::from(!run(path, &mut complaints));
         for c in complaints {
             let _ = writeln!(failures, "{}: {c}", path.strip_prefix(&root).unwrap_or(path).display());
         }
     }
+    println!("{} files, of which {left_out} are left out for want of a family", paths.len());
     assert!(failures.is_empty(), "BLESS=1 writes what was found:\n{failures}");
 }

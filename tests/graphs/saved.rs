@@ -79,6 +79,7 @@ fn rules_that_need_the_operand_keep_nothing_else() {
 }
 
 /// Rules of factors read the factors alone: 4 bytes for each number, and rows of `lu` beside.
+#[cfg(feature = "linalg")]
 #[test]
 fn factors_are_kept_without_their_matrix() {
     let factors: [(usize, for<'g> fn(Var<'g>) -> Var<'g>); 5] = [

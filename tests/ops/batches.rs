@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use arenagrad::graph::{
-    Attention, BlockType, Builder, CodeProduct, CodedWeights, Conv2d, DType, FakeQuantize, GradOptions, GraphBuf, Lsq,
-    LsqFactor, Quantize, Var, Vmap, WeightScheme, one_by_one_ops,
+    Attention, Builder, CodeProduct, CodedWeights, Conv2d, DType, FakeQuantize, GradOptions, GraphBuf, Lsq, LsqFactor,
+    Quantize, Var, Vmap, WeightScheme, one_by_one_ops,
 };
 
 /// The ops that run one member after another, of three whose leaves `own` differ, and how often `op` is in the graph.
@@ -115,9 +115,10 @@ fn products_of_codes_share_their_weights() {
     check("dequant_matmul", &coded, &[&["x"]], &[&["w"], &["s"], &["x", "s"]]);
 }
 
+#[cfg(feature = "gguf")]
 #[test]
 fn products_with_blocks_are_one_for_all_members() {
-    let t = BlockType::Q4_0;
+    let t = arenagrad::graph::BlockType::Q4_0;
     let numbers = graph(|g| g.input("w", [t.bytes_of(64).unwrap()], DType::U8).gguf_dequant(t, [2, 32]));
     check("gguf_dequant", &numbers, &[&["w"]], &[]);
     let product =

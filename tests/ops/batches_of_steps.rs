@@ -37,6 +37,7 @@ fn cross_entropies_of_members_are_one() {
 }
 
 /// Members with matrices of their own have groups of their own. Sizes of groups are those of one member.
+#[cfg(feature = "gguf")]
 #[test]
 fn grouped_products_of_members_are_one() {
     for tw in [false, true] {

@@ -60,7 +60,9 @@ fn an_attribute_that_is_no_number_is_refused_by_name() {
             }
         }
     }
-    let any: Vec<_> = ANY.iter().flat_map(|(op, all)| all.iter().map(move |name| (*op, *name))).collect();
+    let there = |op: &str| cfg!(feature = "signal") || !op.ends_with("fft");
+    let any: Vec<_> =
+        ANY.iter().filter(|(op, _)| there(op)).flat_map(|(op, all)| all.iter().map(move |name| (*op, *name))).collect();
     let strange: Vec<_> = taken.iter().filter(|t| !any.contains(t)).collect();
     assert!(strange.is_empty() && taken.len() == any.len(), "{strange:?} {taken:?}");
 }

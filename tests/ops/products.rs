@@ -85,17 +85,11 @@ fn a_vector_is_a_row_or_a_column_of_a_product() {
     assert_eq!(f.view().dims(f.view().find_output("square").unwrap()).len(), 0);
 }
 
+type Product = for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>;
+
 /// Values of two builders: the error is of the method that the user called, and the other builder stays as it is.
-#[test]
-fn a_product_with_a_value_of_another_builder_is_refused() {
-    type Product = for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>;
-    let all: [(&str, DType, Product); 4] = [
-        ("outer", DType::F64, |a, b| a.outer(b.sum(0))),
-        ("matmul", DType::I32, |a, b| a.matmul(b)),
-        ("solve_vec", DType::F64, |a, b| a.solve_vec(b)),
-        ("lstsq", DType::F64, |a, b| a.lstsq(b)),
-    ];
-    for (name, dtype, f) in all {
+fn refuse_another_builder(all: &[(&str, DType, Product)]) {
+    for &(name, dtype, f) in all {
         let (g, other) = (Builder::new("one"), Builder::new("two"));
         let y = f(g.input("a", [2, 2], dtype), other.input("b", [2, 2], dtype));
         assert!(!y.is_some());
@@ -103,4 +97,21 @@ fn a_product_with_a_value_of_another_builder_is_refused() {
         assert!(e.contains(name) && !e.contains("int_matmul"), "{e}");
         assert!(other.error().is_none());
     }
+}
+
+#[test]
+fn a_product_with_a_value_of_another_builder_is_refused() {
+    refuse_another_builder(&[
+        ("outer", DType::F64, |a, b| a.outer(b.sum(0))),
+        ("matmul", DType::I32, |a, b| a.matmul(b)),
+    ]);
+}
+
+#[cfg(feature = "linalg")]
+#[test]
+fn a_solution_with_a_value_of_another_builder_is_refused() {
+    refuse_another_builder(&[
+        ("solve_vec", DType::F64, |a, b| a.solve_vec(b)),
+        ("lstsq", DType::F64, |a, b| a.lstsq(b)),
+    ]);
 }

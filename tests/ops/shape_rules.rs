@@ -83,12 +83,14 @@ fn shape_rules_answer_what_the_file_says() {
         }
         found.push(page(def, &answers));
     }
-    if asked.trim().is_empty() && bless(&path, found.join("\n")).unwrap() {
+    let whole = asked.trim().is_empty() && cfg!(feature = "all-families");
+    if whole && bless(&path, found.join("\n")).unwrap() {
         return;
     }
     let expected = std::fs::read_to_string(&path).unwrap();
     let pages: Vec<&str> = expected.trim_end().split("\n\n").collect();
     let differs: Vec<&str> = found.iter().map(|p| p.trim_end()).filter(|p| !pages.contains(p)).collect();
     assert!(differs.is_empty(), "other answers (BLESS=1 writes them):\n{}", differs.join("\n\n"));
-    assert!(!asked.trim().is_empty() || found.len() == pages.len(), "{} ops, {} in the file", found.len(), pages.len());
+    let some = !asked.trim().is_empty() || !cfg!(feature = "all-families");
+    assert!(some || found.len() == pages.len(), "{} ops, {} in the file", found.len(), pages.len());
 }

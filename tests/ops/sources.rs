@@ -13,6 +13,9 @@ fn the_reference_page_is_current() {
         about: sentences.get(op).cloned().unwrap_or_else(|| panic!("the constant of {op} has no documentation")),
         method: methods.get(op).cloned(),
     });
+    if !cfg!(feature = "all-families") {
+        return;
+    }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ops.md");
     bless(&path, &page).unwrap();
     let written = std::fs::read_to_string(&path).unwrap_or_default();

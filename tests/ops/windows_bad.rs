@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::graph::{
-    Builder, Conv, Conv2d, Conv3d, ConvPart, ConvTranspose, DType, GridSample, Interpolation, PadMode, Pool1d, Pool2d,
-    Pool3d, SelectiveScan, Ssd, Unfold, Var,
+    Builder, Conv, Conv2d, Conv3d, ConvTranspose, DType, GridSample, Interpolation, PadMode, Pool1d, Pool2d, Pool3d,
+    Unfold, Var,
 };
 use arenagrad::nn;
 
@@ -208,9 +208,19 @@ fn sizes_and_padding() {
 }
 
 /// What comes behind a failed operation adds nothing: the first error stays.
+fn keep_the_first_error(all: &[for<'g> fn(Var<'g>) -> Var<'g>]) {
+    for (k, f) in all.iter().enumerate() {
+        let g = Builder::new("failed");
+        let failed = x(&g, &[2, 4]).reshape([5]);
+        let first = g.error().unwrap().message;
+        assert!(!f(failed).is_some(), "{k}");
+        assert_eq!(g.finish([]).unwrap_err().message, first, "{k}");
+    }
+}
+
 #[test]
 fn the_first_error_stays() {
-    let all: [for<'g> fn(Var<'g>) -> Var<'g>; 22] = [
+    keep_the_first_error(&[
         |x| x.max_pool1d(Pool1d::new([2])),
         |x| x.min_pool2d(Pool2d::new([2, 2])),
         |x| x.sum_pool2d(Pool2d::new([2, 2])),
@@ -228,34 +238,36 @@ fn the_first_error_stays() {
         |x| x.grid_sample(x, GridSample::default()),
         |x| x.grid_sample(x.g.full(0.0, [1, 2, 2, 2], DType::F32), GridSample::default()),
         |x| x.g.full(0.0, [1, 2, 2, 2], DType::F32).grid_sample(x, GridSample::default()),
+    ]);
+}
+
+/// The operand `y` of `f` is of another builder.
+fn refuse_another_builder(name: &str, f: for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>) {
+    let (g, other) = (Builder::new("here"), Builder::new("other"));
+    let y = f(x(&g, &[1, 2, 2, 2]), x(&other, &[1, 2, 2, 2]));
+    assert!(!y.is_some(), "{name}");
+    let e = g.finish([]).unwrap_err().to_string();
+    assert!(e.contains(&format!("{name}: a value of another builder is used")), "{name}: {e}");
+}
+
+#[test]
+fn operands_of_another_builder_are_refused() {
+    refuse_another_builder("grid_sample", |x, y| x.grid_sample(y, GridSample::default()));
+    #[cfg(feature = "signal")]
+    refuse_another_builder("fft_conv", |x, y| x.fft_conv(y, arenagrad::graph::ConvPart::Full));
+}
+
+#[cfg(feature = "recurrent")]
+#[test]
+fn scans_keep_the_first_error_and_refuse_operands_of_another_builder() {
+    use arenagrad::graph::{SelectiveScan, Ssd};
+    keep_the_first_error(&[
         |x| x.ssd(x, x, x, x, Ssd::default())[0],
         |x| x.ssd(x, x, x, x, Ssd::default().h0(x))[1],
         |x| x.selective_scan(x, x, x, x, SelectiveScan::default().d(x))[1],
         |x| x.gated_delta_net(x, x, x, x, Some(x))[1],
         |x| nn::mamba(x.g, "m", x, nn::Mamba::default()),
-    ];
-    for (k, f) in all.into_iter().enumerate() {
-        let g = Builder::new("failed");
-        let failed = x(&g, &[2, 4]).reshape([5]);
-        let first = g.error().unwrap().message;
-        assert!(!f(failed).is_some(), "{k}");
-        assert_eq!(g.finish([]).unwrap_err().message, first, "{k}");
-    }
-}
-
-#[test]
-fn operands_of_another_builder_are_refused() {
-    let all: [(&str, for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>); 4] = [
-        ("grid_sample", |x, y| x.grid_sample(y, GridSample::default())),
-        ("fft_conv", |x, y| x.fft_conv(y, ConvPart::Full)),
-        ("ssd", |x, y| x.ssd(x, x, x, y, Ssd::default())[0]),
-        ("ssd", |x, y| x.ssd(x, x, x, x, Ssd::default().d(y))[1]),
-    ];
-    for (name, f) in all {
-        let (g, other) = (Builder::new("here"), Builder::new("other"));
-        let y = f(x(&g, &[1, 2, 2, 2]), x(&other, &[1, 2, 2, 2]));
-        assert!(!y.is_some(), "{name}");
-        let e = g.finish([]).unwrap_err().to_string();
-        assert!(e.contains(&format!("{name}: a value of another builder is used")), "{name}: {e}");
-    }
+    ]);
+    refuse_another_builder("ssd", |x, y| x.ssd(x, x, x, y, Ssd::default())[0]);
+    refuse_another_builder("ssd", |x, y| x.ssd(x, x, x, x, Ssd::default().d(y))[1]);
 }

@@ -1,5 +1,8 @@
 //! Examples do what they say.
 
+use crate::common::families::{FAMILIES, has_family};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,8 +15,10 @@ mod burgers;
 mod force_matching;
 #[path = "../../examples/fsrs/main.rs"]
 mod fsrs;
+#[cfg(feature = "linalg")]
 #[path = "../../examples/gaussian_process.rs"]
 mod gaussian_process;
+#[cfg(feature = "signal")]
 #[path = "../../examples/keyword.rs"]
 mod keyword;
 #[path = "../../examples/neural_ode.rs"]
@@ -25,26 +30,28 @@ mod qat;
 #[path = "../../examples/sizes.rs"]
 mod sizes;
 
-use arenagrad::session::Session;
+use arenagrad::error::Result;
+use arenagrad::session::{Program, Session};
 
-/// What the examples compile has no warning: not the training steps, nor what acts, judges or draws beside them.
+/// What an example compiles has no warning: not the training step, nor what acts, judges or draws beside it.
+fn has_no_warnings(p: Result<Program>) {
+    let p = p.unwrap();
+    for name in p.methods() {
+        assert_eq!(p.plan_of(p.method(name).unwrap()).unwrap().warnings, [], "{name}");
+    }
+}
+
 #[test]
 fn examples_have_no_warnings() {
     let programs = [
         act_and_learn::program(),
         burgers::program(),
         force_matching::program(),
-        gaussian_process::program(),
-        keyword::program(),
         neural_ode::program(),
         own_loop::program(),
         Session::new().compile(&qat::network(8).unwrap()),
     ];
-    for p in programs.map(|p| p.unwrap()) {
-        for name in p.methods() {
-            assert_eq!(p.plan_of(p.method(name).unwrap()).unwrap().warnings, [], "{name}");
-        }
-    }
+    programs.into_iter().for_each(has_no_warnings);
 }
 
 /// A run that ends at a step of a checkpoint, or behind it, resumes to the losses of one that never stopped.
@@ -80,8 +87,10 @@ fn buckets_and_short_batches_train_one_net() {
 }
 
 /// Words that training never saw are told apart, from the samples on.
+#[cfg(feature = "signal")]
 #[test]
 fn sounds_are_learnt_from_their_samples() {
+    has_no_warnings(keyword::program());
     let [before, after] = keyword::learn(120).unwrap().map(|heard| keyword::accuracy(&heard));
     assert!(before < 0.5 && after > 0.8, "{before} {after}");
 }
@@ -112,8 +121,10 @@ fn forces_are_learnt_through_second_derivatives() {
 }
 
 /// The hyperparameters that are found lie within three standard errors of those that the data come from.
+#[cfg(feature = "linalg")]
 #[test]
 fn a_gaussian_process_finds_its_hyperparameters() {
+    has_no_warnings(gaussian_process::program());
     let fit = gaussian_process::fit(150).unwrap();
     let [gradient, differences] = fit.gradient;
     for (i, (g, d)) in gradient.iter().zip(differences).enumerate() {
@@ -194,6 +205,23 @@ fn example_names(root: &Path) -> Vec<String> {
     names
 }
 
+fn cargo(root: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root);
+    cargo
+}
+
+/// The `required-features` of each example.
+fn families_that_examples_need(root: &Path) -> BTreeMap<String, Vec<String>> {
+    let told = cargo(root).args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).output().unwrap();
+    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let packages = told["packages"].as_array().unwrap();
+    let targets = packages.iter().find(|p| p["name"] == "arenagrad").unwrap()["targets"].as_array().unwrap();
+    let text = |v: &Value| v.as_str().unwrap().to_owned();
+    let needs = |t: &Value| t["required-features"].as_array().map_or(vec![], |all| all.iter().map(text).collect());
+    targets.iter().filter(|t| t["kind"][0] == "example").map(|t| (text(&t["name"]), needs(t))).collect()
+}
+
 /// How long an example is watched. In a release most end before.
 const WATCHED: Duration = Duration::from_secs(if cfg!(debug_assertions) { 2 } else { 10 });
 
@@ -202,9 +230,13 @@ const WATCHED: Duration = Duration::from_secs(if cfg!(debug_assertions) { 2 } el
 fn every_example_runs_without_arguments() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let release = (!cfg!(debug_assertions)).then_some("--release");
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let built = cargo.args(["build", "--quiet", "--examples"]).args(release).current_dir(root).status().unwrap();
-    assert!(built.success(), "the examples are not built");
+    let mut build = cargo(root);
+    build.args(["build", "--quiet", "--examples"]).args(release);
+    if !cfg!(feature = "all-families") {
+        let on: Vec<&str> = FAMILIES.iter().filter(|family| family.1).map(|family| family.0).collect();
+        build.args(["-p", "arenagrad", "--no-default-features", "--features", &on.join(",")]);
+    }
+    assert!(build.status().unwrap().success(), "the examples are not built");
 
     // target/PROFILE/deps/TEST and target/PROFILE/examples/NAME.
     let test = std::env::current_exe().unwrap();
@@ -212,7 +244,12 @@ fn every_example_runs_without_arguments() {
     // What they write stays out of the tree.
     let folder = std::env::temp_dir().join(format!("arenagrad-examples-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
+    let needs = families_that_examples_need(root);
     for name in example_names(root) {
+        if let Some(missing) = needs[&name].iter().find(|need| has_family(need) == Some(false)) {
+            println!("{name} is left out: it needs the feature {missing}");
+            continue;
+        }
         let mut program = Command::new(programs.join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
         program.current_dir(&folder).env("TMPDIR", &folder).stdout(Stdio::null()).stderr(Stdio::inherit());
         let (mut running, start) = (program.spawn().unwrap(), Instant::now());

@@ -363,6 +363,7 @@ fn the_peak_is_the_first_instruction_with_most_bytes() {
 }
 
 /// Scratch is for the threads that run, not for all that may.
+#[cfg(feature = "linalg")]
 #[test]
 fn threads_that_are_not_worth_it_take_no_memory() {
     let g = Builder::new("small");

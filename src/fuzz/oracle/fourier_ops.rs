@@ -81,7 +81,12 @@ fn fourier_sum_at(row: &[([f64; 2], f64)], k: usize, sign: f64) -> [f64; 2] {
         y[0].add(z[0] * c - z[1] * s);
         y[1].add(z[0] * s + z[1] * c);
     }
-    y.map(LongSum::total)
+    y.map(fourier_total)
+}
+
+/// A sum with what its additions round away; infinite or NaN as that of plain additions.
+fn fourier_total(sum: LongSum) -> f64 {
+    if sum.lost.is_finite() { sum.rounded + sum.lost } else { sum.rounded }
 }
 
 /// How far each part of each result may be off: the growth of rounding, and the bounds of the operand.
@@ -107,5 +112,7 @@ mod tests {
     fn a_long_sum_of_equal_elements_is_their_product() {
         let x = 0.481_344_176_177_808_84;
         assert_eq!(fourier_sum_at(&vec![([x, 0.0], 0.0); 7000], 0, -1.0), [x * 7000.0, 0.0]);
+        let far = [f64::INFINITY, 3.0].map(|x| ([x, 0.0], 0.0));
+        assert_eq!(fourier_sum_at(&far, 0, -1.0)[0], f64::INFINITY);
     }
 }

@@ -6,8 +6,10 @@ use super::index_ops::check_oracle_index_elements;
 use super::layout_ops::oracle_zeros_layout;
 use super::product_ops::oracle_sum_of_products;
 use super::stop::Stop;
+use crate::arena::{Node, ids::Id};
+use crate::nodes::ir::opdef::Domain;
 use crate::nodes::ops::grouped::attrs::{GroupedMatmulAttrs, GroupedOuterAttrs};
-use crate::nodes::{Attrs, DType, Op};
+use crate::nodes::{Attrs, DType, Graph, Op};
 
 /// Products of rows by the matrix of their group.
 pub(super) const OPS: OracleOps = OracleOps {
@@ -19,6 +21,24 @@ pub(super) const OPS: OracleOps = OracleOps {
         oracle_grouped_product(node.op, &node.attrs.clone(), &args, dtype, &to, node.may_fault()).map(|y| vec![y])
     },
 };
+
+/// The indices or sizes that operand `i` of a grouped product may hold; the bytes of blocks.
+pub(super) fn leaf_domain_of_groups(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
+    let (args, attrs) = (g.args_of(n), g.attrs(n));
+    Some(match (g.op[n.at()], i) {
+        (Op::GROUPED_MATMUL, 2) if !GroupedMatmulAttrs::of(&attrs).by_size => {
+            Domain::Index(g.dims(args[1]).first().copied().unwrap_or(1))
+        }
+        (Op::GROUPED_OUTER, 2) if !GroupedOuterAttrs::of(&attrs).by_size => {
+            Domain::Index(GroupedOuterAttrs::of(&attrs).groups as usize)
+        }
+        // Sizes that sum to the number of rows, where there are as many groups.
+        (Op::GROUPED_MATMUL | Op::GROUPED_OUTER, 2) => Domain::Count(1),
+        // Bytes below 64 make no scale of half precision infinite.
+        (Op::GGUF_DEQUANT, 0) | (Op::GGUF_MATMUL, 1) => Domain::Index(64),
+        _ => return None,
+    })
+}
 
 /// `grouped_matmul` or `grouped_outer` of type `dtype` and shape `to`.
 fn oracle_grouped_product(

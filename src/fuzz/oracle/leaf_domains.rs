@@ -8,8 +8,6 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Domain;
-#[cfg(feature = "gguf")]
-use crate::nodes::ops::grouped::attrs::{GroupedMatmulAttrs, GroupedOuterAttrs};
 use crate::nodes::ops::index::attrs::{GatherAttrs, OneHotAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
 use crate::nodes::{DType, Graph, Op};
@@ -122,23 +120,16 @@ fn copies_leaf_domain(g: Graph<'_>, n: Node, i: usize) -> bool {
 
 /// The indices that operand `i` may hold, if it holds indices; the divisors, if it holds divisors of integers.
 fn leaf_domain_of_index(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
+    #[cfg(feature = "gguf")]
+    if let Some(domain) = super::grouped_ops::leaf_domain_of_groups(g, n, i) {
+        return Some(domain);
+    }
     let (args, attrs) = (g.args_of(n), g.attrs(n));
     let along = |axis: i64| Domain::Index(g.dims(args[0]).get(axis as usize).copied().unwrap_or(1));
     Some(match (g.op[n.at()], i) {
         (Op::GATHER | Op::TAKE_ALONG_AXIS, 1) => along(GatherAttrs::of(&attrs).axis),
         (Op::SCATTER, 2) => along(ScatterAttrs::of(&attrs).axis),
         (Op::SCATTER_ADD | Op::SCATTER_ALONG_AXIS, 1) => Domain::Index(ScatterAddAttrs::of(&attrs).size as usize),
-        #[cfg(feature = "gguf")]
-        (Op::GROUPED_MATMUL, 2) if !GroupedMatmulAttrs::of(&attrs).by_size => {
-            Domain::Index(g.dims(args[1]).first().copied().unwrap_or(1))
-        }
-        #[cfg(feature = "gguf")]
-        (Op::GROUPED_OUTER, 2) if !GroupedOuterAttrs::of(&attrs).by_size => {
-            Domain::Index(GroupedOuterAttrs::of(&attrs).groups as usize)
-        }
-        // Sizes that sum to the number of rows, where there are as many groups.
-        #[cfg(feature = "gguf")]
-        (Op::GROUPED_MATMUL | Op::GROUPED_OUTER, 2) => Domain::Count(1),
         #[cfg(feature = "linalg")]
         (Op::LU_SOLVE, 1) => Domain::Index(g.dims(args[0]).last().copied().unwrap_or(1)),
         (Op::ONE_HOT, 0) => Domain::Index(OneHotAttrs::of(&attrs).depth as usize),
@@ -149,9 +140,6 @@ fn leaf_domain_of_index(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
         (Op::MAX_POOL2D_BACKWARD, 1) => {
             Domain::Index(to_size_attrs(&MaxPoolBackwardAttrs::of(&attrs).in_hw).iter().product())
         }
-        // Bytes below 64 make no scale of half precision infinite.
-        #[cfg(feature = "gguf")]
-        (Op::GGUF_DEQUANT, 0) | (Op::GGUF_MATMUL, 1) => Domain::Index(64),
         (Op::MAX_POOL2D_GATHER, 1) => Domain::Index(g.dims(args[0]).iter().skip(2).product()),
         (Op::DIV | Op::FMOD | Op::REMAINDER | Op::FLOOR_DIVIDE | Op::POW, 1)
             if !g.dtype[args[1].at()].is_real_float() =>

@@ -1,5 +1,7 @@
 //! The trait of a block type: the parts of a block that the loops over blocks read.
 
+use crate::f16_value::f16_of_bits;
+
 /// Elements of a group.
 pub const GROUP: usize = 16;
 
@@ -88,4 +90,16 @@ pub fn sixteen_codes(bytes: &[u8], code: impl Fn(u8) -> i8) -> [i8; GROUP] {
 pub fn sixteen_nibbles(bytes: &[u8], upper: bool) -> [i8; GROUP] {
     let shift = if upper { 4 } else { 0 };
     sixteen_codes(bytes, |b| (b >> shift & 15) as i8)
+}
+
+/// The number of a half in little-endian bytes.
+#[inline(always)]
+pub fn f16_value(bytes: [u8; 2]) -> f32 {
+    f16_of_bits(u16::from_le_bytes(bytes))
+}
+
+/// The number of the half at byte `at` of a block.
+#[inline(always)]
+pub fn read_half(block: &[u8], at: usize) -> f32 {
+    f16_value([block[at], block[at + 1]])
 }

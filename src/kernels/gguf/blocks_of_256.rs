@@ -4,8 +4,9 @@
 //! into four planes of 32 elements: the planes of one half share bytes, and each plane is some of the bits of each
 //! byte.
 
-use super::block_codec::{BlockCodec, GROUP, Group, block_codecs, leading_bytes, sixteen_codes, sixteen_nibbles};
-use crate::f16_value;
+use super::block_codec::{
+    BlockCodec, GROUP, Group, block_codecs, leading_bytes, read_half, sixteen_codes, sixteen_nibbles,
+};
 
 /// The half of the block that group `g` is in, its plane there, and its first element in the plane.
 #[inline(always)]
@@ -34,11 +35,7 @@ fn signed_scale_of_256(s: &[u8; 12], j: usize) -> i8 {
 #[inline(always)]
 fn with_scale_and_min_of_256(b: &[u8], g: usize, codes: [i8; GROUP]) -> Group {
     let (scale, min) = scale_and_min_of_256(leading_bytes(&b[4..]), g / 2);
-    Group {
-        codes,
-        scale: f16_value::read_half(b, 0) * f32::from(scale),
-        min: f16_value::read_half(b, 2) * f32::from(min),
-    }
+    Group { codes, scale: read_half(b, 0) * f32::from(scale), min: read_half(b, 2) * f32::from(min) }
 }
 
 block_codecs! { 256;
@@ -47,7 +44,7 @@ block_codecs! { 256;
         let (half_block, plane, k) = plane_of_256(g);
         let codes = sixteen_codes(&b[16 + 32 * half_block + k..], |q| (q >> (2 * plane) & 3) as i8);
         let (scale, min) = (f32::from(b[g] & 15), f32::from(b[g] >> 4));
-        Group { codes, scale: f16_value::read_half(b, 80) * scale, min: f16_value::read_half(b, 82) * min }
+        Group { codes, scale: read_half(b, 80) * scale, min: read_half(b, 82) * min }
     };
     /// The third bits, codes of two bits, scales of six bits, d. A missing third bit subtracts 4.
     Q3K, 110, false, |b, g| {
@@ -58,7 +55,7 @@ block_codecs! { 256;
             *code += 4 * third - 4;
         }
         let scale = signed_scale_of_256(leading_bytes(&b[96..]), g);
-        Group { codes, scale: f16_value::read_half(b, 108) * f32::from(scale), min: 0.0 }
+        Group { codes, scale: read_half(b, 108) * f32::from(scale), min: 0.0 }
     };
     /// d, dmin, scales and mins of six bits, codes of four bits.
     Q4K, 144, true, |b, g| {

@@ -1,9 +1,8 @@
 //! Q6_K blocks. A block holds the low four bits of all codes, then their high two bits, then a signed scale for each
 //! group, then d, the `f16` factor of these scales. The layout of planes is that of `blocks_of_256`.
 
-use super::block_codec::{BlockCodec, Group, leading_bytes, sixteen_codes, sixteen_nibbles};
+use super::block_codec::{BlockCodec, Group, f16_value, leading_bytes, sixteen_codes, sixteen_nibbles};
 use super::blocks_of_256::plane_of_256;
-use crate::f16_value::f16_value;
 
 /// The block type Q6_K.
 #[derive(Clone, Copy, Debug)]

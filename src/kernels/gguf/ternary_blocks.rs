@@ -1,8 +1,7 @@
 //! Block types of the numbers −1, 0 and 1.
 
-use super::block_codec::{BlockCodec, GROUP, Group, leading_bytes, sixteen_codes};
+use super::block_codec::{BlockCodec, GROUP, Group, f16_value, leading_bytes, sixteen_codes};
 use super::blocks_of_256::plane_of_256;
-use crate::f16_value::f16_value;
 
 /// Two bits for each element as in Q2_K, then d.
 #[derive(Clone, Copy, Debug)]

@@ -280,7 +280,7 @@ type Encode = fn(&[f32], &mut [u8]) -> Result<(), String>;
 /// The largest distance that encoding may move element `e`: half a step of its block; for Q8_0, whose codes are those
 /// of the scale before it was rounded, the part 2⁻¹¹ of 127 steps more.
 fn half_step(t: BlockType, block: &[u8], e: usize) -> f32 {
-    let d = crate::f16_value::f16_value([block[0], block[1]]).abs();
+    let d = super::block_codec::f16_value([block[0], block[1]]).abs();
     match t {
         BlockType::Q4K => {
             let scale =

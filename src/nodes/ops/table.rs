@@ -4,18 +4,19 @@ use super::*;
 use crate::nodes::ir::leaf;
 use crate::nodes::ir::opdef::{Op, OpDef, check_opdefs};
 
+// A section's head says when its ops are there: `all()` is always.
 macro_rules! ops {
-    (leaves { $($leaf:ident)* } $($(#[$on:meta])? $id:ident = $family:ident $(:: $file:ident)*;)*) => {
+    (leaves { $($leaf:ident)* } $([$on:meta] $($id:ident = $family:ident $(:: $file:ident)*;)*)*) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[repr(u16)]
-        enum Index { $($leaf,)* $($(#[$on])? $id),* }
+        enum Index { $($leaf,)* $($(#[cfg($on)] $id,)*)* }
 
         #[allow(missing_docs)] // Its definition has the documentation.
         impl Op {
-            $($(#[$on])? pub const $id: Op = Op(Index::$id as u16);)*
+            $($(#[cfg($on)] pub const $id: Op = Op(Index::$id as u16);)*)*
         }
 
-        const DEFINITIONS: &[&OpDef] = &[$(&leaf::$leaf,)* $($(#[$on])? &$family $(:: $file)* ::$id),*];
+        const DEFINITIONS: &[&OpDef] = &[$(&leaf::$leaf,)* $($(#[cfg($on)] &$family $(:: $file)* ::$id,)*)*];
         const _: () = {
             check_opdefs(DEFINITIONS);
             $(assert!(Op::$leaf.0 == Index::$leaf as u16);)*
@@ -25,13 +26,15 @@ macro_rules! ops {
         pub static OPS: &[&OpDef] = DEFINITIONS;
 
         /// The family of each op of [`OPS`]: its folder, or `leaf`.
-        pub static FAMILIES: &[&str] = &[$({ let _ = Op::$leaf; "leaf" },)* $($(#[$on])? stringify!($family)),*];
+        pub static FAMILIES: &[&str] =
+            &[$({ let _ = Op::$leaf; "leaf" },)* $($(#[cfg($on)] stringify!($family),)*)*];
     };
 }
 
 ops! {
     leaves { INPUT PARAM STATE ARG }
 
+    [all()]
     CONSTANT = constant;
     FULL = constant;
     IOTA = constant;
@@ -138,58 +141,40 @@ ops! {
     MATMUL = matmul;
     DOT_GENERAL = matmul::dot_general;
 
-    #[cfg(feature = "linalg")]
+    [feature = "linalg"]
     SOLVE = linalg::solve;
-    #[cfg(feature = "linalg")]
     LU = linalg::lu;
-    #[cfg(feature = "linalg")]
     LU_SOLVE = linalg::lu;
-    #[cfg(feature = "linalg")]
     TRIANGULAR_SOLVE = linalg::triangular;
-    #[cfg(feature = "linalg")]
     CHOLESKY = linalg::cholesky;
-    #[cfg(feature = "linalg")]
     QR = linalg::qr;
-    #[cfg(feature = "linalg")]
     EIGH = linalg::eigh;
-    #[cfg(feature = "linalg")]
     SVD = linalg::svd;
-    #[cfg(feature = "linalg")]
     SPECTRAL_QUOTIENT = linalg::spectral_quotient;
-    #[cfg(feature = "linalg")]
     SYLVESTER = linalg::sylvester;
-    #[cfg(feature = "linalg")]
     MATRIX_FUNCTION = linalg::matrix_function;
-    #[cfg(feature = "linalg")]
     MATRIX_FUNCTION_SLOPE = linalg::matrix_function_slope;
-    #[cfg(feature = "linalg")]
     POLAR = linalg::polar;
-    #[cfg(feature = "splat")]
+
+    [feature = "splat"]
     SPLAT_RENDER = splat::render;
-    #[cfg(feature = "splat")]
     SPLAT_RENDER_BACKWARD = splat::render;
-    #[cfg(feature = "splat")]
     SPLAT_RENDER_TANGENT = splat::render;
-    #[cfg(feature = "splat")]
     SPLAT_PREPARE = splat::stages;
-    #[cfg(feature = "splat")]
     SPLAT_RASTERIZE = splat::stages;
 
+    [all()]
     INT_MATMUL = matmul::int_matmul;
 
-    #[cfg(feature = "gguf")]
+    [feature = "gguf"]
     GROUPED_MATMUL = grouped;
-    #[cfg(feature = "gguf")]
     GROUPED_OUTER = grouped;
-    #[cfg(feature = "gguf")]
     GGUF_DEQUANT = gguf::gguf_dequant;
-    #[cfg(feature = "gguf")]
     GGUF_MATMUL = gguf::gguf_matmul;
-    #[cfg(feature = "gguf")]
     GGUF_GROUPED_MATMUL = gguf::gguf_grouped;
-    #[cfg(feature = "gguf")]
     GGUF_DEQUANT_EXPERTS = gguf::gguf_grouped;
 
+    [all()]
     REDUCE_SUM = reduce;
     SUM_SQUARES = reduce;
     REDUCE_MEAN = reduce;
@@ -236,15 +221,13 @@ ops! {
     RAVEL_INDEX = index::scatter;
     HISTOGRAM = index;
 
-    #[cfg(feature = "signal")]
+    [feature = "signal"]
     FFT = fft;
-    #[cfg(feature = "signal")]
     RFFT = fft;
-    #[cfg(feature = "signal")]
     IRFFT = fft;
-    #[cfg(feature = "signal")]
     LOG_MEL = audio::log_mel;
 
+    [all()]
     RNG_UNIFORM = random;
     RNG_NORMAL = random;
     RNG_INT = random;
@@ -313,19 +296,15 @@ ops! {
     ATTENTION_BACKWARD = attention;
     ROPE = attention::rope;
 
-    #[cfg(feature = "recurrent")]
+    [feature = "recurrent"]
     SELECTIVE_SCAN = recurrent::selective_scan;
-    #[cfg(feature = "recurrent")]
     SELECTIVE_SCAN_BACKWARD = recurrent::selective_scan;
-    #[cfg(feature = "recurrent")]
     SELECTIVE_SCAN_KEEP = recurrent::selective_scan_kept;
-    #[cfg(feature = "recurrent")]
     SELECTIVE_SCAN_KEPT_BACKWARD = recurrent::selective_scan_kept;
-    #[cfg(feature = "recurrent")]
     GATED_DELTA_NET = recurrent::gated_delta;
-    #[cfg(feature = "recurrent")]
     GATED_DELTA_NET_BACKWARD = recurrent::gated_delta;
 
+    [all()]
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;

@@ -218,16 +218,17 @@ impl Program {
 
     /// The binding of the param or state called `name`, and its bytes, writable.
     pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
-        let i = self.named(0, "param or state", name, &|role| matches!(role, Role::Param | Role::State))?;
-        self.fresh.put(i);
-        let b = &self.bindings[i];
-        Ok((b, &mut self.arena.bytes_mut()[b.range()]))
+        self.leaf_mut("param or state", name, &|role| matches!(role, Role::Param | Role::State))
     }
 
-    #[cfg(feature = "gguf")]
-    /// The binding of the input, param or state called `name`, and its bytes, writable.
-    pub(crate) fn leaf_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
-        let i = self.named(0, "input, param or state", name, &|role| role != Role::Output)?;
+    /// The binding called `name` whose role is `wanted`, and its bytes, writable; the error calls it a `what`.
+    pub(crate) fn leaf_mut(
+        &mut self,
+        what: &str,
+        name: &str,
+        wanted: &dyn Fn(Role) -> bool,
+    ) -> Result<(&Binding, &mut [u8])> {
+        let i = self.named(0, what, name, wanted)?;
         self.fresh.put(i);
         let b = &self.bindings[i];
         Ok((b, &mut self.arena.bytes_mut()[b.range()]))

@@ -10,7 +10,7 @@ pub mod adapter;
 mod adapter_config;
 pub mod digest;
 mod entry;
-mod floats;
+pub(super) mod floats;
 mod header;
 mod loaded;
 pub mod lora;
@@ -28,8 +28,6 @@ pub use adapter::Adapter;
 pub use digest::Digest;
 pub use entry::Entry;
 use entry::check_bool_elements;
-#[cfg(feature = "gguf")]
-pub(super) use floats::{read_checkpoint_float, write_checkpoint_float};
 pub use header::HEADER_LIMIT;
 use header::bad_checkpoint;
 pub use loaded::Loaded;

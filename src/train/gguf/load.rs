@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::kernels::gguf::{BlockType, decode_gguf_blocks};
 use crate::nodes::DType;
 use crate::session::{Binding, Program, Role};
-use crate::train::checkpoint::{read_checkpoint_float, write_checkpoint_float};
+use crate::train::checkpoint::floats::{read_checkpoint_float, write_checkpoint_float};
 use crate::train::{Load, LoadReport};
 use hashbrown::HashMap;
 
@@ -90,7 +90,7 @@ impl Program {
     /// Reads one tensor into its leaf.
     fn fill_from_gguf(&mut self, file: &Gguf, pair: &Pair) -> Result<()> {
         let t = &pair.tensor;
-        let (leaf, bytes) = self.leaf_mut(&pair.leaf)?;
+        let (leaf, bytes) = self.leaf_mut("input, param or state", &pair.leaf, &|role| role != Role::Output)?;
         let size = leaf.dtype.size();
         let mut read = Vec::new();
         let mut numbers = Vec::new();

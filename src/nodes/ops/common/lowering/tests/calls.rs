@@ -7,7 +7,6 @@ use crate::kernels::abi::Split;
 use crate::kernels::attention::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::dequant::DequantMatmul;
-use crate::kernels::gguf::{GgufGrouped, GgufMatmul};
 use crate::kernels::int_gemm::{IntConv, IntGemm};
 use crate::kernels::rope::Rope;
 use crate::nodes::ir::call::{Buf, Call, Temp, View};
@@ -151,8 +150,10 @@ fn a_rotation_of_nothing_is_a_view() {
     assert_eq!((p.inner, p.per_sequence, p.pairs, p.neighbours, p.inverse), (3, 0, 1, false, false));
 }
 
+#[cfg(feature = "gguf")]
 #[test]
 fn products_with_blocks_count_what_decoding_takes() {
+    use crate::kernels::gguf::{GgufGrouped, GgufMatmul};
     for (float, class) in [(DType::F32, CostClass::PRODUCT), (DType::F64, CostClass::PRODUCT_F64)] {
         let attrs = "block_type=Q4_0 n=5 k=64 back=false";
         let l = lowered("gguf_matmul", ["f[3,64] u8[180]", attrs], float, (1, &[true]));
