@@ -23,12 +23,12 @@ pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::nodes::{
     Attention, Attr, Attrs, AxialRope2d, Builder, CodeProduct, CodeSte, CodedWeights, Conv, Conv1d, Conv2d, Conv3d,
     ConvPart, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, CrossEntropy, CustomFn, DType, Emit,
-    EncodedWeights, FakeQuantize, FakeSte, FftNorm, Graph, GraphBuf, GridSample, GridSampling, Init, Interpolation,
-    Layout, Leaf, LeafKind, LogMel, LogMelOver, Loop, Lsq, LsqFactor, MatrixFunction, MelFilterbank, MelScale, Op,
-    OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d, Pool3d, PreparedSplats, ProductSte, QuantScale,
-    Quantize, Reduction, Results, Rope, Routine, Scatter, SelectiveScan, Singular, Sizes, SplatImage, Splats, Ssd,
-    Stage, StartValues, Stft, SwitchBranch, TriangularOptions, Ty, Unfold, Var, WeightScheme, WindowFunction,
-    encode_weights,
+    EncodedWeights, FakeQuantize, FakeSte, FftNorm, Given, Graph, GraphBuf, GridSample, GridSampling, Init,
+    Interpolation, Layout, Leaf, LeafKind, LogMel, LogMelOver, Loop, Lsq, LsqFactor, MatrixFunction, MelFilterbank,
+    MelScale, Op, OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d, Pool3d, PreparedSplats, ProductSte,
+    QuantScale, Quantize, Reduction, Results, Rope, Routine, Scatter, SelectiveScan, Singular, Sizes, SplatImage,
+    Splats, Ssd, Stage, StartValues, Stft, SwitchBranch, TriangularOptions, Ty, Unfold, Var, VarId, WeightScheme,
+    WindowFunction, encode_weights,
 };
 pub use crate::passes::{
     GradOptions, Missing, OneByOne, Qat, Randomness, SplitVjp, Vmap, Warning, directional_nth_grad, extend, grad, hvp,

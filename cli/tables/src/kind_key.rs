@@ -1,6 +1,6 @@
 //! Keys that only some kinds of optimisers and schedules read.
 
-use super::fault::{KeyRun, key_fault};
+use crate::fault::{KeyRun, key_fault};
 use serde::Serialize;
 
 /// The value of an absent key.
@@ -9,7 +9,6 @@ pub enum KeyDefault {
     /// A value, as TOML has it.
     Value(&'static str),
     /// What stands in for it.
-    #[cfg_attr(not(test), allow(dead_code, reason = "only the reference page reads it"))]
     Text(&'static str),
     /// None: the key must be given.
     Required,
@@ -21,7 +20,6 @@ pub struct KindKey {
     /// The key.
     pub name: &'static str,
     /// Its default.
-    #[cfg_attr(not(test), allow(dead_code, reason = "only the reference page reads it"))]
     pub default: KeyDefault,
 }
 
@@ -42,7 +40,8 @@ pub const fn kind_key_needed(name: &'static str) -> KindKey {
 
 /// The keys of `table` that have a value.
 pub fn given_kind_keys(table: &impl Serialize) -> Vec<String> {
-    toml::Table::try_from(table).map_or(Vec::new(), |t| t.keys().cloned().collect())
+    let Ok(serde_json::Value::Object(all)) = serde_json::to_value(table) else { return Vec::new() };
+    all.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key).collect()
 }
 
 /// A fault if the table `at` of this `kind` has a key of `given` that it does not read. `shared` are read by all kinds.
