@@ -41,11 +41,11 @@ pub struct Choices {
     optimise: bool,
     poison: bool,
     trace: bool,
-    casting: Option<String>,
+    pub casting: Option<String>,
 }
 
 impl Choices {
-    fn session(&self) -> PyResult<Session> {
+    pub fn session(&self) -> PyResult<Session> {
         let mut session = Session::new().threads(self.threads).optimise(self.optimise).find_nan(self.find_nan);
         session = session.poison(self.poison).precision(precision_of(&self.precision)?);
         for (pattern, word) in &self.precisions {

@@ -43,7 +43,7 @@ impl Indexed {
 
     fn slice(&mut self, slice: &Bound<'_, PySlice>, size: usize) -> PyResult<()> {
         let at = slice.indices(size as isize)?;
-        let (n, step) = (at.slicelength as usize, at.step.unsigned_abs());
+        let (n, step) = (at.slicelength, at.step.unsigned_abs());
         self.dims.push(n);
         match (n, at.step > 0) {
             (0, _) => self.push(0, 0, 1),

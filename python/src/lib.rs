@@ -18,8 +18,10 @@ mod ops;
 mod optim;
 mod plan;
 mod program;
+mod sized;
 mod slot;
 mod tensors;
+mod twin;
 mod values;
 mod var;
 
@@ -38,10 +40,12 @@ fn _arenagrad(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<plan::Plan>()?;
     m.add_class::<plan::Trace>()?;
     m.add_class::<program::Program>()?;
+    m.add_class::<sized::SizedProgram>()?;
     m.add_class::<tensors::Tensors>()?;
     m.add_class::<values::PyInit>()?;
     m.add_class::<var::Var>()?;
     m.add_function(wrap_pyfunction!(compile::_compile, m)?)?;
+    m.add_function(wrap_pyfunction!(sized::_compile_sized, m)?)?;
     m.add_function(wrap_pyfunction!(data::_digits, m)?)?;
     m.add_function(wrap_pyfunction!(data::_permutation, m)?)?;
     m.add_function(wrap_pyfunction!(error::panic_for_test, m)?)?;
@@ -52,5 +56,6 @@ fn _arenagrad(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(init::_init, m)?)?;
     m.add_function(wrap_pyfunction!(ops::_op_table, m)?)?;
     m.add_function(wrap_pyfunction!(optim::_kinds, m)?)?;
-    m.add_function(wrap_pyfunction!(program::_forked, m)?)
+    m.add_function(wrap_pyfunction!(program::_forked, m)?)?;
+    m.add_function(wrap_pyfunction!(twin::_twin, m)?)
 }

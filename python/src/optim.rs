@@ -120,10 +120,16 @@ impl PyOptimiser {
         self.checked(&format!("freeze({pattern:?})").replace('"', "'"), self.optimiser().freeze(pattern))
     }
 
-    /// Params whose names match get another rate, as a multiple of the rate, or another weight decay.
-    #[pyo3(signature = (pattern, *, lr_scale = 1.0, weight_decay = None))]
-    fn group(&self, pattern: &str, lr_scale: f64, weight_decay: Option<f64>) -> PyResult<PyOptimiser> {
-        let group = arenagrad::optim::Group { lr_scale, weight_decay, rule: None };
+    /// Params whose names match get a multiple of the rate, another weight decay, or the rule of another optimiser.
+    #[pyo3(signature = (pattern, *, lr_scale = 1.0, weight_decay = None, rule = None))]
+    fn group(
+        &self,
+        pattern: &str,
+        lr_scale: f64,
+        weight_decay: Option<f64>,
+        rule: Option<&PyOptimiser>,
+    ) -> PyResult<PyOptimiser> {
+        let group = arenagrad::optim::Group { lr_scale, weight_decay, rule: rule.map(|o| o.optimiser().rule()) };
         self.checked(&format!("group({pattern:?})").replace('"', "'"), self.optimiser().group(pattern, group))
     }
 

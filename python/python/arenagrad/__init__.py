@@ -28,6 +28,7 @@ from ._arenagrad import (
     Plan,
     Program,
     Schedule,
+    SizedProgram,
     Spec,
     Tensors,
     Trace,
@@ -36,7 +37,7 @@ from ._arenagrad import (
     _forked,
     train,
 )
-from ._compile import compile, parse
+from ._compile import compile, compile_sized, parse
 from ._errors import (
     ArityError,
     DataError,
@@ -77,6 +78,7 @@ __all__ = [
     "Program",
     "Schedule",
     "ShapeError",
+    "SizedProgram",
     "Spec",
     "StageError",
     "SyntaxError_",
@@ -87,6 +89,7 @@ __all__ = [
     "VerifyError",
     "build",
     "compile",
+    "compile_sized",
     "demo",
     "digits",
     "fit",

@@ -73,7 +73,8 @@ def fit(value: Any, dtype: Any, shape: list[int], name: str, what: str, casting:
             else:
                 advice += " converts it"
             raise make("data", f"{what} is {wanted}; {_shown(array)} is written: {advice}")
-    return np.require(array, requirements=["C", "A"])
+    # A view, so that its type is the very object that the tensor compares with.
+    return np.require(array, requirements=["C", "A"]).view(dtype)
 
 
 def copy_out(outputs: Any, into: Any, inputs: Any) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from ._arenagrad import Graph, Program, _compile, _parse
+from ._arenagrad import Graph, Program, SizedProgram, _compile, _compile_sized, _parse
 from ._errors import make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Mapping
+    from typing import Any, Callable, Mapping
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -54,6 +54,15 @@ def parse(text_or_path: str | os.PathLike[str], *, sizes: Mapping[str, int] | No
     return _parse(text, sizes=None if sizes is None else list(sizes.items()))
 
 
+def _choices(casting: str | None, max_memory: int | str | None, more: dict[str, Any]) -> dict[str, Any]:
+    """A session's choices, as the extension takes them."""
+    if casting not in (None, "no", "same_kind"):
+        raise make("syntax", f"casting is {casting!r}; it may be 'no' or 'same_kind'")
+    precisions = list((more.pop("precisions") or {}).items())
+    budget = None if max_memory is None else _bytes(max_memory)
+    return {"casting": casting, "max_memory": budget, "precisions": precisions, **more}
+
+
 def compile(
     graph: Graph | Mapping[str, Graph],
     *,
@@ -75,6 +84,7 @@ def compile(
     * `precision`: that of matrix products, as `"bf16"`; `precisions` by patterns of params' names.
     * `keep`: the type in which values wait for the backward half, as `"bf16"`.
     * `find_nan`: a step fails at the op that makes the first NaN.
+    * `optimise=False` runs only the passes that each op needs; `poison` checks plans and kernels while stepping.
     * `trace`: `program.trace()` can record steps.
     * `casting`: `"same_kind"` lets floats of another width into inputs.
 
@@ -84,21 +94,55 @@ def compile(
     >>> ag.compile(b.graph, max_memory="1MiB").step(x=[1.0, 2.0, 3.0], casting="same_kind")["y"].tolist()
     [2.0, 4.0, 6.0]
     """
+    if callable(graph):
+        raise make("usage", "a graph is compiled; compile_sized() compiles a function of sizes")
     graphs = [("step", graph)] if isinstance(graph, Graph) else list(graph.items())
-    if trace and len(graphs) > 1:
+    if trace and len(graphs) != 1:
         raise make("plan", "trace=True records a program of one method")
-    if casting not in (None, "no", "same_kind"):
-        raise make("syntax", f"casting is {casting!r}; it may be 'no' or 'same_kind'")
-    choices = {
+    more = {
         "threads": threads,
-        "max_memory": None if max_memory is None else _bytes(max_memory),
         "precision": precision,
-        "precisions": list((precisions or {}).items()),
+        "precisions": precisions,
         "keep": keep,
         "find_nan": find_nan,
         "optimise": optimise,
         "poison": poison,
         "trace": trace,
-        "casting": casting,
     }
-    return _compile(graphs, choices)
+    return _compile(graphs, _choices(casting, max_memory, more))
+
+
+def compile_sized(
+    recipe: Callable[..., Graph],
+    *,
+    threads: int = 1,
+    max_memory: int | str | None = None,
+    precision: str = "f32",
+    precisions: Mapping[str, str] | None = None,
+    keep: str | None = None,
+    find_nan: bool = False,
+    casting: str | None = None,
+) -> SizedProgram:
+    """A net at sizes that vary: `recipe` is called with sizes by name, once for each choice of them, and gives a graph.
+
+    All sizes share params and states. The choices are those of `compile`.
+
+    >>> import arenagrad as ag, numpy as np
+    >>> def net(batch):
+    ...     with ag.build("net") as b:
+    ...         b.output("y", b.input("x", (batch, 2)).sum(1))
+    ...     return b.graph
+    >>> ag.compile_sized(net).step({"batch": 3}, x=np.ones((3, 2), np.float32))["y"].tolist()
+    [2.0, 2.0, 2.0]
+    """
+    more = {
+        "threads": threads,
+        "precision": precision,
+        "precisions": precisions,
+        "keep": keep,
+        "find_nan": find_nan,
+        "optimise": True,
+        "poison": False,
+        "trace": False,
+    }
+    return _compile_sized(recipe, _choices(casting, max_memory, more))

@@ -71,7 +71,7 @@ def _progress(wanted: bool, total: int | None, done: int) -> _Lines | _Bar | Non
     if not wanted:
         return None
     try:
-        from tqdm.auto import tqdm
+        from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         return _Lines(total)
     return _Bar(tqdm, total, done)

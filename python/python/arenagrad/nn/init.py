@@ -1,8 +1,8 @@
 """Start values by their names in `torch.nn.init`, for weights laid out [outputs, inputs, …].
 
 >>> import arenagrad as ag
->>> ag.nn.init.kaiming_uniform((128, 784), gain=2 ** 0.5)
-Uniform(0.08748177652797064)
+>>> ag.nn.init.kaiming_uniform((128, 12), gain=2.0)
+Uniform(1.0)
 """
 
 from __future__ import annotations
