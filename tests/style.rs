@@ -284,8 +284,13 @@ fn every_dependency_has_a_reason() {
         {
             assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
         }
-        let others =
-            ["cli/Cargo.toml", "cli/tables/Cargo.toml", "python/Cargo.toml", "benches/Cargo.toml", "fuzz/libfuzzer/Cargo.toml"];
+        let others = [
+            "cli/Cargo.toml",
+            "cli/tables/Cargo.toml",
+            "python/Cargo.toml",
+            "benches/Cargo.toml",
+            "fuzz/libfuzzer/Cargo.toml",
+        ];
         let known: Vec<String> = LIBRARY
             .iter()
             .chain(&others)

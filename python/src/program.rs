@@ -12,7 +12,7 @@ use arenagrad::train::{Entry, Load, Unmatched, Weights, checkpoint};
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyType};
+use pyo3::types::{PyDict, PyString};
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -423,9 +423,6 @@ impl Program {
             "a Program is not pickled or copied: save() its weights, and compile and load() where they are needed";
         Err(pyo3::exceptions::PyTypeError::new_err(text))
     }
-
-    #[classmethod]
-    fn __init_subclass__(_class: &Bound<'_, PyType>) {}
 }
 
 /// What names of a checkpoint's numbers begin with.

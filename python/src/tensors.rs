@@ -4,7 +4,6 @@ use crate::error::misuse;
 use crate::graph::Spec;
 use crate::program::Program;
 use arenagrad::session::Role;
-use pyo3::exceptions::PyKeyError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
@@ -153,10 +152,5 @@ impl Tensors {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("<Tensors {}>", self.specs(py)?))
-    }
-
-    /// A missing name, for those who expect a mapping.
-    fn pop(&self, name: &str) -> PyResult<()> {
-        Err(PyKeyError::new_err(format!("{name} belongs to the program and cannot be taken out")))
     }
 }

@@ -150,6 +150,31 @@ def {name}{signature}:  # noqa: E501
     return text + f"\n\n__all__ = [\n{names}]\n"
 
 
+NN_HEAD = '''"""Layers with torch's names, shapes and start values. A layer takes its name and a value, and adds its params.
+
+>>> import arenagrad as ag
+>>> with ag.build("net") as b:
+...     h = ag.nn.linear("fc1", b.input("x", (32, 784)), 128).relu()
+...     b.output("y", ag.nn.linear("fc2", h, 10))
+>>> b.graph.params["fc1.weight"]
+f32[128,784]
+
+Made by tools/write_ops.py from the tables of the extension. Do not edit it.
+"""
+
+from __future__ import annotations
+
+from . import init
+'''
+
+
+def nn_file() -> str:
+    names = sorted(name for name, _, _ in ext._forwards("nn"))
+    imports = "from ._layers import (\n" + "".join(f"    {n},\n" for n in names) + ")\n"
+    listed = "".join(f'    "{n}",\n' for n in sorted([*names, "init"]))
+    return NN_HEAD + imports + f"\n__all__ = [\n{listed}]\n"
+
+
 NAMES = {
     "sgd": "Sgd", "adam": "Adam", "adamw": "AdamW", "adamax": "Adamax", "radam": "RAdam", "lbfgs": "Lbfgs",
     "rmsprop": "RmsProp", "adagrad": "Adagrad", "adadelta": "Adadelta", "nadam": "NAdam", "nadamw": "NAdamW",
@@ -201,6 +226,7 @@ def main() -> int:
     optimisers, schedules = kinds_files()
     files = {
         "_ops.py": ops_file(),
+        "nn/__init__.py": nn_file(),
         "nn/_layers.py": layers_file(),
         "optim/_kinds.py": optimisers,
         "optim/schedules.py": schedules,
