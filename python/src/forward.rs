@@ -161,8 +161,33 @@ impl<'a, 'g, 'py> Args<'a, 'g, 'py> {
         item.try_iter()?.map(|item| self.value(&item?)).collect()
     }
 
-    pub fn maybe<T>(&self, i: usize, f: impl FnOnce(&Self, usize) -> PyResult<T>) -> PyResult<Option<T>> {
+    /// `f` of argument `i`, unless it is `None`.
+    fn maybe<T>(&self, i: usize, f: impl FnOnce(&Self, usize) -> PyResult<T>) -> PyResult<Option<T>> {
         if self.at(i)?.is_none() { Ok(None) } else { f(self, i).map(Some) }
+    }
+
+    pub fn maybe_var(&self, i: usize) -> PyResult<Option<Value<'g>>> {
+        self.maybe(i, Self::var)
+    }
+
+    pub fn maybe_f64(&self, i: usize) -> PyResult<Option<f64>> {
+        self.maybe(i, Self::f64)
+    }
+
+    pub fn maybe_size(&self, i: usize) -> PyResult<Option<usize>> {
+        self.maybe(i, Self::size)
+    }
+
+    pub fn maybe_dims(&self, i: usize) -> PyResult<Option<Vec<usize>>> {
+        self.maybe(i, Self::dims)
+    }
+
+    pub fn maybe_ints(&self, i: usize) -> PyResult<Option<Vec<i64>>> {
+        self.maybe(i, Self::ints)
+    }
+
+    pub fn maybe_init(&self, i: usize) -> PyResult<Option<Init>> {
+        self.maybe(i, Self::init)
     }
 
     pub fn f64(&self, i: usize) -> PyResult<f64> {
@@ -215,7 +240,7 @@ impl<'a, 'g, 'py> Args<'a, 'g, 'py> {
 
     /// Axes, or all of a value's for `None`.
     pub fn axes(&self, i: usize, x: Value<'g>) -> PyResult<Vec<i64>> {
-        match self.maybe(i, |a, i| a.ints(i))? {
+        match self.maybe_ints(i)? {
             Some(axes) => Ok(axes),
             None => Ok((0..x.rank() as i64).collect()),
         }

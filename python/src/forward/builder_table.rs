@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 pub const TABLE: &[Forward] = forwards! {
     "input" "(name: str, shape: Shape, dtype: DTypeLike = \"f32\", default: float | None = None) -> Var"
     "A value that the caller writes before each step; until then, `default`."
-    => |a| match a.maybe(3, |a, i| a.f64(i))? { Some(x) => a.g.input_or(&a.text(0)?, a.dims(1)?, a.dtype(2)?, x),
+    => |a| match a.maybe_f64(3)? { Some(x) => a.g.input_or(&a.text(0)?, a.dims(1)?, a.dtype(2)?, x),
         None => a.g.input(&a.text(0)?, a.dims(1)?, a.dtype(2)?) };
     "param"
     "(name: str, shape: Shape, init: InitLike = \"zeros\", dtype: DTypeLike = \"f32\", frozen: bool = False) -> Var"
@@ -67,7 +67,7 @@ type Values<'g> = Vec<arenagrad::graph::Var<'g>>;
 fn scan<'g>(a: &Args<'_, 'g, '_>) -> PyResult<Values<'g>> {
     let (carries, xs) = (a.vars(0)?, a.vars(1)?);
     let mut how = Loop::default().reverse(a.bool(4)?);
-    how.length = a.maybe(3, |a, i| a.size(i))?;
+    how.length = a.maybe_size(3)?;
     let n = carries.len();
     let (mut last, stacked) = a.g.scan_with(how, &carries, &xs, |c, x| {
         let mut next = a.region(2, &[c, x].concat());

@@ -11,15 +11,13 @@ pub const TABLE: &[Forward] = forwards! {
      None = None, inputs: int | None = None) -> Var"
     "A linear layer, y = x·Wᵀ + b: params `name.weight` [outputs, inputs] and `name.bias`."
     => |a| nn::linear_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, nn::Linear { bias: a.bool(3)?,
-        weight_init: a.maybe(4, |a, i| a.init(i))?, bias_init: a.maybe(5, |a, i| a.init(i))?, inputs: a.maybe(6, |a,
-        i| a.size(i))? });
+        weight_init: a.maybe_init(4)?, bias_init: a.maybe_init(5)?, inputs: a.maybe_size(6)? });
     "embedding"
     "(name: str, indices: Var, rows: int, width: int, padding: int | None = None, weight_init: InitLike | None = \
      None, dtype: DTypeLike = \"f32\") -> Var"
     "Rows of a table: param `name.weight` [rows, width]."
     => |a| nn::embedding_with(a.g, &a.text(0)?, a.var(1)?, [a.size(2)?, a.size(3)?],
-        nn::Embedding { dtype: a.dtype(6)?, padding: a.maybe(4, |a, i| a.size(i))?, weight_init: a.maybe(5, |a,
-        i| a.init(i))? });
+        nn::Embedding { dtype: a.dtype(6)?, padding: a.maybe_size(4)?, weight_init: a.maybe_init(5)? });
     "conv1d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, \
      groups: int = 1, bias: bool = True) -> Var"
@@ -144,8 +142,8 @@ pub const TABLE: &[Forward] = forwards! {
      Var"
     "Attention of queries over keys and values, as torch's MultiheadAttention."
     => |a| nn::multi_head_attention(a.g, &a.text(0)?, [a.var(1)?, a.var(2)?, a.var(3)?],
-        nn::MultiHead { kv_heads: a.size(5)?, bias: a.bool(6)?, causal: a.bool(7)?, window: a.maybe(8, |a,
-        i| a.size(i))?, padding: a.maybe(9, |a, i| a.var(i))?, mask: a.maybe(10, |a, i| a.var(i))?,
+        nn::MultiHead { kv_heads: a.size(5)?, bias: a.bool(6)?, causal: a.bool(7)?, window: a.maybe_size(8)?,
+        padding: a.maybe_var(9)?, mask: a.maybe_var(10)?,
         dropout: a.f64(11)?, ..nn::MultiHead::new(a.size(4)?) });
     "transformer_block"
     "(name: str, x: Var, heads: int, hidden: int, feed_forward: str = \"relu\", norm: str = \"layer\", norm_first: \
@@ -156,8 +154,8 @@ pub const TABLE: &[Forward] = forwards! {
     "(q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, scale: float = 0.0, dropout: float = \
      0.0, bias: Var | None = None) -> Var"
     "Scaled dot-product attention of [batch, heads, sequence, width]."
-    => |a| a.me()?.attention(a.var(1)?, a.var(2)?, Attention { causal: a.bool(3)?, window: a.maybe(4, |a,
-        i| a.size(i))?, scale: a.f64(5)?, dropout: a.f64(6)?, bias: a.maybe(7, |a, i| a.var(i))?,
+    => |a| a.me()?.attention(a.var(1)?, a.var(2)?, Attention { causal: a.bool(3)?, window: a.maybe_size(4)?,
+        scale: a.f64(5)?, dropout: a.f64(6)?, bias: a.maybe_var(7)?,
         ..Attention::default() });
     "gpt"
     "(tokens: Var, vocabulary: int, context: int, layers: int, heads: int, width: int, bias: bool = False, dropout: \
@@ -214,15 +212,15 @@ fn pool<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N
 }
 
 fn recurrent<'g>(a: &Args<'_, 'g, '_>, c0: Option<usize>) -> PyResult<nn::Recurrent<'g>> {
-    let c0 = c0.map(|i| a.maybe(i, |a, i| a.var(i))).transpose()?.flatten();
+    let c0 = c0.map(|i| a.maybe_var(i)).transpose()?.flatten();
     Ok(nn::Recurrent {
         layers: a.size(3)?,
         bidirectional: a.bool(4)?,
         bias: a.bool(5)?,
         batch_first: a.bool(6)?,
         dropout: a.f64(7)?,
-        h0: a.maybe(8, |a, i| a.var(i))?,
-        lengths: a.maybe(9, |a, i| a.var(i))?,
+        h0: a.maybe_var(8)?,
+        lengths: a.maybe_var(9)?,
         c0,
         nonlinearity: nn::Nonlinearity::Tanh,
     })

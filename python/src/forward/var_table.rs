@@ -66,7 +66,7 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| a.me()?.reshape(a.dims(1)?);
     "transpose" "(perm: Axes = None) -> Var"
     "Axis i of the result is axis perm[i]; without `perm`, the last two axes are exchanged."
-    => |a| match a.maybe(1, |a, i| a.ints(i))? { Some(perm) => a.me()?.transpose(&perm), None => a.me()?.t() };
+    => |a| match a.maybe_ints(1)? { Some(perm) => a.me()?.transpose(&perm), None => a.me()?.t() };
     "t" "() -> Var"
     "The last two axes exchanged."
     => |a| a.me()?.t();
@@ -75,8 +75,8 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| a.me()?.broadcast(a.dims(1)?);
     "slice" "(starts: Shape, limits: Shape, steps: Shape | None = None) -> Var"
     "Elements starts[i]..limits[i] along each axis i, in steps of steps[i]."
-    => |a| { let starts = a.dims(1)?; let steps = a.maybe(3, |a,
-        i| a.dims(i))?.unwrap_or(vec![1; starts.len()]); a.me()?.slice(&starts, &a.dims(2)?, &steps) };
+    => |a| { let starts = a.dims(1)?; let steps = a.maybe_dims(3)?.unwrap_or(vec![1; starts.len()]);
+        a.me()?.slice(&starts, &a.dims(2)?, &steps) };
     "narrow" "(axis: int, start: int, length: int) -> Var"
     "`length` elements along an axis, from `start` on."
     => |a| a.me()?.narrow(a.i64(1)?, a.size(2)?, a.size(3)?);
@@ -179,7 +179,7 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| a.me()?.lerp(a.var(1)?, a.operand(2)?);
     "nan_to_num" "(nan: float = 0.0, high: float | None = None, low: float | None = None) -> Var"
     "NaN and infinities replaced by numbers."
-    => |a| a.me()?.nan_to_num(a.f64(1)?, a.maybe(2, |a, i| a.f64(i))?, a.maybe(3, |a, i| a.f64(i))?);
+    => |a| a.me()?.nan_to_num(a.f64(1)?, a.maybe_f64(2)?, a.maybe_f64(3)?);
     "sinc" "() -> Var"
     "sin(πx)/(πx)."
     => |a| a.me()?.sinc();
@@ -248,7 +248,7 @@ pub const TABLE: &[Forward] = forwards! {
      None = None) -> Var"
     "The cross entropy of logits and labels, or probabilities."
     => |a| a.me()?.cross_entropy_with(a.var(1)?, CrossEntropy { ignore_index: a.i64(2)?, label_smoothing: a.f64(3)?,
-        reduction: a.choice(4, "reduction")?, weight: a.maybe(5, |a, i| a.var(i))? });
+        reduction: a.choice(4, "reduction")?, weight: a.maybe_var(5)? });
     "mse" "(target: Var, reduction: str = \"mean\") -> Var"
     "The squared error."
     => |a| a.me()?.mse_with(a.var(1)?, a.choice(2, "reduction")?);
@@ -305,16 +305,16 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| a.me()?.group_norm(a.size(1)?, a.var(2)?, a.var(3)?, a.f64(4)?);
     "fft" "(n: int | None = None, axis: int = -1, norm: str = \"backward\") -> Var"
     "The Fourier transform along an axis."
-    => |a| a.me()?.fft(a.maybe(1, |a, i| a.size(i))?, a.i64(2)?, a.one_of(3, "norm", NORMS)?);
+    => |a| a.me()?.fft(a.maybe_size(1)?, a.i64(2)?, a.one_of(3, "norm", NORMS)?);
     "ifft" "(n: int | None = None, axis: int = -1, norm: str = \"backward\") -> Var"
     "The inverse Fourier transform along an axis."
-    => |a| a.me()?.ifft(a.maybe(1, |a, i| a.size(i))?, a.i64(2)?, a.one_of(3, "norm", NORMS)?);
+    => |a| a.me()?.ifft(a.maybe_size(1)?, a.i64(2)?, a.one_of(3, "norm", NORMS)?);
     "rfft" "(n: int | None = None, axis: int = -1, norm: str = \"backward\") -> Var"
     "The Fourier transform of real numbers: half a spectrum."
-    => |a| a.me()?.rfft(a.maybe(1, |a, i| a.size(i))?, a.i64(2)?, a.one_of(3, "norm", NORMS)?);
+    => |a| a.me()?.rfft(a.maybe_size(1)?, a.i64(2)?, a.one_of(3, "norm", NORMS)?);
     "irfft" "(n: int | None = None, axis: int = -1, norm: str = \"backward\") -> Var"
     "The inverse of `rfft`."
-    => |a| a.me()?.irfft(a.maybe(1, |a, i| a.size(i))?, a.i64(2)?, a.one_of(3, "norm", NORMS)?);
+    => |a| a.me()?.irfft(a.maybe_size(1)?, a.i64(2)?, a.one_of(3, "norm", NORMS)?);
     "conj" "() -> Var"
     "The complex conjugate."
     => |a| a.me()?.conj();
