@@ -270,13 +270,44 @@ impl<'a, 'g, 'py> Args<'a, 'g, 'py> {
 
     /// Calls the Python function that is argument `i` with values; its results. After an exception there are none.
     pub fn region(&self, i: usize, values: &[Value<'g>]) -> Vec<Value<'g>> {
-        let run = || -> PyResult<Vec<Value<'g>>> {
-            let owner = self.owner;
-            let wrap = |x: &Value<'g>| Bound::new(owner.py(), Var::new(owner.clone().unbind(), x.id()));
-            let given: Vec<_> = values.iter().map(wrap).collect::<PyResult<_>>()?;
-            let got = self.at(i)?.call1(PyTuple::new(owner.py(), given)?)?;
-            Args::new(owner, self.g, vec![got]).vars(0)
-        };
+        self.caught(|| Args::new(self.owner, self.g, vec![self.function(i, &[values], true)?]).vars(0))
+    }
+
+    /// As [`Args::region`], of function number `k` of the list that is argument `i`.
+    pub fn region_of(&self, i: usize, k: usize) -> Vec<Value<'g>> {
+        let run = || Args::new(self.owner, self.g, vec![self.at(i)?.get_item(k)?.call0()?]).vars(0);
+        self.caught(run)
+    }
+
+    /// Calls the rule of a derivative that is argument `i`, with tuples of values. A result may be `None`.
+    pub fn rule(&self, i: usize, values: [&[Value<'g>]; 3]) -> Vec<Option<Value<'g>>> {
+        self.caught(|| {
+            let got = self.function(i, &values, false)?;
+            let one = |x: PyResult<Bound<'py, PyAny>>| {
+                x.and_then(|x| if x.is_none() { Ok(None) } else { self.value(&x).map(Some) })
+            };
+            match self.value(&got) {
+                Ok(value) => Ok(vec![Some(value)]),
+                Err(_) if got.is_none() => Ok(vec![None]),
+                Err(_) => got.try_iter()?.map(one).collect(),
+            }
+        })
+    }
+
+    /// What the Python function that is argument `i` gives for lists of values, each a tuple, or the only one `spread`.
+    fn function(&self, i: usize, lists: &[&[Value<'g>]], spread: bool) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.owner.py();
+        let wrap = |x: &Value<'g>| Bound::new(py, Var::new(self.owner.clone().unbind(), x.id()));
+        let tuple = |list: &&[Value<'g>]| PyTuple::new(py, list.iter().map(wrap).collect::<PyResult<Vec<_>>>()?);
+        let tuples: Vec<Bound<'py, PyTuple>> = lists.iter().map(tuple).collect::<PyResult<_>>()?;
+        match (&tuples[..], spread) {
+            ([only], true) => self.at(i)?.call1(only),
+            _ => self.at(i)?.call1(PyTuple::new(py, tuples)?),
+        }
+    }
+
+    /// What `run` gives. An exception is kept, the graph gets an error, and nothing is given.
+    fn caught<T>(&self, run: impl FnOnce() -> PyResult<Vec<T>>) -> Vec<T> {
         if self.raised.borrow().is_some() {
             return Vec::new();
         }

@@ -219,6 +219,30 @@ class TestRegions:
         assert [out.item(k) for k in ("root", "power", "half", "trips")] == [2, 64, 1, 2]
         np.testing.assert_allclose(out["sums"], A.sum(1))
 
+    def test_switch_and_functions_with_derivatives_of_their_own(self):
+        with ag.build("g") as b:
+            x, mode = b.input("x", (3,)), b.input("mode", (), "i32")
+            b.output("y", b.switch(mode, [lambda: x.sin(), lambda: x.cos(), lambda: (x,)])[0])
+        p = ag.compile(b.graph)
+        xs = np.array([-1000, 0, 1000], np.float32)
+        assert p.step(x=xs, mode=2)["y"].tolist() == xs.tolist()
+        with pytest.raises(ag.DataError, match="is 3; it must be in 0..3"):
+            p.step(mode=3)
+
+        def body(x):
+            return x.maximum(0.0) + (-abs(x)).exp().log1p()
+
+        for rules in ({"jvp": lambda x, y, dx: x[0].sigmoid() * dx[0]}, {"vjp": lambda x, y, dy: (x[0].sigmoid() * dy[0],)}):
+            with ag.build("g") as b:
+                (y,) = b.custom_fn("softplus", b.input("x", (3,)), body, **rules)
+                b.output("loss", y.sum())
+            grad = ag.compile(b.graph.grad("loss", ["x"])).step(x=xs)["grad.x"]
+            assert grad.tolist() == [0, 0.5, 1]
+        with ag.build("g") as b:
+            (y,) = b.custom_fn("still", b.input("x", (3,)), lambda x: x * x, vjp=lambda x, y, dy: None)
+            b.output("loss", y.sum())
+        assert not ag.compile(b.graph.grad("loss", ["x"])).step(x=xs)["grad.x"].any()
+
     def test_an_exception_of_a_body_comes_out_as_it_is(self):
         b = ag.build("g")
         x = b.input("x", (3,))

@@ -286,3 +286,22 @@ def test_no_panic_leaves_the_extension():
     with pytest.raises(ag.Error, match="internal error: on purpose") as e:
         ag._arenagrad._panic("on purpose")
     assert isinstance(e.value, Exception)
+
+
+def test_steps_leave_nothing_behind(double):
+    import tracemalloc
+
+    x = np.ones(3, np.float32)
+
+    def run(n):
+        for _ in range(n):
+            double.step(x=x)["y"]
+            double.inputs["x"]
+
+    run(100)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    run(20_000)
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 4096

@@ -1367,6 +1367,10 @@ class BuilderOps:
         """The results of `then` if `pred` is true, else those of `otherwise`; only that branch runs."""
         return self._call("cond", (pred, then, otherwise))  # type: ignore[attr-defined, no-any-return]
 
+    def custom_fn(self, name: str, args: Vars, body: Callable[..., Vars], vjp: Callable[..., Any] | None = None, jvp: Callable[..., Any] | None = None) -> tuple[Var, ...]:  # noqa: E501
+        """A function with derivatives of its own. `vjp(args, results, cotangents)` gives a cotangent of each argument, or None for zero; `jvp(args, results, tangents)` gives a tangent of each result."""
+        return self._call("custom_fn", (name, args, body, vjp, jvp))  # type: ignore[attr-defined, no-any-return]
+
     def einsum(self, equation: str, *operands: Var) -> Var:  # noqa: E501
         """The Einstein sum, as `bij,bjk->bik`."""
         return self._call("einsum", (equation, operands))  # type: ignore[attr-defined, no-any-return]
@@ -1410,6 +1414,10 @@ class BuilderOps:
     def state(self, name: str, shape: Shape, init: InitLike = "zeros", dtype: DTypeLike = "f32") -> Var:  # noqa: E501
         """A value that persists from step to step and changes by `update` only."""
         return self._call("state", (name, shape, init, dtype))  # type: ignore[attr-defined, no-any-return]
+
+    def switch(self, index: Var, branches: Sequence[Callable[[], Vars]]) -> tuple[Var, ...]:  # noqa: E501
+        """The results of branch number `index`; only that branch runs."""
+        return self._call("switch", (index, branches))  # type: ignore[attr-defined, no-any-return]
 
     def uniform(self, shape: Shape, dtype: DTypeLike = "f32") -> Var:  # noqa: E501
         """Uniform numbers in [0, 1), new ones in each step."""

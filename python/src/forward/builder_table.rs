@@ -1,7 +1,7 @@
 //! Methods of builders: leaves, constants, random numbers, loops and branches.
 
 use super::{Args, Forward, forwards};
-use arenagrad::graph::Loop;
+use arenagrad::graph::{Loop, SwitchBranch};
 use pyo3::prelude::*;
 
 pub const TABLE: &[Forward] = forwards! {
@@ -60,6 +60,15 @@ pub const TABLE: &[Forward] = forwards! {
     "vmap" "(xs: Vars, f: Callable[..., Vars]) -> tuple[Var, ...]"
     "`f` of each slice of the first axis of `xs`, stacked."
     => |a| a.g.vmap(&a.vars(0)?, |xs| a.region(1, xs));
+    "switch" "(index: Var, branches: Sequence[Callable[[], Vars]]) -> tuple[Var, ...]"
+    "The results of branch number `index`; only that branch runs."
+    => |a| switch(a)?;
+    "custom_fn"
+    "(name: str, args: Vars, body: Callable[..., Vars], vjp: Callable[..., Any] | None = None, jvp: Callable[..., Any] \
+     | None = None) -> tuple[Var, ...]"
+    "A function with derivatives of its own. `vjp(args, results, cotangents)` gives a cotangent of each argument, or \
+     None for zero; `jvp(args, results, tangents)` gives a tangent of each result."
+    => |a| custom_fn(a)?;
 };
 
 type Values<'g> = Vec<arenagrad::graph::Var<'g>>;
@@ -86,4 +95,20 @@ fn while_loop<'g>(a: &Args<'_, 'g, '_>) -> PyResult<Values<'g>> {
     let (mut last, trips) = a.g.while_loop(&a.vars(0)?, a.size(1)?, go_on, |c| a.region(3, c));
     last.push(trips);
     Ok(last)
+}
+
+fn switch<'g>(a: &Args<'_, 'g, '_>) -> PyResult<Values<'g>> {
+    let n = a.at(1)?.len()?;
+    Ok(a.g.switch(a.var(0)?, (0..n).map(|k| Box::new(move || a.region_of(1, k)) as SwitchBranch<'_, 'g>).collect()))
+}
+
+fn custom_fn<'g>(a: &Args<'_, 'g, '_>) -> PyResult<Values<'g>> {
+    let mut f = a.g.custom_fn(&a.text(0)?, &a.vars(1)?, |x| a.region(2, x));
+    if !a.at(3)?.is_none() {
+        f = f.vjp(|_, x, y, dy| a.rule(3, [x, y, dy]));
+    }
+    if !a.at(4)?.is_none() {
+        f = f.jvp(|_, x, y, dx| a.rule(4, [x, y, dx]));
+    }
+    Ok(f.call())
 }
