@@ -71,3 +71,13 @@ def test_errors_have_one_root():
         if isinstance(thing, type) and issubclass(thing, BaseException):
             assert issubclass(thing, ag.Error) and issubclass(thing, ValueError)
     assert issubclass(ag.MemoryPlanError, MemoryError) and issubclass(ag.IoError, OSError)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/modules/python.md", "python/README.md"])
+def test_programs_of_the_pages_run(page, tmp_path, monkeypatch):
+    text = (HERE.parent / page).read_text(encoding="utf-8")
+    programs = [part.split("```")[0] for part in text.split("```python\n")[1:]]
+    assert programs
+    monkeypatch.chdir(tmp_path)
+    for program in programs:
+        exec(compile(program, page, "exec"), {"__name__": "page"})
