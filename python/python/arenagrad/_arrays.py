@@ -115,6 +115,10 @@ def constant(value: Any, dtype: Any = None) -> tuple[bytes, tuple[int, ...], str
         text = names.get(text, text)
         if text[0] in short and text[1:].isdigit():
             text = short[text[0]] + text[1:]
-        array = array.astype(text)
+        try:
+            with np.errstate(over="raise"):
+                array = array.astype(text)
+        except FloatingPointError:
+            raise make("data", f"constant: a number is too large for {text}") from None
     array = np.ascontiguousarray(array)
     return array.tobytes(), np.shape(value), array.dtype.name
