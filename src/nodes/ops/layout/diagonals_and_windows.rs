@@ -157,7 +157,7 @@ impl<'g> Var<'g> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::{Builder, DType};
+    use crate::nodes::Builder;
 
     #[test]
     fn a_diagonal_ends_at_either_edge() {
