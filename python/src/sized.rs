@@ -24,7 +24,8 @@ struct Inner {
     sizes: Vec<(String, usize)>,
 }
 
-/// A net at sizes that vary, as `ag.compile_sized` makes it of a function: one set of params, and a plan for each size in use.
+/// A net at sizes that vary, as `ag.compile_sized` makes it of a function: one set of params, and a plan for each size
+/// in use.
 ///
 /// >>> import arenagrad as ag, numpy as np
 /// >>> def net(batch):

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -51,6 +52,7 @@ class TestViews:
         assert p.params["fc2.weight"].any() and not p.params["fc1.weight"].any()
 
     def test_views_are_mappings(self, trained):
+        assert isinstance(trained.params, Mapping) and dict(trained.params).keys() == trained.params.copy().keys()
         assert list(trained.params) == ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"]
         assert len(trained.params) == 4 and "fc1.bias" in trained.params and 3 not in trained.params
         assert trained.params.get("nothing") is None and trained.params.get("fc1.bias").shape == (16,)

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -157,6 +158,30 @@ class TestFit:
         monkeypatch.setitem(sys.modules, "tqdm.auto", None)
         ag.fit(trained, [batch()], steps=2)
         assert re.search(r"step 2/2: loss \d", capsys.readouterr().err)
+
+    def test_progress_is_a_bar_where_there_is_one(self, trained, monkeypatch):
+        calls = []
+
+        class Bar:
+            def __init__(self, **options):
+                calls.append(("made", options["total"], options["initial"]))
+
+            def update(self, n):
+                calls.append(("update", n))
+
+            def set_postfix_str(self, text, refresh):
+                calls.append(("text", text.split()[0], refresh))
+
+            def close(self):
+                calls.append(("close",))
+
+        monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
+        module = types.ModuleType("tqdm.auto")
+        module.tqdm = Bar
+        monkeypatch.setitem(sys.modules, "tqdm.auto", module)
+        ag.fit(trained, [batch()], steps=3, report_every=100)
+        said = [("update", 1), ("text", "loss", False), ("update", 2), ("text", "loss", True)]
+        assert calls == [("made", 3, 0), *said, ("close",)]
 
     def test_an_interrupt_writes_the_checkpoint_and_is_raised_again(self, trained, tmp_path):
         main = threading.main_thread()

@@ -19,6 +19,7 @@ True
 from __future__ import annotations
 
 import os as _os
+from _collections_abc import Mapping as _Mapping
 
 from . import nn, optim
 from ._arenagrad import (
@@ -123,5 +124,6 @@ def _adopt(cls: type, ops: type) -> None:
 
 _adopt(Var, _VarOps)
 _adopt(Build, _BuilderOps)
+_Mapping.register(Tensors)
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_forked)

@@ -48,8 +48,9 @@ impl std::fmt::Display for Given<'_> {
 }
 
 impl Builder {
-    /// Adds a node of the op called `name`, as `docs/ops.md` lists it, with attributes by name. Each attribute must be given, but optional ones. Axes (`axis`, `axes`) may count from the end of the first
-    /// operand's shape. Operands of a pointwise op broadcast. The results, or none after an error.
+    /// Adds a node of the op called `name`, as `docs/ops.md` lists it, with attributes by name. Each attribute must be
+    /// given, but optional ones. Axes (`axis`, `axes`) may count from the end of the first operand's shape. Operands of
+    /// a pointwise op broadcast. The results, or none after an error.
     ///
     /// Errors are those of the text form: an unknown op or attribute, with the nearest name; an attribute that is
     /// missing, given twice or of another kind; and those of the op. Leaves are refused: [`Builder::input`],
