@@ -9,6 +9,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 /// Element type and dimensions of a named tensor.
+///
+/// >>> import arenagrad as ag
+/// >>> with ag.build("g") as b:
+/// ...     b.output("y", b.input("x", (4, 2)))
+/// >>> spec = b.graph.inputs["x"]
+/// >>> spec, spec.dtype, spec.shape
+/// (f32[4,2], 'f32', (4, 2))
 #[pyclass(frozen, module = "arenagrad", eq, hash)]
 #[derive(PartialEq, Hash)]
 pub struct Spec {

@@ -24,7 +24,8 @@ pub fn caller(py: Python<'_>) -> PyResult<(String, u32)> {
         loop {
             let file: String = frame.getattr(intern!(py, "f_code"))?.getattr(intern!(py, "co_filename"))?.extract()?;
             let back = frame.getattr(intern!(py, "f_back"))?;
-            if back.is_none() || own.is_empty() || !file.starts_with(own.as_str()) {
+            let inside = file.strip_prefix(own.as_str()).is_some_and(|rest| rest.starts_with(['/', '\\']));
+            if back.is_none() || own.is_empty() || !inside {
                 return Ok((file, frame.getattr(intern!(py, "f_lineno"))?.extract()?));
             }
             frame = back;

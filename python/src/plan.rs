@@ -111,6 +111,13 @@ impl Plan {
 }
 
 /// A recorded step.
+///
+/// >>> import arenagrad as ag
+/// >>> with ag.build("g") as b:
+/// ...     b.output("y", b.input("x", (4,)).exp())
+/// >>> p = ag.compile(b.graph, trace=True)
+/// >>> p.trace(x=[0.0, 1.0, 2.0, 3.0], casting="same_kind").to_dict()["calls"][0]["op"]
+/// 'exp'
 #[pyclass(frozen, module = "arenagrad")]
 pub struct Trace {
     trace: Recorded,

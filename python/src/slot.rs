@@ -132,7 +132,7 @@ impl Slot {
     #[allow(unsafe_code)]
     pub fn view<'py>(&self, owner: Bound<'py, PyAny>, p: &Program, writable: bool) -> PyResult<Bound<'py, PyAny>> {
         let data = call(|| self.handle.bytes(p))?.as_ptr().cast_mut();
-        // SAFETY: the bytes are those of this form in the arena of `p`, which stays where it is while `owner` lives. The
+        // SAFETY: the bytes are those of this form in the arena of `p`, which stays where it is while `owner` lives. An
         // arena is memory that steps write through pointers, too; no reference to it lives between steps.
         unsafe { array::view(owner, &self.form, data, writable) }
     }

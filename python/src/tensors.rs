@@ -21,6 +21,14 @@ pub enum Which {
 
 /// A mapping from names to arrays that are views of a program's arena. They keep the program alive; outputs are valid
 /// until the next step. `tensors[name] = array` copies into the arena.
+///
+/// >>> import arenagrad as ag
+/// >>> with ag.build("double") as b:
+/// ...     b.output("y", b.input("x", (3,)) * 2.0)
+/// >>> p = ag.compile(b.graph)
+/// >>> p.inputs["x"][:] = [1, 2, 3]
+/// >>> p.step().copy()["y"].tolist(), p.outputs.specs
+/// ([2.0, 4.0, 6.0], {'y': f32[3]})
 #[pyclass(frozen, mapping, module = "arenagrad")]
 pub struct Tensors {
     program: Py<Program>,
