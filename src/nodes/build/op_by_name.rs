@@ -226,7 +226,7 @@ mod tests {
     fn faults_are_those_of_the_text_form() {
         let axis = |given| told("softmax", 1, &[("axis", given)]);
         assert_eq!(axis(Given::F64(0.5)), "attribute axis of softmax takes a 64-bit integer, not 0.5");
-        assert_eq!(axis(Given::Text("last")), "attribute axis of softmax takes a 64-bit integer, not last");
+        assert!(axis(Given::Text("last")).starts_with("attribute axis of softmax takes a 64-bit integer, not last"));
         assert!(axis(Given::Text("1 keep=true")).starts_with("softmax has no attribute keep"));
         assert_eq!(axis(Given::Int(-3)), "softmax(f32[2,3]): axis -3 is outside rank 2");
         assert_eq!(told("softmax", 1, &[]), "attribute axis of softmax is missing");
