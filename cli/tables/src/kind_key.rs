@@ -40,8 +40,7 @@ pub const fn kind_key_needed(name: &'static str) -> KindKey {
 
 /// The keys of `table` that have a value.
 pub fn given_kind_keys(table: &impl Serialize) -> Vec<String> {
-    let Ok(serde_json::Value::Object(all)) = serde_json::to_value(table) else { return Vec::new() };
-    all.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key).collect()
+    toml::Table::try_from(table).map_or(Vec::new(), |t| t.keys().cloned().collect())
 }
 
 /// A fault if the table `at` of this `kind` has a key of `given` that it does not read. `shared` are read by all kinds.
