@@ -24,10 +24,10 @@ pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::nodes::{
     Attention, Attr, Attrs, AxialRope2d, Builder, CodeProduct, CodeSte, CodedWeights, Conv, Conv1d, Conv2d, Conv3d,
     ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, CrossEntropy, CustomFn, DType, Emit,
-    EncodedWeights, FakeQuantize, FakeSte, Graph, GraphBuf, GridSample, GridSampling, Init, Interpolation, Layout,
-    Leaf, LeafKind, Loop, Lsq, LsqFactor, Op, OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d, Pool3d,
-    ProductSte, QuantScale, Quantize, Reduction, Results, Rope, Routine, Scatter, Sizes, Stage, StartValues,
-    SwitchBranch, Ty, Unfold, Var, WeightScheme, encode_weights,
+    EncodedWeights, FakeQuantize, FakeSte, Given, Graph, GraphBuf, GridSample, GridSampling, Init, Interpolation,
+    Layout, Leaf, LeafKind, Loop, Lsq, LsqFactor, Op, OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d,
+    Pool3d, ProductSte, QuantScale, Quantize, Reduction, Results, Rope, Routine, Scatter, Sizes, Stage, StartValues,
+    SwitchBranch, Ty, Unfold, Var, VarId, WeightScheme, encode_weights,
 };
 #[cfg(feature = "signal")]
 pub use crate::nodes::{ConvPart, FftNorm, LogMel, LogMelOver, MelFilterbank, MelScale, Stft, WindowFunction};

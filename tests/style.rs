@@ -31,7 +31,7 @@ fn sources(dir: &str) -> Vec<(String, String)> {
 
 fn everything() -> Vec<(String, String)> {
     let fuzz = ["fuzz/src", "fuzz/tests", "fuzz/libfuzzer/fuzz_targets"];
-    ["src", "cli", "tests", "benches", "examples"].into_iter().chain(fuzz).flat_map(sources).collect()
+    ["src", "cli", "python/src", "tests", "benches", "examples"].into_iter().chain(fuzz).flat_map(sources).collect()
 }
 
 fn is_test(name: &str) -> bool {
@@ -308,6 +308,8 @@ fn every_dependency_has_a_reason() {
         ("src/fft/Cargo.toml", &[DEPENDENCIES], "## Library"),
         ("src/kernels/Cargo.toml", &[DEPENDENCIES], "## Library"),
         ("cli/Cargo.toml", &[DEPENDENCIES], "## Program"),
+        ("cli/tables/Cargo.toml", &[DEPENDENCIES], "## Program"),
+        ("python/Cargo.toml", &[DEPENDENCIES], "## Python package"),
         ("Cargo.toml", &["\n[dev-dependencies]", LOOM], "## Tests"),
         ("benches/Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
         ("fuzz/Cargo.toml", &[DEPENDENCIES], "## Tests"),
@@ -317,11 +319,17 @@ fn every_dependency_has_a_reason() {
         for name in sections
             .iter()
             .flat_map(|s| names_under(manifest, s))
-            .filter(|n| !n.starts_with("arenagrad") || head == "## Program")
+            .filter(|n| !n.starts_with("arenagrad") || matches!(head, "## Program" | "## Python package"))
         {
             assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
         }
-        let others = ["cli/Cargo.toml", "benches/Cargo.toml", "fuzz/libfuzzer/Cargo.toml"];
+        let others = [
+            "cli/Cargo.toml",
+            "cli/tables/Cargo.toml",
+            "python/Cargo.toml",
+            "benches/Cargo.toml",
+            "fuzz/libfuzzer/Cargo.toml",
+        ];
         let known: Vec<String> = LIBRARY
             .iter()
             .chain(&others)

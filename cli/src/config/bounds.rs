@@ -3,6 +3,7 @@
 //! Invariant: a message names the key or the option, the value and the bounds.
 
 use super::fault::{KeyFault, KeyRun, key_fault, option_fault};
+use arenagrad_tables::bounds;
 use std::fmt::Display;
 
 /// Largest number of steps.
@@ -12,10 +13,7 @@ pub const SIZE_LIMIT: usize = 1 << 16;
 
 /// `x`, or a fault of `key` unless `low <= x <= high`. A name that begins with `--` is that of an option.
 pub fn within_bounds<T: PartialOrd + Display + Copy>(key: &str, x: T, low: T, high: T) -> KeyRun<T> {
-    if x >= low && x <= high {
-        return Ok(x);
-    }
-    Err(fault_of_bounds(key, format!("{key} is {x}; it goes from {low} to {high}")))
+    Ok(bounds::within_bounds(key, x, low, high)?)
 }
 
 /// A fault of `name`, which is an option if it begins with `--`, else a key.

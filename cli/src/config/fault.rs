@@ -4,7 +4,6 @@
 
 use super::toml_positions::TomlPositions;
 use crate::fail::{Fail, fail_bad_input};
-use arenagrad::error::Error;
 use std::fmt::Display;
 use std::path::Path;
 
@@ -39,18 +38,10 @@ pub fn option_fault(message: impl Display) -> KeyFault {
     KeyFault { origin: Origin::CommandLine, fail: fail_bad_input(message) }
 }
 
-/// The fault `e` of the table `at`, of which `given` are the keys: of the first key that the error names, or of the
-/// table.
-pub fn table_fault(at: &str, given: &[String], e: &Error) -> KeyFault {
-    let names = |key: &&String| {
-        [" is ", " are ", ": "].iter().any(|after| e.message.contains(&format!("{key}{after}")))
-            // The library counts the elements of pairs: beta1 and beta2 are those of `betas`.
-            || *key == "betas" && e.message.contains("beta")
-    };
-    let key = given.iter().find(names);
-    let path = key.map_or(at.to_string(), |key| format!("{at}.{key}"));
-    let message = e.message.strip_prefix("schedule: ").unwrap_or(&e.message);
-    key_fault(&path, format!("{path}: {message}"))
+impl From<arenagrad_tables::fault::KeyFault> for KeyFault {
+    fn from(fault: arenagrad_tables::fault::KeyFault) -> KeyFault {
+        if fault.key.starts_with("--") { option_fault(fault.message) } else { key_fault(fault.key, fault.message) }
+    }
 }
 
 impl From<Fail> for KeyFault {

@@ -3,6 +3,7 @@
 pub mod axes;
 pub mod broadcast;
 pub mod dilate;
+pub mod op_by_name;
 pub mod operand;
 pub mod per_axis;
 pub mod setters;

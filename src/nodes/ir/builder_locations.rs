@@ -21,6 +21,26 @@ impl Builder {
         });
     }
 
+    /// Calls `f`. All its nodes get line `line` of `file`, for texts that are no Rust.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// let g = Builder::new("g");
+    /// let x = g.input("x", [2, 3], DType::F32);
+    /// g.at_source("net.py", 7, || x.matmul(x));
+    /// assert!(g.finish([x]).unwrap_err().to_string().ends_with("at net.py:7"));
+    /// ```
+    pub fn at_source<R>(&self, file: &str, line: u32, f: impl FnOnce() -> R) -> R {
+        self.with(|e| {
+            let file = e.strings.intern(file);
+            e.set_location(Location::Source(file, line));
+        });
+        let track = self.track.replace(false);
+        let result = f();
+        self.track.set(track);
+        result
+    }
+
     /// Later nodes get the line that those of `other` have now.
     pub(super) fn come_from_line_of(&self, other: &Builder) {
         if let Location::Source(file, line) = other.with(|e| e.location()) {

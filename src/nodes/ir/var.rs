@@ -1,12 +1,45 @@
 //! Facts about the value of a [`Var`], such as its shape and its name.
 
-use super::builder::Var;
+use super::builder::{Builder, Var};
 use super::dtype::{DType, Ty};
-use crate::arena::Value;
 use crate::arena::dims::Dims;
+use crate::arena::{Sym, Value};
 use crate::error::Kind;
 
+/// A [`Var`] without its builder, for those who cannot borrow one: bindings of other languages. [`Builder::var_of`]
+/// gives the handle again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VarId {
+    v: Value,
+    scope: u32,
+    name: Sym,
+}
+
+impl Builder {
+    /// The handle that `id` was made of, by [`Var::id`], on this builder. An id of another builder names some other
+    /// value here, or none, which is then an error.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let id = g.input("x", [2], DType::F32).id();
+    /// let y = g.var_of(id).exp(); // `id` has not borrowed `g`
+    /// assert_eq!(y.dims()[..], [2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn var_of(&self, id: VarId) -> Var<'_> {
+        Var { g: self, v: id.v, scope: id.scope, name: id.name }
+    }
+}
+
 impl<'g> Var<'g> {
+    /// What [`Builder::var_of`] makes this handle of.
+    pub fn id(self) -> VarId {
+        VarId { v: self.v, scope: self.scope, name: self.name }
+    }
+
     /// Type.
     pub fn ty(self) -> Ty {
         self.g.with(|e| e.ty_in_region(self.v, self.scope).unwrap_or_else(|| e.ty(Value::NONE)))

@@ -4,6 +4,7 @@ pub(super) mod find_nan;
 pub(super) mod marked_inputs;
 pub(super) mod method;
 pub(super) mod part;
+mod written;
 
 use super::bindings::{self, Binding, BindingIndex, BindingTable, Role};
 use super::compiled_graph::CompiledGraph;
@@ -207,41 +208,6 @@ impl Program {
     /// Params and states of all methods with their bytes, in the graphs' order: what a checkpoint holds.
     pub fn persistent(&self) -> impl Iterator<Item = (&Binding, &[u8])> {
         self.bindings.iter().filter(|b| b.is_persistent()).map(|b| (b, self.bytes_of(b)))
-    }
-
-    /// True if the param or state called `name` was initialised, loaded or written, or is a state that starts with
-    /// zeros.
-    pub(crate) fn holds_value(&self, name: &str) -> bool {
-        let of = |(i, b): (usize, &Binding)| b.is_persistent() && b.name == name && self.fresh.holds_value(i, b);
-        self.bindings.iter().enumerate().any(of)
-    }
-
-    /// The binding of the param or state called `name`, and its bytes, writable.
-    pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
-        self.leaf_mut("param or state", name, &|role| matches!(role, Role::Param | Role::State))
-    }
-
-    /// The binding called `name` whose role is `wanted`, and its bytes, writable; the error calls it a `what`.
-    pub(crate) fn leaf_mut(
-        &mut self,
-        what: &str,
-        name: &str,
-        wanted: &dyn Fn(Role) -> bool,
-    ) -> Result<(&Binding, &mut [u8])> {
-        let i = self.named(0, what, name, wanted)?;
-        self.fresh.put(i);
-        let b = &self.bindings[i];
-        Ok((b, &mut self.arena.bytes_mut()[b.range()]))
-    }
-
-    /// The input, param or state called `name` counts as unset: a step that reads it is refused, or finds zeros where a
-    /// state starts at zero.
-    pub(crate) fn forget(&mut self, name: &str) {
-        if let Ok(i) = self.named(0, "input, param or state", name, &|role| role != Role::Output) {
-            self.fresh.clear(i);
-            let range = self.bindings[i].range();
-            self.arena.bytes_mut()[range].fill(0);
-        }
     }
 
     /// The bytes of a binding of this program.

@@ -4,52 +4,19 @@
 
 mod rows;
 
-use super::kind_key::{KeyDefault, KindKey};
-use super::optimiser::{OptimiserGroupTable, OptimiserKind, OptimiserTable, WHOLE};
-use super::schedule::{ScheduleKind, ScheduleTable};
 use super::task::{Model, Network};
 use super::{Config, ConfigFile, build_config, parse_config};
 use crate::args::TrainArgs;
 use crate::fail::Run;
 use arenagrad::tools::testing::bless;
+use arenagrad_tables::kind_key::{KeyDefault, KindKey};
+use arenagrad_tables::optimiser::{OptimiserGroupTable, OptimiserKind, OptimiserTable, WHOLE};
+use arenagrad_tables::schedule::{ScheduleKind, ScheduleTable};
 use rows::{KEYS, KeyRow, RowDefault};
 use serde::de::value::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 use std::fmt::Write;
 use std::path::Path;
-
-const OPTIMISERS: [OptimiserKind; 15] = [
-    OptimiserKind::Sgd,
-    OptimiserKind::Adam,
-    OptimiserKind::AdamW,
-    OptimiserKind::Adamax,
-    OptimiserKind::RAdam,
-    OptimiserKind::RmsProp,
-    OptimiserKind::Adagrad,
-    OptimiserKind::Adadelta,
-    OptimiserKind::NAdam,
-    OptimiserKind::NAdamW,
-    OptimiserKind::Lion,
-    OptimiserKind::Lamb,
-    OptimiserKind::Adafactor,
-    OptimiserKind::Muon,
-    OptimiserKind::Lbfgs,
-];
-
-const SCHEDULES: [ScheduleKind; 12] = [
-    ScheduleKind::Constant,
-    ScheduleKind::ConstantFactor,
-    ScheduleKind::Step,
-    ScheduleKind::MultiStep,
-    ScheduleKind::Linear,
-    ScheduleKind::Polynomial,
-    ScheduleKind::InverseSqrt,
-    ScheduleKind::Cosine,
-    ScheduleKind::CosineRestarts,
-    ScheduleKind::OneCycle,
-    ScheduleKind::Chained,
-    ScheduleKind::Sequential,
-];
 
 /// A kind of optimiser or schedule: its name, its keys, and the keys that it needs, as TOML.
 struct KindText {
@@ -59,7 +26,7 @@ struct KindText {
 }
 
 fn page_optimiser_kinds() -> Vec<KindText> {
-    OPTIMISERS.iter().map(|k| k.reads()).map(|(name, reads)| KindText { name, reads, needed: "" }).collect()
+    OptimiserKind::ALL.iter().map(|k| k.reads()).map(|(name, reads)| KindText { name, reads, needed: "" }).collect()
 }
 
 fn page_schedule_kinds() -> Vec<KindText> {
@@ -71,7 +38,11 @@ fn page_schedule_kinds() -> Vec<KindText> {
         "sequential" => "milestones = [7]\npart = [{ kind = \"linear\" }, { kind = \"cosine\" }]\n",
         _ => "",
     };
-    SCHEDULES.iter().map(|k| k.reads()).map(|(name, reads)| KindText { name, reads, needed: needed(name) }).collect()
+    ScheduleKind::ALL
+        .iter()
+        .map(|k| k.reads())
+        .map(|(name, reads)| KindText { name, reads, needed: needed(name) })
+        .collect()
 }
 
 /// The kinds of `table`.

@@ -51,6 +51,7 @@ use super::sizes::Sizes;
 use crate::error::{Error, Kind, Result};
 
 pub use parse_attr::parse_attrs;
+pub(in crate::nodes) use parse_attr::{describe_attr_kind, parse_attr_text};
 pub use parse_type::{parse_type, parse_types};
 pub use parser::MAX_ERRORS;
 pub(in crate::nodes) use print::Printer;

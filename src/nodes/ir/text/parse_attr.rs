@@ -5,7 +5,7 @@
 use super::lexer::Tok;
 use super::parser::Parser;
 use super::strings::{brief_text_string, unescape_string};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::names::nearest_name;
 use crate::nodes::ir::attrs::{Field, Kind, Owned};
 use crate::nodes::ir::dtype::DType;
@@ -35,7 +35,7 @@ fn read_bytes(word: &str) -> Option<Vec<u8>> {
 }
 
 /// A description of values of `kind`, for messages.
-pub(super) fn describe_attr_kind(kind: &Kind) -> String {
+pub(in crate::nodes) fn describe_attr_kind(kind: &Kind) -> String {
     match kind {
         Kind::Bool => "true or false".into(),
         Kind::Int => "a 64-bit integer".into(),
@@ -182,4 +182,22 @@ fn read_word(kind: Kind, word: &str) -> Option<Owned> {
 /// by name.
 pub fn parse_attrs(fields: &'static [Field], text: &str, emit: &mut Emit) -> Result<Vec<Owned>> {
     Parser::new(text, emit).parse_lone_attrs(fields)
+}
+
+/// The attribute in `text`, of the only field of `field`, which is one of the op `op`. An error has no location.
+pub(in crate::nodes) fn parse_attr_text(
+    op: &str,
+    field: &'static [Field],
+    text: &str,
+    emit: &mut Emit,
+) -> Result<Owned> {
+    let name = field.first().map_or("", |f| f.name);
+    let text = format!("{name}={text}");
+    let mut parser = Parser::new(&text, emit);
+    parser.lone = true;
+    let read = parser.parse_node_attrs(op, field).and_then(|mut found| match (parser.tok.tok, found.pop().flatten()) {
+        (Tok::End, Some(value)) => Ok(value),
+        _ => Err(parser.expected("the end of the value")),
+    });
+    read.map_err(|e| Error::new(e.kind, e.message))
 }

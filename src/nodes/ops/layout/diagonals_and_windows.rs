@@ -47,13 +47,14 @@ impl<'g> Var<'g> {
             let mut lead: Vec<usize> = rest.iter().map(|&a| d[a]).collect();
             let perm = [&rest[..], &axes].concat();
             let x = if perm.is_sorted() { self } else { self.permute(&perm) };
-            let flat = x.reshape([lead.iter().product(), rows * cols]);
+            let planes: usize = lead.iter().product();
+            let flat = x.reshape([planes, rows * cols]);
             let len = diagonal_len(rows, cols, offset);
             // An offset far outside of the plane has no first element.
             let first = |beyond: usize| if offset >= 0 { beyond } else { beyond * cols };
             let start = if len == 0 { 0 } else { first(offset.unsigned_abs() as usize) };
             let limit = if len == 0 { 0 } else { start + (len - 1) * (cols + 1) + 1 };
-            let picked = flat.slice(&[0, start], &[flat.dims()[0], limit], &[1, cols + 1]);
+            let picked = flat.slice(&[0, start], &[planes, limit], &[1, cols + 1]);
             lead.push(len);
             picked.reshape(lead)
         })
@@ -156,6 +157,7 @@ impl<'g> Var<'g> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::Builder;
 
     #[test]
     fn a_diagonal_ends_at_either_edge() {
@@ -164,6 +166,19 @@ mod tests {
         assert_eq!(lens(2, 5), [0, 0, 1, 2, 2, 2, 1]);
         assert_eq!(lens(5, 2), [1, 2, 2, 2, 1, 0, 0]);
         assert_eq!([i64::MIN, i64::MAX].map(|offset| diagonal_len(3, 4, offset)), [0, 0]);
+    }
+
+    #[test]
+    fn values_of_a_finished_graph_are_an_error() {
+        let methods: [for<'g> fn(Var<'g>) -> Var<'g>; 3] =
+            [|x| x.diagonal(0, 0, 1), |x| x.trace(0, 0, 1), |x| x.logcumsumexp(1)];
+        for f in methods {
+            let g = Builder::new("g");
+            let x = g.input("x", [2, 3], DType::F32);
+            g.finish([x]).unwrap();
+            f(x);
+            assert!(g.error().unwrap().message.starts_with("the graph is finished"));
+        }
     }
 
     #[test]

@@ -237,7 +237,9 @@ impl<'g> Var<'g> {
         }
         self.g.with_caller(|| {
             let rows = self.movedim(&[size_attr_to_i64(at)], &[0]);
-            let start = self.g.full(f64::NEG_INFINITY, &rows.dims()[1..], self.dtype());
+            let mut dims = self.dims().to_vec();
+            dims.remove(at);
+            let start = self.g.full(f64::NEG_INFINITY, dims, self.dtype());
             let (_, sums) = self.g.scan(&[start], &[rows], |sum, x| {
                 let next = sum[0].stack(&[x[0]], 0).reduce(Op::LOGSUMEXP, 0, false);
                 (vec![next], vec![next])

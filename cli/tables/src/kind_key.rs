@@ -1,6 +1,6 @@
 //! Keys that only some kinds of optimisers and schedules read.
 
-use super::fault::{KeyRun, key_fault};
+use crate::fault::{KeyRun, key_fault};
 use serde::Serialize;
 
 /// The value of an absent key.
@@ -9,7 +9,6 @@ pub enum KeyDefault {
     /// A value, as TOML has it.
     Value(&'static str),
     /// What stands in for it.
-    #[cfg_attr(not(test), allow(dead_code, reason = "only the reference page reads it"))]
     Text(&'static str),
     /// None: the key must be given.
     Required,
@@ -21,7 +20,6 @@ pub struct KindKey {
     /// The key.
     pub name: &'static str,
     /// Its default.
-    #[cfg_attr(not(test), allow(dead_code, reason = "only the reference page reads it"))]
     pub default: KeyDefault,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Invariant: a key that the kind does not read is an error.
 
-use super::bounds::within_bounds;
-use super::fault::{KeyRun, key_fault};
-use super::kind_key::{KindKey, given_kind_keys, kind_key, kind_key_by, kind_key_needed, refuse_keys_of_other_kind};
+use crate::bounds::within_bounds;
+use crate::fault::{KeyRun, key_fault};
+use crate::kind_key::{KindKey, given_kind_keys, kind_key, kind_key_by, kind_key_needed, refuse_keys_of_other_kind};
 use arenagrad::train::Schedule;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,8 @@ const START_FACTOR: f64 = 1.0 / 3.0;
 /// The kinds, in the order of the page.
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum ScheduleKind {
+#[allow(missing_docs, reason = "each is the schedule of its name")]
+pub enum ScheduleKind {
     Constant,
     ConstantFactor,
     Step,
@@ -31,8 +32,24 @@ pub(super) enum ScheduleKind {
 }
 
 impl ScheduleKind {
+    /// All kinds, in the order of the reference page.
+    pub const ALL: [ScheduleKind; 12] = [
+        ScheduleKind::Constant,
+        ScheduleKind::ConstantFactor,
+        ScheduleKind::Step,
+        ScheduleKind::MultiStep,
+        ScheduleKind::Linear,
+        ScheduleKind::Polynomial,
+        ScheduleKind::InverseSqrt,
+        ScheduleKind::Cosine,
+        ScheduleKind::CosineRestarts,
+        ScheduleKind::OneCycle,
+        ScheduleKind::Chained,
+        ScheduleKind::Sequential,
+    ];
+
     /// The kind's name in a file, and the keys that it reads.
-    pub(super) fn reads(self) -> (&'static str, &'static [KindKey]) {
+    pub fn reads(self) -> (&'static str, &'static [KindKey]) {
         const GAMMA: KindKey = kind_key("gamma", "0.1");
         const START: KindKey = kind_key("start_factor", "0.3333333333333333");
         const WARMUP: KindKey = kind_key("warmup", "0");

@@ -2,15 +2,17 @@
 //!
 //! Invariant: a key that the kind does not read is an error, and so is a number outside its formula's domain.
 
-use super::fault::{KeyRun, key_fault, table_fault};
-use super::kind_key::{KindKey, given_kind_keys, kind_key, kind_key_by, refuse_keys_of_other_kind};
-use super::number_list::{read_number_pair_list, read_number_triple_list};
+use crate::fault::{KeyRun, key_fault, table_fault};
+use crate::kind_key::{KindKey, given_kind_keys, kind_key, kind_key_by, refuse_keys_of_other_kind};
+use crate::number_list::{read_number_pair_list, read_number_triple_list};
 use arenagrad::optim::{Group, LossScale, MuonScale, Optimiser, Rule};
 use serde::{Deserialize, Serialize};
 
+/// The kinds of optimisers.
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum OptimiserKind {
+#[allow(missing_docs, reason = "each is the rule of its name")]
+pub enum OptimiserKind {
     Sgd,
     Adam,
     #[default]
@@ -42,7 +44,8 @@ enum AdjustLr {
 #[serde(deny_unknown_fields, default, expecting = "a table of an optimiser")]
 pub struct OptimiserTable {
     kind: OptimiserKind,
-    pub(super) lr: Option<f64>,
+    /// The learning rate, if the table says it.
+    pub lr: Option<f64>,
     weight_decay: Option<f64>,
     momentum: Option<f64>,
     dampening: Option<f64>,
@@ -73,7 +76,8 @@ pub struct OptimiserTable {
     clip_each: Option<bool>,
     ema: Option<f64>,
     loss_scale: Option<f64>,
-    pub(super) accumulate: Option<usize>,
+    /// Micro-batches of a step; 1 if absent.
+    pub accumulate: Option<usize>,
     decay_from_rank: Option<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     group: Vec<OptimiserGroupTable>,
@@ -82,7 +86,7 @@ pub struct OptimiserTable {
 /// A group: the settings of the params whose names match a pattern.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default, expecting = "a table of a group")]
-pub(super) struct OptimiserGroupTable {
+pub struct OptimiserGroupTable {
     pattern: String,
     lr_scale: Option<f64>,
     weight_decay: Option<f64>,
@@ -90,7 +94,7 @@ pub(super) struct OptimiserGroupTable {
 }
 
 /// The keys of the whole optimiser, which a group's rule must not have.
-pub(super) const WHOLE: [&str; 10] = [
+pub const WHOLE: [&str; 10] = [
     "lr",
     "clip_value",
     "clip_norm",
@@ -113,8 +117,27 @@ const DECAYS_MORE: KindKey = kind_key("weight_decay", "0.1");
 const NO_MOMENTUM: KindKey = kind_key("momentum", "0.0");
 
 impl OptimiserKind {
+    /// All kinds, in the order of the reference page.
+    pub const ALL: [OptimiserKind; 15] = [
+        OptimiserKind::Sgd,
+        OptimiserKind::Adam,
+        OptimiserKind::AdamW,
+        OptimiserKind::Adamax,
+        OptimiserKind::RAdam,
+        OptimiserKind::RmsProp,
+        OptimiserKind::Adagrad,
+        OptimiserKind::Adadelta,
+        OptimiserKind::NAdam,
+        OptimiserKind::NAdamW,
+        OptimiserKind::Lion,
+        OptimiserKind::Lamb,
+        OptimiserKind::Adafactor,
+        OptimiserKind::Muon,
+        OptimiserKind::Lbfgs,
+    ];
+
     /// The kind's name in a file, and the keys of hyper-parameters that it reads.
-    pub(super) fn reads(self) -> (&'static str, &'static [KindKey]) {
+    pub fn reads(self) -> (&'static str, &'static [KindKey]) {
         match self {
             OptimiserKind::Sgd => (
                 "sgd",

@@ -1,0 +1,107 @@
+"""Layers with torch's names, shapes and start values. A layer takes its name and a value, and adds its params.
+
+>>> import arenagrad as ag
+>>> with ag.build("net") as b:
+...     h = ag.nn.linear("fc1", b.input("x", (32, 784)), 128).relu()
+...     b.output("y", ag.nn.linear("fc2", h, 10))
+>>> b.graph.params["fc1.weight"]
+f32[128,784]
+
+Made by tools/write_ops.py from the tables of the extension. Do not edit it.
+"""
+
+from __future__ import annotations
+
+from . import init
+from ._layers import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool2d,
+    attention,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    batch_norm,
+    causal_self_attention,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    cosine_similarity,
+    dropout,
+    embedding,
+    gpt,
+    group_norm,
+    gru,
+    huber_loss,
+    instance_norm,
+    interpolate,
+    kl_div,
+    l1_loss,
+    layer_norm,
+    layer_norm2d,
+    linear,
+    lstm,
+    mamba,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    multi_head_attention,
+    rms_norm,
+    rnn,
+    sequence_mask,
+    smooth_l1_loss,
+    swiglu,
+    transformer_block,
+    upsample,
+)
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool2d",
+    "attention",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
+    "causal_self_attention",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_similarity",
+    "dropout",
+    "embedding",
+    "gpt",
+    "group_norm",
+    "gru",
+    "huber_loss",
+    "init",
+    "instance_norm",
+    "interpolate",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "layer_norm2d",
+    "linear",
+    "lstm",
+    "mamba",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "multi_head_attention",
+    "rms_norm",
+    "rnn",
+    "sequence_mask",
+    "smooth_l1_loss",
+    "swiglu",
+    "transformer_block",
+    "upsample",
+]

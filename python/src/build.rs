@@ -1,0 +1,190 @@
+//! Graphs under construction.
+//!
+//! Invariant: a builder is used by one thread at a time. An error leaves as an exception at the line that made it, and
+//! the builder goes on without the node.
+
+use crate::error::{call, calm, raise, refuse};
+use crate::forward::{self, Args};
+use crate::graph::Graph;
+use crate::location;
+use crate::values::{dtype_of, given_attrs};
+use crate::var::Var;
+use arenagrad::error::Kind;
+use arenagrad::graph::{Builder, Given, GraphBuf, VarId};
+use parking_lot::{Mutex, ReentrantMutex};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+/// A graph under construction, as ``ag.build`` gives it.
+///
+/// >>> import arenagrad as ag
+/// >>> with ag.build("line") as b:
+/// ...     x = b.input("x", (4,))
+/// ...     b.output("y", x * 2.0 + 1.0)
+/// >>> print(b.graph.outputs)
+/// {'y': f32[4]}
+#[pyclass(frozen, module = "arenagrad")]
+pub struct Build {
+    builder: ReentrantMutex<Builder>,
+    graph: Mutex<Option<GraphBuf>>,
+}
+
+impl Build {
+    pub fn new(builder: Builder) -> Build {
+        Build { builder: ReentrantMutex::new(builder), graph: Mutex::new(None) }
+    }
+
+    /// Calls `f` with the builder; nodes get the line of the Python caller. An error of the graph is an exception.
+    pub fn with<R>(&self, py: Python<'_>, f: impl FnOnce(&Builder) -> PyResult<R>) -> PyResult<R> {
+        let Some(g) = self.builder.try_lock() else {
+            return Err(refuse(Kind::Data, "another thread is building this graph; a graph is built by one thread"));
+        };
+        let (file, line) = location::caller(py)?;
+        let done = calm(|| g.at_source(&file, line, || f(&g)));
+        match (g.with(|emit| emit.take_error()), done) {
+            (_, Err(e)) => Err(e),
+            (Some(e), Ok(_)) => Err(raise(&e)),
+            (None, Ok(done)) => Ok(done),
+        }
+    }
+}
+
+/// Calls `f`, which makes one value.
+pub fn make(this: &Bound<'_, Build>, f: impl FnOnce(&Builder) -> PyResult<VarId>) -> PyResult<Var> {
+    let id = this.get().with(this.py(), f)?;
+    Ok(Var::new(this.clone().unbind(), id))
+}
+
+#[pymethods]
+impl Build {
+    #[new]
+    #[pyo3(signature = (name = "graph", *, sizes = None))]
+    fn create(name: &str, sizes: Option<Vec<(String, usize)>>) -> PyResult<Build> {
+        let sizes = sizes.unwrap_or_default();
+        let sizes: Vec<(&str, usize)> = sizes.iter().map(|(n, s)| (n.as_str(), *s)).collect();
+        calm(|| Ok(Build::new(Builder::with_sizes(name, &sizes))))
+    }
+
+    /// Adds a node of the op called `name`, with attributes by name. Gives its result, or a tuple of its results.
+    #[pyo3(signature = (name, /, *operands, **attributes))]
+    fn op<'py>(
+        this: &Bound<'py, Self>,
+        name: &str,
+        operands: &Bound<'py, PyTuple>,
+        attributes: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = this.py();
+        let attrs = given_attrs(attributes)?;
+        let outs = this.get().with(py, |g| {
+            let args = Args::new(this, g, operands.iter().collect());
+            let operands = args.operands()?;
+            let borrowed: Vec<(&str, Given<'_>)> = attrs.iter().map(|(n, a)| (n.as_str(), a.as_given())).collect();
+            Ok(g.op(name, &operands, &borrowed).iter().map(|x| x.id()).collect::<Vec<VarId>>())
+        })?;
+        forward::results(this, &outs, outs.len() == 1)
+    }
+
+    /// Calls a method of the library's builder, by name.
+    fn _call<'py>(this: &Bound<'py, Self>, name: &str, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        forward::call(this, forward::Of::Builder, name, arguments.iter().collect())
+    }
+
+    /// The size that this graph is built for under the name `name`.
+    fn symbol(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
+        self.with(py, |g| Ok(g.symbol(name)))
+    }
+
+    /// Adds an output.
+    fn output(&self, py: Python<'_>, name: &str, value: &Var) -> PyResult<()> {
+        self.with(py, |g| {
+            value.check(self)?;
+            g.output(name, g.var_of(value.id()));
+            Ok(())
+        })
+    }
+
+    /// Adds an update: after a step, `leaf` has the value `next`.
+    fn update(&self, py: Python<'_>, leaf: &Var, next: &Var) -> PyResult<()> {
+        self.with(py, |g| {
+            leaf.check(self)?;
+            next.check(self)?;
+            g.update(g.var_of(leaf.id()), g.var_of(next.id()));
+            Ok(())
+        })
+    }
+
+    /// Whether later layers are built for training (the default) or for evaluation.
+    fn training(&self, py: Python<'_>, on: bool) -> PyResult<()> {
+        self.with(py, |g| {
+            g.training(on);
+            Ok(())
+        })
+    }
+
+    /// A constant of the elements of an array, a number or a nested list.
+    #[pyo3(signature = (value, dtype = None))]
+    fn constant(this: &Bound<'_, Self>, value: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Var> {
+        let py = this.py();
+        let fitted = py.import("arenagrad._arrays")?.getattr("constant")?.call1((value, dtype))?;
+        let (bytes, dims, dtype): (Vec<u8>, Vec<usize>, Bound<'_, PyAny>) = fitted.extract()?;
+        let dtype = dtype_of(&dtype)?;
+        make(this, |g| Ok(g.constant_bytes(&bytes, &dims, dtype).id()))
+    }
+
+    /// Finishes the graph. `outputs` are added to those of `output`, under the names of the keywords.
+    #[pyo3(signature = (*values, **named))]
+    fn finish(
+        this: &Bound<'_, Self>,
+        values: &Bound<'_, PyTuple>,
+        named: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Graph> {
+        let py = this.py();
+        let me = this.get();
+        if let Some(graph) = me.graph.lock().as_ref() {
+            return Ok(Graph::new(graph.clone()));
+        }
+        let graph = me.with(py, |g| {
+            let mut outs = Vec::new();
+            for value in values.iter() {
+                let value = value.cast::<Var>()?.get();
+                value.check(me)?;
+                outs.push(g.var_of(value.id()));
+            }
+            for (name, value) in named.into_iter().flatten() {
+                let value = value.cast::<Var>()?.get();
+                value.check(me)?;
+                outs.push(g.var_of(value.id()).named(&name.extract::<String>()?));
+            }
+            call(|| g.finish(outs))
+        })?;
+        *me.graph.lock() = Some(graph.clone());
+        Ok(Graph::new(graph))
+    }
+
+    /// The finished graph.
+    #[getter]
+    fn graph(&self) -> PyResult<Graph> {
+        match self.graph.lock().as_ref() {
+            Some(graph) => Ok(Graph::new(graph.clone())),
+            None => Err(refuse(Kind::Stage, "the graph is not finished: leave its `with` block, or call finish()")),
+        }
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    #[pyo3(signature = (kind, value, traceback, /))]
+    fn __exit__(
+        this: &Bound<'_, Self>,
+        kind: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let _ = (value, traceback);
+        if kind.is_none() {
+            Build::finish(this, &PyTuple::empty(this.py()), None)?;
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,240 @@
+//! Layers, convolutions, pools and losses with options.
+
+use super::{Args, Forward, forwards};
+use arenagrad::graph::{Attention, Conv, ConvTranspose, Interpolation, Pool, Var as Value};
+use arenagrad::nn;
+use pyo3::prelude::*;
+
+pub const TABLE: &[Forward] = forwards! {
+    "linear"
+    "(name: str, x: Var, outputs: int, bias: bool = True, weight_init: InitLike | None = None, bias_init: InitLike | \
+     None = None, inputs: int | None = None) -> Var"
+    "A linear layer, y = x·Wᵀ + b: params `name.weight` [outputs, inputs] and `name.bias`."
+    => |a| nn::linear_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, nn::Linear { bias: a.bool(3)?,
+        weight_init: a.maybe_init(4)?, bias_init: a.maybe_init(5)?, inputs: a.maybe_size(6)? });
+    "embedding"
+    "(name: str, indices: Var, rows: int, width: int, padding: int | None = None, weight_init: InitLike | None = \
+     None, dtype: DTypeLike = \"f32\") -> Var"
+    "Rows of a table: param `name.weight` [rows, width]."
+    => |a| nn::embedding_with(a.g, &a.text(0)?, a.var(1)?, [a.size(2)?, a.size(3)?],
+        nn::Embedding { dtype: a.dtype(6)?, padding: a.maybe_size(4)?, weight_init: a.maybe_init(5)? });
+    "conv1d"
+    "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, \
+     groups: int = 1, bias: bool = True) -> Var"
+    "A convolution of x [N, C, L]: params `name.weight` and `name.bias`."
+    => |a| nn::conv1d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<1>(3)?, conv(a, 4)?.bias(a.bool(8)?));
+    "conv2d"
+    "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, \
+     groups: int = 1, bias: bool = True) -> Var"
+    "A convolution of x [N, C, H, W]: params `name.weight` and `name.bias`."
+    => |a| nn::conv2d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<2>(3)?, conv(a, 4)?.bias(a.bool(8)?));
+    "conv3d"
+    "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, \
+     groups: int = 1, bias: bool = True) -> Var"
+    "A convolution of x [N, C, D, H, W]: params `name.weight` and `name.bias`."
+    => |a| nn::conv3d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<3>(3)?, conv(a, 4)?.bias(a.bool(8)?));
+    "conv_transpose1d"
+    "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = \
+     0, dilation: Shape = 1, groups: int = 1, bias: bool = True) -> Var"
+    "A transposed convolution of x [N, C, L]."
+    => |a| nn::conv_transpose1d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<1>(3)?, transposed(a,
+        4)?.bias(a.bool(9)?));
+    "conv_transpose2d"
+    "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = \
+     0, dilation: Shape = 1, groups: int = 1, bias: bool = True) -> Var"
+    "A transposed convolution of x [N, C, H, W]."
+    => |a| nn::conv_transpose2d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<2>(3)?, transposed(a,
+        4)?.bias(a.bool(9)?));
+    "conv_transpose3d"
+    "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = \
+     0, dilation: Shape = 1, groups: int = 1, bias: bool = True) -> Var"
+    "A transposed convolution of x [N, C, D, H, W]."
+    => |a| nn::conv_transpose3d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<3>(3)?, transposed(a,
+        4)?.bias(a.bool(9)?));
+    "max_pool1d"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "The largest element of each window."
+    => |a| a.me()?.max_pool1d(pool(a)?);
+    "max_pool2d"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "The largest element of each window."
+    => |a| a.me()?.max_pool2d(pool(a)?);
+    "max_pool3d"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "The largest element of each window."
+    => |a| a.me()?.max_pool3d(pool(a)?);
+    "avg_pool1d"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "The mean of each window."
+    => |a| a.me()?.avg_pool1d(pool(a)?);
+    "avg_pool2d"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "The mean of each window."
+    => |a| a.me()?.avg_pool2d(pool(a)?);
+    "avg_pool3d"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "The mean of each window."
+    => |a| a.me()?.avg_pool3d(pool(a)?);
+    "adaptive_avg_pool1d" "(x: Var, output: Shape) -> Var"
+    "Means of windows that give an output of this size."
+    => |a| a.me()?.adaptive_avg_pool1d(a.each(1)?);
+    "adaptive_avg_pool2d" "(x: Var, output: Shape) -> Var"
+    "Means of windows that give an output of this size."
+    => |a| a.me()?.adaptive_avg_pool2d(a.each(1)?);
+    "adaptive_avg_pool3d" "(x: Var, output: Shape) -> Var"
+    "Means of windows that give an output of this size."
+    => |a| a.me()?.adaptive_avg_pool3d(a.each(1)?);
+    "adaptive_max_pool2d" "(x: Var, output: Shape) -> Var"
+    "Maxima of windows that give an output of this size."
+    => |a| a.me()?.adaptive_max_pool2d(a.each(1)?);
+    "dropout" "(x: Var, p: float = 0.5) -> Var"
+    "Elements dropped with probability p while training."
+    => |a| nn::dropout(a.me()?, a.f64(1)?);
+    "layer_norm" "(name: str, x: Var, eps: float = 1e-5, bias: bool = True) -> Var"
+    "Layer norm over the last axis: params `name.weight` and `name.bias`."
+    => |a| if a.bool(3)? { nn::layer_norm(a.g, &a.text(0)?, a.var(1)?,
+        a.f64(2)?) } else { nn::layer_norm_no_bias(a.g, &a.text(0)?, a.var(1)?, a.f64(2)?) };
+    "rms_norm" "(name: str, x: Var, eps: float = 1e-5) -> Var"
+    "RMS norm over the last axis: param `name.weight`."
+    => |a| nn::rms_norm(a.g, &a.text(0)?, a.var(1)?, a.f64(2)?);
+    "group_norm" "(name: str, x: Var, groups: int, eps: float = 1e-5) -> Var"
+    "Group norm of x [N, C, …]."
+    => |a| nn::group_norm(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.f64(3)?);
+    "instance_norm" "(x: Var, eps: float = 1e-5) -> Var"
+    "Normalisation of each channel of each sample."
+    => |a| nn::instance_norm(a.g, a.me()?, a.f64(1)?);
+    "layer_norm2d" "(name: str, x: Var, eps: float = 1e-6) -> Var"
+    "Layer norm over the channels of x [N, C, H, W]."
+    => |a| nn::layer_norm2d(a.g, &a.text(0)?, a.var(1)?, a.f64(2)?);
+    "batch_norm" "(name: str, x: Var, eps: float = 1e-5, momentum: float = 0.1, training: bool = True) -> Var"
+    "Batch norm of x [N, C, …], with running statistics."
+    => |a| nn::batch_norm(a.g, &a.text(0)?, a.var(1)?, nn::BatchNorm { inputs: None, eps: a.f64(2)?,
+        momentum: a.f64(3)?, training: a.bool(4)? });
+    "rnn"
+    "(name: str, x: Var, hidden: int, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: \
+     bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None) -> tuple[Var, Var]"
+    "Elman network: all outputs and the last states."
+    => |a| { let run = nn::rnn_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, recurrent(a, None)?); (run.output,
+        run.h_n) };
+    "gru"
+    "(name: str, x: Var, hidden: int, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: \
+     bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None) -> tuple[Var, Var]"
+    "Gated recurrent units: all outputs and the last states."
+    => |a| { let run = nn::gru_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, recurrent(a, None)?); (run.output,
+        run.h_n) };
+    "lstm"
+    "(name: str, x: Var, hidden: int, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: \
+     bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None, c0: Var | None = None) -> \
+     tuple[Var, Var, Var]"
+    "Long short-term memory: all outputs, the last states and the last cells."
+    => |a| { let run = nn::lstm_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, recurrent(a, Some(10))?); [run.output,
+        run.h_n, run.c_n] };
+    "swiglu" "(name: str, x: Var, hidden: int) -> Var"
+    "The feed-forward layer of Llama."
+    => |a| nn::swiglu(a.g, &a.text(0)?, a.var(1)?, a.size(2)?);
+    "causal_self_attention" "(name: str, x: Var, heads: int, dropout: float = 0.0, bias: bool = True) -> Var"
+    "Causal self-attention of x [batch, sequence, width]: layers `name.c_attn` and `name.c_proj`."
+    => |a| { let l = nn::Linear { bias: a.bool(4)?, ..nn::Linear::default() }; nn::causal_self_attention(a.g,
+        &a.text(0)?, a.var(1)?, nn::CausalSelfAttention::new(a.size(2)?).qkv(l).proj(l).dropout(a.f64(3)?)) };
+    "multi_head_attention"
+    "(name: str, query: Var, key: Var, value: Var, heads: int, kv_heads: int = 0, bias: bool = True, causal: bool = \
+     False, window: int | None = None, padding: Var | None = None, mask: Var | None = None, dropout: float = 0.0) -> \
+     Var"
+    "Attention of queries over keys and values, as torch's MultiheadAttention."
+    => |a| nn::multi_head_attention(a.g, &a.text(0)?, [a.var(1)?, a.var(2)?, a.var(3)?],
+        nn::MultiHead { kv_heads: a.size(5)?, bias: a.bool(6)?, causal: a.bool(7)?, window: a.maybe_size(8)?,
+        padding: a.maybe_var(9)?, mask: a.maybe_var(10)?,
+        dropout: a.f64(11)?, ..nn::MultiHead::new(a.size(4)?) });
+    "transformer_block"
+    "(name: str, x: Var, heads: int, hidden: int, feed_forward: str = \"relu\", norm: str = \"layer\", norm_first: \
+     bool = False, causal: bool = False, dropout: float = 0.0, eps: float = 1e-5) -> Var"
+    "Self-attention and a feed-forward part, each with a residual connection."
+    => |a| transformer(a)?;
+    "attention"
+    "(q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, scale: float = 0.0, dropout: float = \
+     0.0, bias: Var | None = None) -> Var"
+    "Scaled dot-product attention of [batch, heads, sequence, width]."
+    => |a| a.me()?.attention(a.var(1)?, a.var(2)?, Attention { causal: a.bool(3)?, window: a.maybe_size(4)?,
+        scale: a.f64(5)?, dropout: a.f64(6)?, bias: a.maybe_var(7)?,
+        ..Attention::default() });
+    "gpt"
+    "(tokens: Var, vocabulary: int, context: int, layers: int, heads: int, width: int, bias: bool = False, dropout: \
+     float = 0.0, dtype: DTypeLike = \"f32\") -> Var"
+    "Logits of a GPT-2, as nanoGPT builds it."
+    => |a| nn::gpt(a.g, a.me()?, a.dtype(8)?, nn::Gpt { vocabulary: a.size(1)?, context: a.size(2)?,
+        layers: a.size(3)?, heads: a.size(4)?, width: a.size(5)?, bias: a.bool(6)?, dropout: a.f64(7)?,
+        gelu_tanh: false });
+    "mamba" "(name: str, x: Var) -> Var"
+    "A Mamba block with its defaults."
+    => |a| nn::mamba(a.g, &a.text(0)?, a.var(1)?, nn::Mamba::default());
+    "interpolate" "(x: Var, size: Shape, mode: str = \"nearest\") -> Var"
+    "Images of another size."
+    => |a| nn::interpolate(a.me()?, &a.dims(1)?, a.choice::<Interpolation>(2, "mode")?);
+    "upsample" "(x: Var, scale: int, mode: str = \"nearest\") -> Var"
+    "Images larger by a factor."
+    => |a| nn::upsample(a.me()?, a.size(1)?, a.choice::<Interpolation>(2, "mode")?);
+    "sequence_mask" "(lengths: Var, most: int) -> Var"
+    "Which steps are inside of each sequence: bool [batch, most]."
+    => |a| nn::sequence_mask(a.me()?, a.size(1)?);
+    "l1_loss" "(x: Var, target: Var, reduction: str = \"mean\") -> Var"
+    "|x − target|."
+    => |a| nn::l1_loss(a.me()?, a.var(1)?, a.choice(2, "reduction")?);
+    "huber_loss" "(x: Var, target: Var, delta: float = 1.0, reduction: str = \"mean\") -> Var"
+    "Huber's loss."
+    => |a| nn::huber_loss(a.me()?, a.var(1)?, a.f64(2)?, a.choice(3, "reduction")?);
+    "smooth_l1_loss" "(x: Var, target: Var, beta: float = 1.0, reduction: str = \"mean\") -> Var"
+    "The smooth L1 loss."
+    => |a| nn::smooth_l1_loss(a.me()?, a.var(1)?, a.f64(2)?, a.choice(3, "reduction")?);
+    "kl_div" "(log_x: Var, target: Var, reduction: str = \"mean\") -> Var"
+    "The Kullback–Leibler divergence."
+    => |a| nn::kl_div(a.me()?, a.var(1)?, a.choice(2, "reduction")?);
+    "cosine_similarity" "(x: Var, y: Var, axis: int = 1, eps: float = 1e-8) -> Var"
+    "The cosine of the angle along an axis."
+    => |a| nn::cosine_similarity(a.me()?, a.var(1)?, a.i64(2)?, a.f64(3)?);
+};
+
+/// The options of a convolution, from argument `at` on.
+fn conv<const N: usize, const P: usize>(a: &Args<'_, '_, '_>, at: usize) -> PyResult<Conv<N, P>> {
+    let options = Conv::<N, P>::default().stride(a.each::<N>(at)?).padding(a.each::<N>(at + 1)?);
+    Ok(options.dilation(a.each::<N>(at + 2)?).groups(a.size(at + 3)?))
+}
+
+fn transposed<const N: usize>(a: &Args<'_, '_, '_>, at: usize) -> PyResult<ConvTranspose<N>> {
+    let options = ConvTranspose::<N>::default().stride(a.each::<N>(at)?).padding(a.each::<N>(at + 1)?);
+    let options = options.output_padding(a.each::<N>(at + 2)?);
+    Ok(options.dilation(a.each::<N>(at + 3)?).groups(a.size(at + 4)?))
+}
+
+fn pool<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N, P>> {
+    let kernel = a.each::<N>(1)?;
+    let stride = a.maybe(2, |a, i| a.each::<N>(i))?.unwrap_or(kernel);
+    Ok(Pool::<N, P>::new(kernel).stride(stride).padding(a.each::<N>(3)?).ceil_mode(a.bool(4)?))
+}
+
+fn recurrent<'g>(a: &Args<'_, 'g, '_>, c0: Option<usize>) -> PyResult<nn::Recurrent<'g>> {
+    let c0 = c0.map(|i| a.maybe_var(i)).transpose()?.flatten();
+    Ok(nn::Recurrent {
+        layers: a.size(3)?,
+        bidirectional: a.bool(4)?,
+        bias: a.bool(5)?,
+        batch_first: a.bool(6)?,
+        dropout: a.f64(7)?,
+        h0: a.maybe_var(8)?,
+        lengths: a.maybe_var(9)?,
+        c0,
+        nonlinearity: nn::Nonlinearity::Tanh,
+    })
+}
+
+fn transformer<'g>(a: &Args<'_, 'g, '_>) -> PyResult<Value<'g>> {
+    let kinds = [("relu", nn::FeedForward::Relu), ("gelu", nn::FeedForward::Gelu), ("swiglu", nn::FeedForward::SwiGlu)];
+    let dropout = a.f64(8)?;
+    let o = nn::TransformerBlock::new(a.size(2)?, a.size(3)?)
+        .attention(nn::MultiHead::new(a.size(2)?).causal(a.bool(7)?).dropout(dropout))
+        .feed_forward(a.one_of(4, "feed_forward", &kinds)?)
+        .norm(a.one_of(5, "norm", &[("layer", nn::Norm::Layer), ("rms", nn::Norm::Rms)])?)
+        .norm_first(a.bool(6)?)
+        .dropout(dropout)
+        .eps(a.f64(9)?);
+    Ok(nn::transformer_block(a.g, &a.text(0)?, a.var(1)?, o))
+}
