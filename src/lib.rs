@@ -10,8 +10,8 @@
 //! * [`tools`]: passes, text form, planner, products: for those who measure, fuzz or extend the engine.
 //! * [`prelude`]: the names that most programs import.
 
-/// The programs of the cookbook, which run as tests.
-#[cfg(doctest)]
+/// The programs of the cookbook, which run as tests. Two of them need `gguf`.
+#[cfg(all(doctest, feature = "gguf"))]
 #[doc = include_str!("../docs/cookbook.md")]
 mod cookbook {}
 
