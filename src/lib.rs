@@ -10,9 +10,10 @@
 //! * [`tools`]: passes, text form, planner, products: for those who measure, fuzz or extend the engine.
 //! * [`prelude`]: the names that most programs import.
 
-/// The programs of the pages, which run as tests.
+/// The programs of the pages, which run as tests. Two of the cookbook need `gguf`.
 #[cfg(doctest)]
 mod pages {
+    #[cfg(feature = "gguf")]
     #[doc = include_str!("../docs/cookbook.md")]
     mod cookbook {}
     #[doc = include_str!("../docs/from-torch.md")]
