@@ -353,7 +353,12 @@ class TestGraphs:
             g.vmap(2, ["x"], randomness="some")
 
     def test_warnings_tell_likely_mistakes(self):
-        with ag.build("g") as b:
-            b.param("w", (3,), "zeros")
-            b.output("y", b.input("x", (3,)))
-        assert isinstance(b.graph.warnings, list)
+        graphs = []
+        for wrong in (True, False):
+            with ag.build("g") as b:
+                x = b.input("x", (4, 3))
+                b.output("loss", (x.softmax() if wrong else x).cross_entropy(b.input("y", (4,), "i32")))
+            graphs.append(b.graph)
+        assert any("softmax" in w and "test_build.py" in w for w in graphs[0].warnings)
+        assert graphs[1].warnings == []
+        assert ag.compile(graphs[0]).plan.warnings == graphs[0].warnings

@@ -69,10 +69,26 @@ def test_frozen_params_stay_and_patterns_must_match():
         ag.train(mlp(), "los", ag.optim.Sgd(0.1))
 
 
-def test_averages_and_accumulation():
-    p = ag.compile(ag.train(mlp(), "loss", ag.optim.Sgd(0.1, ema=0.9)))
-    assert any(n.startswith("ema.") or "ema" in n for n in p.states)
-    assert ag.train(mlp(), "loss", ag.optim.Sgd(0.1, accumulate=4)).inputs
+def test_averages_follow_the_params():
+    p = ag.compile(ag.train(mlp(), "loss", ag.optim.Sgd(0.1, ema=0.5)))
+    p.init(0)
+    start = p.params["fc1.weight"].copy()
+    p.step(**batch())
+    now, mean = p.params["fc1.weight"], p.states["ema.fc1.weight"]
+    low, high = np.minimum(start, now), np.maximum(start, now)
+    assert (now != start).any() and ((low - 1e-6 <= mean) & (mean <= high + 1e-6)).all()
+
+
+def test_micro_batches_are_a_first_axis():
+    """Two equal micro-batches give the step of one."""
+    one, two = (ag.compile(ag.train(mlp(), "loss", ag.optim.Sgd(0.1, accumulate=k))) for k in (1, 2))
+    for p in (one, two):
+        p.init(0)
+    once = batch()
+    one.step(**once)
+    two.step(**{name: np.stack([x, x]) for name, x in once.items()})
+    for name, w in one.params.items():
+        np.testing.assert_allclose(two.params[name], w, rtol=1e-5, atol=1e-7)
 
 
 def test_schedules_are_functions_of_the_step():
