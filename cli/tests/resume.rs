@@ -170,3 +170,35 @@ fn a_folder_has_one_writer() {
     good(&["train", "digits", "--steps", "3", "--out", &out, "--quiet", "--threads", "1"]);
     good(&["run", &graph, "--out", &out]);
 }
+
+/// The steps of the records in the event files of `dir`, file by file.
+fn event_steps(dir: &str) -> Vec<Vec<u8>> {
+    let mut paths: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    paths.sort();
+    let steps = |file: Vec<u8>| {
+        let (mut left, mut steps) = (&file[..], Vec::new());
+        while !left.is_empty() {
+            let length = u64::from_le_bytes(left[..8].try_into().unwrap()) as usize;
+            // A time of nine bytes, then the tag of the step.
+            assert_eq!((left[12], left[21]), (9, 16));
+            steps.push(left[22]);
+            left = &left[16 + length..];
+        }
+        steps
+    };
+    paths.into_iter().map(|path| steps(std::fs::read(path).unwrap())).collect()
+}
+
+#[test]
+fn event_files_have_each_step_and_say_where_a_resumed_run_starts() {
+    let s = Scratch::new();
+    let (out, events, under) = (s.path("o"), s.path("events"), s.path("file/events"));
+    let train = ["train", "digits", "--steps", "4", "--out", &out, "--quiet", "--threads", "1", "--tensorboard"];
+    good(&[&train[..], &[&events]].concat());
+    // A file starts with its version.
+    assert_eq!(event_steps(&events), [[0, 1, 2, 3, 4]]);
+    good(&[&train[..], &[&events, "--resume", &out]].concat());
+    assert_eq!(event_steps(&events), [vec![0, 1, 2, 3, 4], vec![0, 5]]);
+    std::fs::write(s.path("file"), "").unwrap();
+    fails(2, &[&train[..], &[&under]].concat(), &["file/events"]);
+}

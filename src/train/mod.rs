@@ -30,7 +30,7 @@ pub use checkpoint::{
 };
 pub use early_stopping::{Best, EarlyStopping};
 pub use fit::{Callback, Ended, Evaluate, Event, Every, Fit, Fitted};
-pub use metrics::{Jsonl, Times};
+pub use metrics::{EventFile, Jsonl, Times};
 pub use open_file::open_regular;
 pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
 pub use rate::{Rate, RateInput};

@@ -135,6 +135,9 @@ pub struct TrainArgs {
     /// --resume, the folder of the checkpoint].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write event files of TensorBoard into this folder, too: `tensorboard --logdir DIR` [default: none].
+    #[arg(long, value_name = "DIR")]
+    pub tensorboard: Option<PathBuf>,
     /// Continue from a checkpoint: a file, or the folder of a run [default: a new run].
     #[arg(long, value_name = "PATH")]
     pub resume: Option<PathBuf>,

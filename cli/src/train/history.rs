@@ -8,7 +8,7 @@ use crate::fail::{Run, fail_io};
 use crate::measure::{Evaluation, Measure};
 use crate::run_dir::{METRICS, RunDir};
 use crate::{stdout_stderr, sys};
-use arenagrad::train::{Jsonl, Progress};
+use arenagrad::train::{EventFile, Jsonl, Progress};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,8 @@ pub struct History {
     measure: Measure,
     path: PathBuf,
     out: Jsonl<File>,
+    /// The folder of event files, and the one that is written.
+    events: Option<(PathBuf, EventFile<File>)>,
 }
 
 /// What is known of each step. NaN stands for what is not a number or unknown.
@@ -81,20 +83,37 @@ impl History {
         dir.replace(METRICS, kept.text.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&path).map_err(fail_io(&path))?;
         let (steps, evaluations) = (kept.steps, kept.evaluations);
-        Ok(History { before, steps, evaluations, measure, path, out: Jsonl::new(file) })
+        Ok(History { before, steps, evaluations, measure, path, out: Jsonl::new(file), events: None })
+    }
+
+    /// Writes the steps after step `done` into an event file of folder `dir`, too.
+    pub fn add_events(&mut self, dir: &Path, done: u64) -> Run {
+        let file = EventFile::create(dir, done).map_err(fail_io(dir))?;
+        self.events = Some((dir.to_path_buf(), file));
+        Ok(())
+    }
+
+    /// Writes numbers of step `step` into the event file, if there is one.
+    fn event(&mut self, step: u64, numbers: &[(&str, f64)]) -> Run {
+        let Some((dir, file)) = &mut self.events else { return Ok(()) };
+        file.write(step, numbers).map_err(fail_io(dir))
     }
 
     /// Records a step.
     pub fn step(&mut self, p: &Progress) -> Run {
         self.steps.push(p.loss, p.lr, p.ns as f64);
         let whole = [("step", p.step), ("epoch", p.epoch), ("ns", p.ns)];
-        self.out.write(&whole, &[("train/loss", p.loss), ("lr", p.lr)]).map_err(fail_io(&self.path))
+        let numbers = [("train/loss", p.loss), ("lr", p.lr)];
+        self.out.write(&whole, &numbers).map_err(fail_io(&self.path))?;
+        self.event(p.step, &numbers)
     }
 
     /// Records the value of the measure after step `step`.
     pub fn evaluated(&mut self, step: u64, value: f64) -> Run {
         self.evaluations.push(Evaluation { step, value });
-        self.out.write(&[("step", step)], &[(self.measure.metric(), value)]).map_err(fail_io(&self.path))
+        let numbers = [(self.measure.metric(), value)];
+        self.out.write(&[("step", step)], &numbers).map_err(fail_io(&self.path))?;
+        self.event(step, &numbers)
     }
 
     /// Syncs all lines to the disk.

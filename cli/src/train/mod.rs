@@ -45,6 +45,9 @@ pub fn train_command(a: &TrainArgs) -> Run {
     let old = from.as_deref().map(|f| f.with_file_name(METRICS));
     let mut history =
         History::open(&config.out, task.measure(), old.as_deref(), task.trainer().steps_done(), config.steps)?;
+    if let Some(dir) = &a.tensorboard {
+        history.add_events(dir, task.trainer().steps_done())?;
+    }
     let mut show = Show::new(a.quiet, task.measure(), config.steps, task.trainer().steps_done());
     let mut measured = Measured::new();
     if let Err(e) = steps::run_steps(&config, task.as_mut(), &mut history, &mut show, &stop, &mut measured) {
