@@ -64,10 +64,10 @@ fn plain(text: &str) -> String {
 const METHODS: [&str; 8] = [
     "var.rs",
     "builder.rs",
-    "build/broadcast.rs",
+    "arguments/broadcast.rs",
     "control/call.rs",
     "control/custom_fn.rs",
-    "control/scan.rs",
+    "control/scan/mod.rs",
     "pointwise/var_activations.rs",
     "sort/cum_arg_max.rs",
 ];

@@ -1,8 +1,8 @@
 //! Event files of TensorBoard: numbers by step.
 //!
 //! A file is a list of records: the length of the data in 8 bytes and its check, the data and its check, all little
-//! endian (TensorFlow, `core/lib/io/record_writer.h`). A check is a rotated CRC-32C plus a constant. The data is a message
-//! `Event` of Protocol Buffers (`event.proto`, `summary.proto`), of which the fields below are written.
+//! endian (TensorFlow, `core/lib/io/record_writer.h`). A check is a rotated CRC-32C plus a constant. The data is a
+//! message `Event` of Protocol Buffers (`event.proto`, `summary.proto`), of which the fields below are written.
 //!
 //! Invariant: a record is one write, so a reader of complete records sees all of it or nothing.
 
