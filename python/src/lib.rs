@@ -9,6 +9,7 @@ mod build;
 mod compile;
 mod data;
 mod error;
+mod events;
 mod forward;
 mod graph;
 mod index;
@@ -33,6 +34,7 @@ fn _arenagrad(m: &Bound<'_, PyModule>) -> PyResult<()> {
     error::quiet_panics();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<build::Build>()?;
+    m.add_class::<events::PyEventFile>()?;
     m.add_class::<graph::Graph>()?;
     m.add_class::<graph::Spec>()?;
     m.add_class::<optim::PyOptimiser>()?;

@@ -136,6 +136,22 @@ class TestFit:
         for name, array in trained.state_dict().items():
             np.testing.assert_array_equal(array, wanted[name], err_msg=name)
 
+    def test_event_files_have_the_numbers_of_each_report(self, trained, tmp_path):
+        folder = tmp_path / "events"
+        ag.fit(trained, [batch()], steps=5, tensorboard=folder, progress=False, report_every=2)
+        (file,) = folder.iterdir()
+        assert "tfevents" in file.name
+        left, steps = file.read_bytes(), []
+        while left:
+            length = int.from_bytes(left[:8], "little")
+            event = left[12 : 12 + length]
+            steps.append(event[10])  # after a time of nine bytes and the tag of the step
+            assert (b"loss" in event) == (len(steps) > 1)
+            left = left[16 + length :]
+        assert steps == [0, 1, 2, 4, 5]
+        with pytest.raises(ag.IoError, match="events"):
+            ag.fit(trained, [batch()], steps=1, tensorboard=file, progress=False)
+
     def test_epochs_validation_and_functions_of_the_epoch(self, trained):
         seen = []
 

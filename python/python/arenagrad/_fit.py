@@ -7,7 +7,7 @@ import sys
 import time
 
 from . import nn, optim
-from ._arenagrad import Build, Program, Schedule, _digits, _permutation, train
+from ._arenagrad import Build, Program, Schedule, _digits, _EventFile, _permutation, train
 from ._compile import compile
 from ._errors import make
 
@@ -78,9 +78,12 @@ def _progress(wanted: bool, total: int | None, done: int) -> _Lines | _Bar | Non
 
 
 class _Files:
-    """The files of a run: `metrics.jsonl`, `checkpoint.safetensors` and `weights.safetensors` in a folder."""
+    """The files of a run: `metrics.jsonl`, `checkpoint.safetensors` and `weights.safetensors` in a folder; event
+    files of TensorBoard in another."""
 
-    def __init__(self, out: str | os.PathLike[str] | None) -> None:
+    def __init__(self, out: str | os.PathLike[str] | None, tensorboard: str | os.PathLike[str] | None) -> None:
+        self.tensorboard = tensorboard
+        self.events: _EventFile | None = None
         self.folder = None if out is None else os.fspath(out)
         if self.folder is not None:
             try:
@@ -97,6 +100,14 @@ class _Files:
 
             with open(self.path("metrics.jsonl"), "a", encoding="utf-8") as file:
                 file.write(json.dumps(numbers) + "\n")
+        if self.events is not None:
+            step = int(numbers["step"])
+            self.events.write(step, [(name, x) for name, x in numbers.items() if name != "step"])
+
+    def begin(self, done: int) -> None:
+        """Opens the event file for the steps after step `done`."""
+        if self.tensorboard is not None:
+            self.events = _EventFile(self.tensorboard, done)
 
     def checkpoint(self, program: Program, **numbers: float) -> None:
         if self.folder is not None:
@@ -128,6 +139,7 @@ def fit(
     checkpoint_every: int | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    tensorboard: str | os.PathLike[str] | None = None,
     progress: bool = True,
     callback: Callable[[int, Program], bool | None] | None = None,
 ) -> Fitted:
@@ -140,6 +152,7 @@ def fit(
     * `val` gives a number of the program after each epoch, or after each `val_every` steps.
     * `out` is a folder for `metrics.jsonl`, `checkpoint.safetensors` and, at the end, `weights.safetensors`. An
       interrupt writes the checkpoint and is raised again; `resume=True` goes on from there.
+    * `tensorboard` is a folder for event files with the numbers of `metrics.jsonl`: `tensorboard --logdir FOLDER`.
     * A loss that is NaN or infinite ends the run with `DivergedError`; the checkpoint before it stays.
 
     >>> import arenagrad as ag, numpy as np
@@ -156,12 +169,13 @@ def fit(
         raise make("syntax", "fit: give steps or epochs")
     if schedule is not None and (steps is None or lr is None):
         raise make("syntax", "fit: a schedule needs lr, its base or peak rate, and steps, the length of the run")
-    run = _Run(program, loss, _Files(out), steps, report_every, checkpoint_every)
+    run = _Run(program, loss, _Files(out, tensorboard), steps, report_every, checkpoint_every)
     rates = None
     if schedule is not None and steps is not None and lr is not None:
         rates = schedule.rates(base=lr, steps=steps)
     if resume:
         run.resume()
+    run.files.begin(run.step)
     run.shown = _progress(progress, steps, run.step)
     try:
         ended = run.go(batches, epochs, rates, lr, val, val_every, callback)
