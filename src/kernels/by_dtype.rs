@@ -81,7 +81,8 @@ macro_rules! by_size {
         }
     };
     ($table:ident = $kernel:ident::<index>) => {
-        #[doc = concat!("The instance of `", stringify!($kernel), "` for elements of a type's size and the type of indices.")]
+        #[doc = concat!("The instance of `", stringify!($kernel), "` for elements of a type's size and the type of \
+            indices.")]
         #[inline(never)]
         pub fn $table(
             dtype: arenagrad_arena::dtype::DType,

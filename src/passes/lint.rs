@@ -195,7 +195,8 @@ fn means_of_uneven_means(g: Graph<'_>) -> Vec<Warning> {
         for (_, &y) in stacked.filter(|&(v, _)| summed(v)) {
             all.extend(uneven_mean(g, y, &counted).map(|m| {
                 let text = "this loss is divided by a number of its micro-batch, as a mean over the labels that are not \
-                            ignored is, and accumulated with equal weights: weigh it by `accumulate_by(k, output)`, where \
+                            ignored is, and accumulated with equal weights: weigh it by `accumulate_by(k, output)`, \
+                            where \
                             the output is that number; if nothing is left out, take the mean over all rows \
                             (`CrossEntropy::per_row`)";
                 warn_at(g, m, text.to_string())

@@ -44,7 +44,8 @@ const LOOKED_AT: usize = 512;
 /// Slice forms in fewer steps for parts of the slice whose arguments all pass a test.
 macro_rules! tested {
     ($($slice:ident $elements:ident $f:ident $simple:ident $what:literal |$x:ident: $t:ident| $test:expr;)*) => {$(
-        #[doc = concat!("`dst` = ", $what, ", element by element, inside a loop that is compiled for an instruction set.")]
+        #[doc = concat!("`dst` = ", $what, ", element by element, inside a loop that is compiled for an instruction \
+            set.")]
         #[inline(always)]
         pub fn $elements<$t: Real>(dst: &mut [$t], src: &[$t]) {
             for (dst, src) in dst.chunks_mut(LOOKED_AT).zip(src.chunks(LOOKED_AT)) {

@@ -234,7 +234,8 @@ impl<'r, 'x, 'g> ReverseGrad<'r, 'x, 'g> {
                 (None, Missing::Error) => {
                     let from: Vec<&str> = seeds.iter().map(|s| s.0).collect();
                     let text = format!(
-                        "{name:?} gets no gradient: {} does not depend on it differentiably; freeze it or ask for zeros",
+                        "{name:?} gets no gradient: {} does not depend on it differentiably; freeze it or ask for \
+                        zeros",
                         from.join(", ")
                     );
                     return Err(underivable_error(context.src, v, text));

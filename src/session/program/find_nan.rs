@@ -227,7 +227,8 @@ impl Program {
         let (label, n) = (&f.labels[c.write.0], &c.result);
         let result = &label.writes[c.write.1];
         let mut text = format!(
-            "{}: {} of {} elements of its result {result} are not finite ({} NaN, {} infinite), the first is element {}",
+            "{}: {} of {} elements of its result {result} are not finite ({} NaN, {} infinite), the first is element \
+            {}",
             label.op,
             n.bad(),
             n.count,

@@ -136,81 +136,96 @@ pub const ATTENTION: OpDef = OpDef {
         // Places before the first key and behind the last one.
         Case {
             args: "f[2,2,9,4] f[2,1,5,4] f[2,1,5,4]",
-            attrs: "layout=bhsd heads=2 kv_heads=1 mask=window window=2 ahead=1 top_left=true scale=0 softcap=0 padding=false bias=false dropout=0 stream=0",
+            attrs: "layout=bhsd heads=2 kv_heads=1 mask=window window=2 ahead=1 top_left=true scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
         Case {
             args: "f[1,1,9,2] f[1,1,5,2] f[1,1,5,2]",
-            attrs: "layout=bhsd heads=1 kv_heads=1 mask=window window=1 ahead=2 top_left=false scale=0 softcap=0 padding=false bias=false dropout=0 stream=0",
+            attrs: "layout=bhsd heads=1 kv_heads=1 mask=window window=1 ahead=2 top_left=false scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
         Case {
             args: "f[1,70,3] f[1,150,3] f[1,150,3]",
-            attrs: "layout=bsd heads=1 kv_heads=1 mask=causal window=0 ahead=0 top_left=true scale=0 softcap=0 padding=false bias=false dropout=0 stream=0",
+            attrs: "layout=bsd heads=1 kv_heads=1 mask=causal window=0 ahead=0 top_left=true scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
         Case {
             args: "f[1,150,3] f[1,150,3] f[1,150,3]",
-            attrs: "layout=bsd heads=1 kv_heads=1 mask=window window=30 ahead=70 top_left=false scale=0 softcap=0 padding=false bias=false dropout=0 stream=0",
+            attrs: "layout=bsd heads=1 kv_heads=1 mask=window window=30 ahead=70 top_left=false scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
         Case {
             args: "f[2,2,5,4] f[2,2,5,4] f[2,2,5,4]",
-            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 padding=false bias=false dropout=0 stream=0",
+            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
         // More queries than keys: the first see none. Two heads of q share one of k; v has another width.
         Case {
             args: "f[2,5,4,3] f[2,4,2,3] f[2,4,2,5]",
-            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 ahead=0 top_left=false scale=0.7 softcap=1.5 padding=false bias=false dropout=0 stream=0",
+            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 ahead=0 top_left=false scale=0.7 softcap=1.5 \
+                padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
         // More keys than queries, several blocks of both, a bias for all heads.
         Case {
             args: "f[1,70,6] f[1,137,3] f[1,137,3] f[1,1,70,137]",
-            attrs: "layout=bsd heads=2 kv_heads=1 mask=window window=90 ahead=0 top_left=false scale=0 softcap=0 padding=false bias=true dropout=0 stream=0",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=window window=90 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=false bias=true dropout=0 stream=0",
             domains: &[Real],
         },
         Case {
             args: "f[3,2,3,4] f[3,1,6,4] f[3,1,6,4] f[3,6] f[3,2,3,6]",
-            attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=2 padding=true bias=true dropout=0 stream=0",
+            attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=2 \
+                padding=true bias=true dropout=0 stream=0",
             domains: &[Real, Real, Real, Bit, Real],
         },
         // A mask of bools for each query, of several blocks of keys.
         Case {
             args: "f[1,70,6] f[1,137,3] f[1,137,3] bool[1,1,70,137]",
-            attrs: "layout=bsd heads=2 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=2 padding=false bias=true dropout=0 stream=0",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=2 \
+                padding=false bias=true dropout=0 stream=0",
             domains: &[Real, Real, Real, Bit],
         },
         Case {
             args: "f[2,2,3,4] f[2,2,5,4] f[2,2,5,4] bool[2,5] bool[1,2,3,5] u32[4]",
-            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 padding=true bias=true dropout=0.3 stream=4",
+            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=true bias=true dropout=0.3 stream=4",
             domains: &[Real, Real, Real, Bit, Bit, Bits],
         },
         // One key a sequence, hidden in some.
         Case {
             args: "f[9,2,6] f[9,1,6] f[9,1,6] bool[9,1]",
-            attrs: "layout=bsd heads=3 kv_heads=3 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 padding=true bias=false dropout=0 stream=0",
+            attrs: "layout=bsd heads=3 kv_heads=3 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=true bias=false dropout=0 stream=0",
             domains: &[Real, Real, Real, Bit],
         },
         Case {
             args: "f[1,1,7,3] f[1,1,9,3] f[1,1,9,2]",
-            attrs: "layout=bhsd heads=1 kv_heads=1 mask=window window=0 ahead=0 top_left=false scale=-1 softcap=0 padding=false bias=false dropout=0 stream=0",
+            attrs: "layout=bhsd heads=1 kv_heads=1 mask=window window=0 ahead=0 top_left=false scale=-1 softcap=0 \
+                padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
         Case {
             args: "f[2,2,5,4] f[2,1,6,4] f[2,1,6,4] u32[4]",
-            attrs: "layout=bhsd heads=2 kv_heads=1 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 padding=false bias=false dropout=0.3 stream=5",
+            attrs: "layout=bhsd heads=2 kv_heads=1 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=false bias=false dropout=0.3 stream=5",
             domains: &[Real, Real, Real, Bits],
         },
         Case {
             args: "f[2,70,6] f[2,137,3] f[2,137,3] f[2,137] f[1,2,70,137] u32[4]",
-            attrs: "layout=bsd heads=2 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=2 padding=true bias=true dropout=0.6 stream=7",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=2 \
+                padding=true bias=true dropout=0.6 stream=7",
             domains: &[Real, Real, Real, Bit, Real, Bits],
         },
         Case {
             args: "f[1,1,2,3] f[1,1,4,3] f[1,1,4,2] u32[4]",
-            attrs: "layout=bhsd heads=1 kv_heads=1 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 padding=false bias=false dropout=1 stream=0",
+            attrs: "layout=bhsd heads=1 kv_heads=1 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=false bias=false dropout=1 stream=0",
             domains: &[Real, Real, Real, Bits],
         },
     ],
@@ -235,42 +250,50 @@ pub const ATTENTION_BACKWARD: OpDef = OpDef {
         // Places before the first key and behind the last one.
         Case {
             args: "f[2,2,9,4] f[2,2,9,4] f[2,1,5,4] f[2,1,5,4] f[2,2,9,4] f[2,2,9]",
-            attrs: "layout=bhsd heads=2 kv_heads=1 mask=window window=2 ahead=1 top_left=true scale=0 softcap=0 padding=false bias=false dropout=0 stream=0 dlse=false",
+            attrs: "layout=bhsd heads=2 kv_heads=1 mask=window window=2 ahead=1 top_left=true scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0 dlse=false",
             domains: &[Real, Unit, Unit, Real, Real, Positive],
         },
         Case {
             args: "f[1,70,3] f[1,70,3] f[1,150,3] f[1,150,3] f[1,70,3] f[1,1,70]",
-            attrs: "layout=bsd heads=1 kv_heads=1 mask=window window=30 ahead=20 top_left=false scale=0 softcap=0 padding=false bias=false dropout=0 stream=0 dlse=false",
+            attrs: "layout=bsd heads=1 kv_heads=1 mask=window window=30 ahead=20 top_left=false scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0 dlse=false",
             domains: &[Real, Unit, Unit, Real, Real, Positive],
         },
         Case {
             args: "f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5]",
-            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 padding=false bias=false dropout=0 stream=0 dlse=false",
+            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0 dlse=false",
             domains: &[Real, Unit, Unit, Real, Real, Positive],
         },
         Case {
             args: "f[2,5,4,5] f[2,5,4,3] f[2,4,2,3] f[2,4,2,5] f[2,5,4,5] f[2,4,5] f[2,4,5]",
-            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 ahead=0 top_left=false scale=0.7 softcap=1.5 padding=false bias=false dropout=0 stream=0 dlse=true",
+            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 ahead=0 top_left=false scale=0.7 softcap=1.5 \
+                padding=false bias=false dropout=0 stream=0 dlse=true",
             domains: &[Real, Unit, Unit, Real, Real, Positive, Real],
         },
         Case {
             args: "f[1,70,6] f[1,70,6] f[1,137,3] f[1,137,3] f[1,70,6] f[1,2,70] f[1,137] f[1,2,70,137]",
-            attrs: "layout=bsd heads=2 kv_heads=1 mask=window window=90 ahead=0 top_left=false scale=0 softcap=0 padding=true bias=true dropout=0 stream=0 dlse=false",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=window window=90 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=true bias=true dropout=0 stream=0 dlse=false",
             domains: &[Unit, Unit, Unit, Unit, Unit, Positive, Bit, Unit],
         },
         Case {
             args: "f[3,2,3,4] f[3,2,3,4] f[3,1,6,4] f[3,1,6,4] f[3,2,3,4] f[3,2,3] f[3,2,3] bool[3,6] f[1,2,3,6]",
-            attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=2 padding=true bias=true dropout=0 stream=0 dlse=true",
+            attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=2 \
+                padding=true bias=true dropout=0 stream=0 dlse=true",
             domains: &[Real, Unit, Unit, Real, Real, Positive, Real, Bit, Unit],
         },
         Case {
             args: "f[1,70,6] f[1,70,6] f[1,137,3] f[1,137,3] f[1,70,6] f[1,2,70] bool[1,1,70,137]",
-            attrs: "layout=bsd heads=2 kv_heads=1 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 padding=false bias=true dropout=0 stream=0 dlse=false",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=false bias=true dropout=0 stream=0 dlse=false",
             domains: &[Unit, Unit, Unit, Unit, Unit, Positive, Bit],
         },
         Case {
             args: "f[2,5,4,5] f[2,5,4,3] f[2,4,2,3] f[2,4,2,5] f[2,5,4,5] f[2,4,5] bool[2,4] f[2,4,5,4] u32[4]",
-            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 ahead=0 top_left=false scale=0.7 softcap=1.5 padding=true bias=true dropout=0.4 stream=9 dlse=false",
+            attrs: "layout=bshd heads=4 kv_heads=2 mask=causal window=0 ahead=0 top_left=false scale=0.7 softcap=1.5 \
+                padding=true bias=true dropout=0.4 stream=9 dlse=false",
             domains: &[Real, Unit, Unit, Real, Real, Positive, Bit, Unit, Bits],
         },
     ],

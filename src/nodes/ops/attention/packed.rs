@@ -62,17 +62,20 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
     cases: &[
         Case {
             args: "f[2,5,24]",
-            attrs: "layout=bsd heads=2 kv_heads=2 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 padding=false bias=false dropout=0 stream=0",
+            attrs: "layout=bsd heads=2 kv_heads=2 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
         Case {
             args: "f[1,137,16] f[1,137] f[1,1,137,137] u32[4]",
-            attrs: "layout=bsd heads=4 kv_heads=2 mask=window window=90 ahead=0 top_left=false scale=0.7 softcap=2 padding=true bias=true dropout=0.3 stream=7",
+            attrs: "layout=bsd heads=4 kv_heads=2 mask=window window=90 ahead=0 top_left=false scale=0.7 softcap=2 \
+                padding=true bias=true dropout=0.3 stream=7",
             domains: &[Real, Bit, Real, Bits],
         },
         Case {
             args: "f[3,4,9]",
-            attrs: "layout=bsd heads=1 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=0 padding=false bias=false dropout=0 stream=0",
+            attrs: "layout=bsd heads=1 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0",
             domains: &[Real],
         },
     ],
@@ -116,17 +119,20 @@ pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
     cases: &[
         Case {
             args: "f[2,5,8] f[2,5,24] f[2,5,8] f[2,2,5]",
-            attrs: "layout=bsd heads=2 kv_heads=2 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=0 padding=false bias=false dropout=0 stream=0 dlse=false",
+            attrs: "layout=bsd heads=2 kv_heads=2 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0 dlse=false",
             domains: &[Real, Unit, Real, Positive],
         },
         Case {
             args: "f[1,137,8] f[1,137,16] f[1,137,8] f[1,4,137] f[1,4,137] f[1,137] u32[4]",
-            attrs: "layout=bsd heads=4 kv_heads=2 mask=window window=90 ahead=0 top_left=false scale=0.7 softcap=2 padding=true bias=false dropout=0.3 stream=7 dlse=true",
+            attrs: "layout=bsd heads=4 kv_heads=2 mask=window window=90 ahead=0 top_left=false scale=0.7 softcap=2 \
+                padding=true bias=false dropout=0.3 stream=7 dlse=true",
             domains: &[Unit, Unit, Unit, Positive, Real, Bit, Bits],
         },
         Case {
             args: "f[3,4,3] f[3,4,9] f[3,4,3] f[3,1,4]",
-            attrs: "layout=bsd heads=1 kv_heads=1 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 padding=false bias=false dropout=0 stream=0 dlse=false",
+            attrs: "layout=bsd heads=1 kv_heads=1 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 \
+                padding=false bias=false dropout=0 stream=0 dlse=false",
             domains: &[Real, Unit, Real, Positive],
         },
     ],

@@ -32,7 +32,8 @@ fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// A causal 1-D convolution of each channel.
 pub const DEPTHWISE_CONV1D_CAUSAL: OpDef = OpDef {
     name: "depthwise_conv1d_causal",
-    doc: "y[b,t,c] = Σₖ w[c,0,0,k]·z[b,t+k,c], z = (left pad, x) joined along time, from (x[B,S,C], w[C,1,1,K], pad[B,K−1,C])",
+    doc: "y[b,t,c] = Σₖ w[c,0,0,k]·z[b,t+k,c], z = (left pad, x) joined along time, from (x[B,S,C], w[C,1,1,K], \
+        pad[B,K−1,C])",
     arity: Arity::Exactly(3),
     infer: infer_types,
     cost: |cx| 2 * cx.out() * (cx.arg(1) / cx.graph.dims(cx.graph.args_of(cx.node)[1])[0].max(1) as u64),

@@ -71,7 +71,8 @@ fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// A gated linear unit with SiLU, on two halves of one tensor.
 pub const SWIGLU: OpDef = OpDef {
     name: "swiglu",
-    doc: "y = silu(gate)·value in type `to`; the last axis of x is value, then gate, or gate, then value if `gate_first`",
+    doc: "y = silu(gate)·value in type `to`; the last axis of x is value, then gate, or gate, then value if \
+        `gate_first`",
     arity: Arity::Exactly(1),
     attrs: SwigluAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),

@@ -123,7 +123,8 @@ fn transformer_key_mask(mask: Var<'_>) -> Var<'_> {
 /// A layer of multi-head self-attention, with its projections.
 pub const ATTENTION_BLOCK: OpDef = OpDef {
     name: "attention_block",
-    doc: "y = attention(q, k, v)·out_w + out_b with q, k, v the thirds of x·qkv_w + qkv_b, q and k rotated if `rope`, from (x, qkv_w, out_w[, mask][, qkv_b, out_b][, cos, sin])",
+    doc: "y = attention(q, k, v)·out_w + out_b with q, k, v the thirds of x·qkv_w + qkv_b, q and k rotated if `rope`, \
+        from (x, qkv_w, out_w[, mask][, qkv_b, out_b][, cos, sin])",
     arity: Arity::Between(3, 8),
     attrs: AttentionBlockAttrs::FIELDS,
     infer: infer_attention_block,
@@ -227,7 +228,9 @@ fn decompose_transformer_layer<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// A layer of BERT.
 pub const TRANSFORMER_LAYER: OpDef = OpDef {
     name: "transformer_layer",
-    doc: "BERT's layer, h = norm(attention_block(x) + x), y = norm(fc2(act(fc1 h)) + h), from (x, qkv_w, qkv_b, out_w, out_b, ln1_g, ln1_b, fc1_w, fc1_b, fc2_w, fc2_b, ln2_g, ln2_b, mask), or without the operands ending in b if not `bias`",
+    doc: "BERT's layer, h = norm(attention_block(x) + x), y = norm(fc2(act(fc1 h)) + h), from (x, qkv_w, qkv_b, \
+        out_w, out_b, ln1_g, ln1_b, fc1_w, fc1_b, fc2_w, fc2_b, ln2_g, ln2_b, mask), or without the operands ending \
+        in b if not `bias`",
     arity: Arity::Between(8, 14),
     attrs: TransformerLayerAttrs::FIELDS,
     infer: infer_transformer_layer,
@@ -300,7 +303,8 @@ fn decompose_llama_decoder<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// A layer of Llama.
 pub const LLAMA_DECODER_BLOCK: OpDef = OpDef {
     name: "llama_decoder_block",
-    doc: "Llama's layer: s = x + attention of rotated heads of rms_norm(x), y = s + swiglu_block(rms_norm(s)), from (x, ln1_g, ln1_b, q_w, k_w, v_w, o_w, ln2_g, ln2_b, gate_w, up_w, down_w, cos, sin[, mask])",
+    doc: "Llama's layer: s = x + attention of rotated heads of rms_norm(x), y = s + swiglu_block(rms_norm(s)), from \
+        (x, ln1_g, ln1_b, q_w, k_w, v_w, o_w, ln2_g, ln2_b, gate_w, up_w, down_w, cos, sin[, mask])",
     arity: Arity::Between(14, 15),
     attrs: LlamaDecoderBlockAttrs::FIELDS,
     infer: infer_llama_decoder,
@@ -311,7 +315,8 @@ pub const LLAMA_DECODER_BLOCK: OpDef = OpDef {
             domains: &[Real, Positive, Unit, Unit, Unit, Unit, Unit, Positive, Unit],
         },
         Case {
-            args: "f[2,3,4] f[4] f[4] f[4,4] f[4,4] f[4,4] f[4,4] f[4] f[4] f[4,6] f[4,6] f[6,4] f[5,2] f[5,2] bool[2,3]",
+            args: "f[2,3,4] f[4] f[4] f[4,4] f[4,4] f[4,4] f[4,4] f[4] f[4] f[4,6] f[4,6] f[6,4] f[5,2] f[5,2] \
+                bool[2,3]",
             attrs: "heads=1 kv_heads=1 eps=0.1 causal=false",
             domains: &[Real, Positive, Unit, Unit, Unit, Unit, Unit, Positive, Unit, Unit, Unit, Unit, Unit, Unit, Bit],
         },

@@ -164,7 +164,8 @@ pub const CONV2D: OpDef = OpDef {
     lower: Lower::Kernel(lower::emit_conv2d),
     ..define_op(
         "conv2d",
-        "y[n, o, i, j] = Σ x[n, c, i·s − p + k·d, …]·w[o, c, k, l] (cross-correlation; x NCHW, w [O, C/groups, kh, kw])",
+        "y[n, o, i, j] = Σ x[n, c, i·s − p + k·d, …]·w[o, c, k, l] (cross-correlation; x NCHW, w [O, C/groups, kh, \
+        kw])",
         ConvAttrs::FIELDS,
         Deriv::Multilinear(|s, i, up| {
             let c = Convolution::of_site(s);

@@ -214,7 +214,8 @@ pub const CONV_TRANSPOSE3D: OpDef = OpDef {
     ],
     ..conv_nd::define_op(
         "conv_transpose3d",
-        "the transpose of conv3d in x, with output_pad planes, rows and columns more at the end; w [C, O/groups, kd, kh, kw]",
+        "the transpose of conv3d in x, with output_pad planes, rows and columns more at the end; w [C, O/groups, kd, \
+        kh, kw]",
         ConvTransposeAttrs::FIELDS,
         infer_types::<3>,
         decompose_node::<3>,

@@ -11,18 +11,22 @@ macro_rules! by_axes {
     ($($n:literal $p:literal $shape:literal: $conv:ident $transposed:ident;)*) => {
         impl<'g> Var<'g> {
             $(
-            #[doc = concat!("The convolution (cross-correlation) of x `[N, C, ", $shape, "]` with w `[O, C/groups, kernel…]`.")]
+            #[doc = concat!("The convolution (cross-correlation) of x `[N, C, ", $shape, "]` with w `[O, C/groups, \
+                kernel…]`.")]
             #[doc = ""]
-            #[doc = "The result is `[N, O, …]` with ⌊(n + padding − dilation·(kernel − 1) − 1)/stride⌋ + 1 elements along"]
+            #[doc = "The result is `[N, O, …]` with ⌊(n + padding − dilation·(kernel − 1) − 1)/stride⌋ + 1 elements \
+                along"]
             #[doc = "each axis. Both operands are `f32` or both `f64`. Windows longer than a padded axis are an error."]
             #[track_caller]
             pub fn $conv(self, w: Var<'g>, opt: Conv<$n, $p>) -> Var<'g> {
                 self.conv_with_options([Op::CONV1D, Op::CONV2D, Op::CONV3D][$n - 1], w, &opt)
             }
 
-            #[doc = concat!("The transpose of [`Var::", stringify!($conv), "`]: x `[N, C, ", $shape, "]`, w `[C, O/groups, kernel…]`.")]
+            #[doc = concat!("The transpose of [`Var::", stringify!($conv), "`]: x `[N, C, ", $shape, "]`, w `[C, \
+                O/groups, kernel…]`.")]
             #[doc = ""]
-            #[doc = "The result is `[N, O, …]` with (n − 1)·stride − 2·pad + dilation·(kernel − 1) + output_pad + 1 elements"]
+            #[doc = "The result is `[N, O, …]` with (n − 1)·stride − 2·pad + dilation·(kernel − 1) + output_pad + 1 \
+                elements"]
             #[doc = "along each axis, as torch has it."]
             #[track_caller]
             pub fn $transposed(self, w: Var<'g>, opt: ConvTranspose<$n>) -> Var<'g> {

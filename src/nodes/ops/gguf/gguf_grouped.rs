@@ -114,7 +114,9 @@ fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// Each row times the matrix of its group, which is kept as blocks.
 pub const GGUF_GROUPED_MATMUL: OpDef = OpDef {
     name: "gguf_grouped_matmul",
-    doc: "yᵢ = xᵢ·D[gᵢ]ᵀ for the group gᵢ of each row i, where the blocks hold D [groups, n, k] row by row; yᵢ = xᵢ·D[gᵢ] if `back`; groups and `by_size` as those of `grouped_matmul`; D never exists as numbers. Few rows of f32 are multiplied by codes, as in `gguf_matmul`",
+    doc: "yᵢ = xᵢ·D[gᵢ]ᵀ for the group gᵢ of each row i, where the blocks hold D [groups, n, k] row by row; yᵢ = \
+        xᵢ·D[gᵢ] if `back`; groups and `by_size` as those of `grouped_matmul`; D never exists as numbers. Few rows of \
+        f32 are multiplied by codes, as in `gguf_matmul`",
     arity: Arity::Exactly(3),
     attrs: GgufGroupedAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
@@ -189,7 +191,8 @@ fn infer_gguf_experts(cx: &mut Infer<'_>) -> Result<(), String> {
 /// The matrices of all experts as numbers, in the layout of `grouped_matmul`.
 pub const GGUF_DEQUANT_EXPERTS: OpDef = OpDef {
     name: "gguf_dequant_experts",
-    doc: "the elements of blocks of `block_type` that hold D [experts, n, k] row by row, as f32 of shape [experts, k, n]: each matrix transposed, as `grouped_matmul` reads it",
+    doc: "the elements of blocks of `block_type` that hold D [experts, n, k] row by row, as f32 of shape [experts, k, \
+        n]: each matrix transposed, as `grouped_matmul` reads it",
     arity: Arity::Exactly(1),
     attrs: GgufExpertsAttrs::FIELDS,
     flags: Flags::PURE,

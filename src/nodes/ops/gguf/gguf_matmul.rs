@@ -70,7 +70,9 @@ fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// Products with a matrix of blocks.
 pub const GGUF_MATMUL: OpDef = OpDef {
     name: "gguf_matmul",
-    doc: "y = x·Dᵀ along the last axis of x, where the blocks hold D [n, k] row by row; y = x·D if `back`; D never exists as numbers. Up to 4 rows of f32 are multiplied by codes, scale·Σ code·x − min·Σ x, whose rounding differs from that of x·Dᵀ",
+    doc: "y = x·Dᵀ along the last axis of x, where the blocks hold D [n, k] row by row; y = x·D if `back`; D never \
+        exists as numbers. Up to 4 rows of f32 are multiplied by codes, scale·Σ code·x − min·Σ x, whose rounding \
+        differs from that of x·Dᵀ",
     arity: Arity::Exactly(2),
     attrs: GgufMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),

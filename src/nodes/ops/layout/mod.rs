@@ -106,7 +106,8 @@ pub const OPTIMIZATION_BARRIER: OpDef = OpDef {
     attrs: BarrierAttrs::FIELDS,
     ..define_view(
         "optimization_barrier",
-        "y = x; passes treat y as another value than x, so a computation that is repeated from y is not merged with the original",
+        "y = x; passes treat y as another value than x, so a computation that is repeated from y is not merged with \
+        the original",
         Deriv::Linear(|_, _, g| Some(g)),
     )
 };

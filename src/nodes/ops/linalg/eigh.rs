@@ -39,7 +39,8 @@ fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> 
 pub const EIGH: OpDef = OpDef {
     name: "eigh",
     doc: "(A + Aᵀ)/2 = U·diag(w)·Uᵀ, w ascending, the largest magnitude of each column of U positive; \
-          Ā = sym(U·(diag w̄ + F∘(UᵀŪ))·Uᵀ), Fᵢⱼ = 1/(wⱼ − wᵢ), Fᵢᵢ = 0; where rounding does not tell two eigenvalues apart, a \
+          Ā = sym(U·(diag w̄ + F∘(UᵀŪ))·Uᵀ), Fᵢⱼ = 1/(wⱼ − wᵢ), Fᵢᵢ = 0; where rounding does not tell two eigenvalues \
+          apart, a \
           part of UᵀŪ between their vectors that is not 0 makes Ā NaN",
     arity: Arity::Exactly(1),
     attrs: &[],

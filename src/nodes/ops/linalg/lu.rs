@@ -62,7 +62,8 @@ fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> 
 pub const LU: OpDef = OpDef {
     name: "lu",
     doc: "L·U = A[rows], packed: L below the diagonal (its own is 1), U from it on; rows (i32), and the sign of their \
-          permutation; the pivot is the first of the largest magnitudes; the factors of a singular matrix have a zero on \
+          permutation; the pivot is the first of the largest magnitudes; the factors of a singular matrix have a zero \
+          on \
           the diagonal, and NaN as derivative",
     arity: Arity::Exactly(1),
     attrs: &[],

@@ -57,7 +57,8 @@ fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> 
 pub const QR: OpDef = OpDef {
     name: "qr",
     doc: "A = Q·R, k = min(m, n) orthonormal columns in Q, R upper with no negative number on its diagonal; \
-          Ā = (Q̄ + Q·M)·R⁻ᵀ, M = the lower triangle of R·R̄ᵀ − Q̄ᵀ·Q, mirrored; NaN if the first k columns are dependent",
+          Ā = (Q̄ + Q·M)·R⁻ᵀ, M = the lower triangle of R·R̄ᵀ − Q̄ᵀ·Q, mirrored; NaN if the first k columns are \
+          dependent",
     arity: Arity::Exactly(1),
     attrs: &[],
     flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),

@@ -94,7 +94,8 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
     lower: Lower::Kernel(lower::emit_softmax_cross_entropy),
     ..define_loss(
         "softmax_cross_entropy",
-        "loss = −Σ target·ln softmax(x) for each row, target = (1 − ε)·onehot(label) + ε/C, 0 where label = ignore_index; lse = ln Σ eˣ",
+        "loss = −Σ target·ln softmax(x) for each row, target = (1 − ε)·onehot(label) + ε/C, 0 where label = \
+        ignore_index; lse = ln Σ eˣ",
         2,
         CrossEntropyAttrs::FIELDS,
         Deriv::Rules(push_tangents, |s, ct, _| vec![ct[0].map(|g| emit_backward(s, s.outs[1], g)), None]),

@@ -119,7 +119,8 @@ fn decompose_dact<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// A matrix product times the derivative of an activation, and a bias gradient.
 pub const MATMUL_DACT: OpDef = OpDef {
     name: "matmul_dact",
-    doc: "y = (a·b)·act'(x), from (a, b, r) with r = act(x): act' is 1 where r > 0 for relu, 1 − r² for tanh, r(1 − r) for sigmoid; `mul`: y = (a·b)·r; also the sum of y over all axes but the last",
+    doc: "y = (a·b)·act'(x), from (a, b, r) with r = act(x): act' is 1 where r > 0 for relu, 1 − r² for tanh, r(1 − \
+        r) for sigmoid; `mul`: y = (a·b)·r; also the sum of y over all axes but the last",
     arity: Arity::Exactly(3),
     attrs: MatmulDactAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),

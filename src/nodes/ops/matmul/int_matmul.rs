@@ -55,7 +55,8 @@ fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// Products of integer matrices.
 pub const INT_MATMUL: OpDef = OpDef {
     name: "int_matmul",
-    doc: "y[s, i, j] = Σₖ a[s, i, k]·b[s, k, j], with either operand's last two axes exchanged first; i8 and u8 give i32; sums wrap",
+    doc: "y[s, i, j] = Σₖ a[s, i, k]·b[s, k, j], with either operand's last two axes exchanged first; i8 and u8 give \
+        i32; sums wrap",
     arity: Arity::Exactly(2),
     attrs: MatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),

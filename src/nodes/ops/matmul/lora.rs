@@ -46,7 +46,8 @@ fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// A matrix product with a low-rank correction.
 pub const LORA_MATMUL: OpDef = OpDef {
     name: "lora_matmul",
-    doc: "y = x·w + bias + scale·(x·a)·b, from (x, w, a, b[, bias]), with wᵀ, aᵀ and bᵀ if `transposed`; also x·a, which the derivative of b reads",
+    doc: "y = x·w + bias + scale·(x·a)·b, from (x, w, a, b[, bias]), with wᵀ, aᵀ and bᵀ if `transposed`; also x·a, \
+        which the derivative of b reads",
     arity: Arity::Between(4, 5),
     attrs: LoraMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),

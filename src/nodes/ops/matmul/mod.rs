@@ -57,7 +57,8 @@ pub fn product_flops(cx: &CostCx<'_>) -> u64 {
 /// The matrix product.
 pub const MATMUL: OpDef = OpDef {
     name: "matmul",
-    doc: "y[.., i, j] = Σₖ a[.., i, k]·b[.., k, j], with either operand's last two axes exchanged first; leading axes broadcast",
+    doc: "y[.., i, j] = Σₖ a[.., i, k]·b[.., k, j], with either operand's last two axes exchanged first; leading axes \
+        broadcast",
     arity: Arity::Exactly(2),
     attrs: MatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::PRODUCT),

@@ -83,7 +83,8 @@ fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> 
 /// Normalisation of each channel over the batch, with its statistics.
 pub const BATCH_NORM: OpDef = OpDef {
     name: "batch_norm",
-    doc: "y = γ(x − mean)/√(var + eps) + β with the mean and the biased variance of each channel over all other axes; also both statistics",
+    doc: "y = γ(x − mean)/√(var + eps) + β with the mean and the biased variance of each channel over all other axes; \
+        also both statistics",
     arity: Arity::Exactly(3),
     attrs: NormAttrs::FIELDS,
     flags: Flags::PURE,
@@ -121,7 +122,8 @@ fn decompose_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// The cotangents of all operands of [`BATCH_NORM`].
 pub const BATCH_NORM_BACKWARD: OpDef = OpDef {
     name: "batch_norm_backward",
-    doc: "dx = γ·rstd(dy − mean(dy) − x̂·mean(x̂⊙dy)) with the means over each channel, dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd), statistics [C]; x̂ = (d − mean(d))·rstd, d = x − mean",
+    doc: "dx = γ·rstd(dy − mean(dy) − x̂·mean(x̂⊙dy)) with the means over each channel, dγ = Σ dy⊙x̂, dβ = Σ dy, from \
+        (dy, x, γ, mean, rstd), statistics [C]; x̂ = (d − mean(d))·rstd, d = x − mean",
     arity: Arity::Exactly(5),
     attrs: &[],
     flags: Flags::PURE,

@@ -22,7 +22,8 @@ attrs! {
 pub const BATCH_NORM_INFERENCE: OpDef = OpDef {
     name: "batch_norm_inference",
     doc: "y = γ(x − mean)/√(var + eps) + β with an element of γ, β, mean and var for each position along `axis`; \
-          dx = γ·dy/√(var + eps), dγ = Σ dy(x − mean)/√(var + eps), dβ = Σ dy; mean and var have their exact gradients, too",
+          dx = γ·dy/√(var + eps), dγ = Σ dy(x − mean)/√(var + eps), dβ = Σ dy; mean and var have their exact \
+          gradients, too",
     arity: Arity::Exactly(5),
     attrs: BatchNormInferenceAttrs::FIELDS,
     flags: Flags::PURE,

@@ -85,7 +85,8 @@ fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> 
 /// Normalisation of groups of channels of each sample.
 pub const GROUP_NORM: OpDef = OpDef {
     name: "group_norm",
-    doc: "y = γ(x − mean)·rstd + β with the statistics of each of `groups` runs of channels of each sample; also mean and rstd, [N, groups]",
+    doc: "y = γ(x − mean)·rstd + β with the statistics of each of `groups` runs of channels of each sample; also mean \
+        and rstd, [N, groups]",
     arity: Arity::Exactly(3),
     attrs: GroupNormAttrs::FIELDS,
     flags: Flags::PURE,
@@ -126,7 +127,8 @@ fn decompose_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// The cotangents of all operands of [`GROUP_NORM`].
 pub const GROUP_NORM_BACKWARD: OpDef = OpDef {
     name: "group_norm_backward",
-    doc: "dx = rstd(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)) with the means over each group, dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd), statistics [N, groups]; x̂ = (d − mean(d))·rstd, d = x − mean",
+    doc: "dx = rstd(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)) with the means over each group, dγ = Σ dy⊙x̂, dβ = Σ dy, from \
+        (dy, x, γ, mean, rstd), statistics [N, groups]; x̂ = (d − mean(d))·rstd, d = x − mean",
     arity: Arity::Exactly(5),
     attrs: &[],
     flags: Flags::PURE,

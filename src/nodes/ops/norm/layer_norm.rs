@@ -52,7 +52,8 @@ fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> 
 /// Layer normalisation over the last axis, with its statistics.
 pub const LAYER_NORM: OpDef = OpDef {
     name: "layer_norm",
-    doc: "y = γ(x − mean)·rstd + β over the last axis, rstd = 1/√(var + eps) with the biased variance; also mean and rstd",
+    doc: "y = γ(x − mean)·rstd + β over the last axis, rstd = 1/√(var + eps) with the biased variance; also mean and \
+        rstd",
     arity: Arity::Exactly(3),
     attrs: NormAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::STATS),
@@ -93,7 +94,8 @@ fn decompose_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// The cotangents of all operands of [`LAYER_NORM`].
 pub const LAYER_NORM_BACKWARD: OpDef = OpDef {
     name: "layer_norm_backward",
-    doc: "dx = rstd(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd); x̂ = (d − mean(d))·rstd, d = x − mean",
+    doc: "dx = rstd(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd); x̂ = (d \
+        − mean(d))·rstd, d = x − mean",
     arity: Arity::Exactly(5),
     attrs: &[],
     flags: Flags::PURE,

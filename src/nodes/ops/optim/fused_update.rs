@@ -88,7 +88,8 @@ pub const MATMUL_SGD: OpDef = OpDef {
     ],
     ..define_op(
         "matmul_sgd",
-        "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): a step of SGD by the gradient a·b; one more scalar operand multiplies the gradient",
+        "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): a step of SGD by the gradient a·b; one more scalar \
+        operand multiplies the gradient",
         4,
         MatmulSgdAttrs::FIELDS,
         Deriv::ViaDecompose,
@@ -124,7 +125,8 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
     ],
     ..define_op(
         "matmul_sgd_momentum",
-        "p', buf' = sgd_momentum(p, a·b, buf, lr, t), from (a, b, p, buf, lr, t): a step by the gradient a·b; one more scalar operand multiplies the gradient",
+        "p', buf' = sgd_momentum(p, a·b, buf, lr, t), from (a, b, p, buf, lr, t): a step by the gradient a·b; one \
+        more scalar operand multiplies the gradient",
         6,
         MatmulSgdMomentumAttrs::FIELDS,
         Deriv::ViaDecompose,
@@ -158,7 +160,8 @@ pub const MATMUL_ADAM: OpDef = OpDef {
     ],
     ..define_op(
         "matmul_adam",
-        "p', m', v' = adam(p, a·b, m, v, lr, t), from (a, b, p, m, v, lr, t): a step by the gradient a·b; one more scalar operand multiplies the gradient",
+        "p', m', v' = adam(p, a·b, m, v, lr, t), from (a, b, p, m, v, lr, t): a step by the gradient a·b; one more \
+        scalar operand multiplies the gradient",
         7,
         MatmulAdamAttrs::FIELDS,
         Deriv::ViaDecompose,

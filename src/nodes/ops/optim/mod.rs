@@ -205,7 +205,9 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
     lower: Lower::Kernel(lower::emit_step),
     ..define_step(
         "sgd_momentum",
-        "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; one more scalar operand multiplies g",
+        "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' \
+        (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; one more scalar operand \
+        multiplies g",
         5,
         SgdMomentumAttrs::FIELDS,
         Deriv::ViaDecompose,
@@ -265,7 +267,9 @@ pub const ADAM: OpDef = OpDef {
     lower: Lower::Kernel(lower::emit_step),
     ..define_step(
         "adam",
-        "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; one more scalar operand multiplies g",
+        "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p \
+        joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; one more \
+        scalar operand multiplies g",
         6,
         AdamAttrs::FIELDS,
         Deriv::ViaDecompose,

@@ -168,7 +168,8 @@ pub fn emit_program(cx: &mut LowerCx<'_>, b: MapProgram) {
 /// A region of pointwise ops, computed in one sweep.
 pub const MAP: OpDef = OpDef {
     name: "map",
-    doc: "the yields of the pointwise region `body` on the operands, in one sweep; broadcasts inside it are strided reads",
+    doc: "the yields of the pointwise region `body` on the operands, in one sweep; broadcasts inside it are strided \
+        reads",
     arity: Arity::AtLeast(0),
     attrs: MapAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),

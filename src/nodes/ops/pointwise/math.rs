@@ -250,7 +250,8 @@ pub const GELU_TANH: OpDef = define_op(
 /// The derivative of [`GELU_TANH`].
 pub const GELU_TANH_GRAD: OpDef = define_op(
     "gelu_tanh_grad",
-    "y = σ + xσ(1 − σ)v', the derivative of gelu_tanh: σ = 1/(1 + e⁻ᵛ), v = √(8/π)(x + 0.044715x³); y' = σ(1 − σ)(2v' + xv'' + xv'²(1 − 2σ))",
+    "y = σ + xσ(1 − σ)v', the derivative of gelu_tanh: σ = 1/(1 + e⁻ᵛ), v = √(8/π)(x + 0.044715x³); y' = σ(1 − σ)(2v' \
+    + xv'' + xv'²(1 − 2σ))",
     TileOp::GeluTanhGrad,
     REALS,
     Deriv::Pointwise(|s, _| {

@@ -77,7 +77,8 @@ mod tests {
     /// The last step of the program of a region of these lines on a and b.
     fn last(lines: &str) -> TileOp {
         let text = format!(
-            "region @r(%a: f32[9], %b: f32[9]) {{\n{lines}\n  yield %y\n}}\ngraph @g {{\n  %x = input : f32[9]\n  %z = map %x, %x body=@r\n  return z=%z\n}}\n"
+            "region @r(%a: f32[9], %b: f32[9]) {{\n{lines}\n  yield %y\n}}\ngraph @g {{\n  %x = input : f32[9]\n  %z \
+            = map %x, %x body=@r\n  return z=%z\n}}\n"
         );
         let g = parse(&text).unwrap();
         let r = (0..g.view().regions()).map(Region::new).find(|&r| r != g.view().entry()).unwrap();
@@ -89,7 +90,8 @@ mod tests {
     fn a_choice_of_zero_by_a_sign_is_one_step() {
         let form = |limit: &str, other: &str, than: &str| {
             last(&format!(
-                "  %l = full value={limit} : f32[9]\n  %o = full value={other} : f32[9]\n  %c = {than} %a, %l\n  %y = select %c, %b, %o"
+                "  %l = full value={limit} : f32[9]\n  %o = full value={other} : f32[9]\n  %c = {than} %a, %l\n  %y = \
+                select %c, %b, %o"
             ))
         };
         assert_eq!(form("0", "0", "gt"), TileOp::Gate);

@@ -103,7 +103,8 @@ pub const MAX_POOL2D: OpDef = OpDef {
     lower: Lower::Kernel(lower::emit_max_pool2d),
     ..define_op(
         "max_pool2d",
-        "y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its position h·W + w in the plane",
+        "y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its \
+        position h·W + w in the plane",
         1,
         WindowAttrs::FIELDS,
         Deriv::Rules(

@@ -171,7 +171,8 @@ pub const MAX_POOL3D: OpDef = OpDef {
     ],
     ..define_op(
         "max_pool3d",
-        "y = the largest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
+        "y = the largest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never \
+        wins)",
         WindowAttrs::FIELDS,
         infer_extreme::<3>,
         decompose_max::<3>,
@@ -211,7 +212,8 @@ pub const MIN_POOL2D: OpDef = OpDef {
     ],
     ..define_op(
         "min_pool2d",
-        "y = the smallest of each window of x [N, C, H, W] (the first of equals; NaN if there is one; padding never wins)",
+        "y = the smallest of each window of x [N, C, H, W] (the first of equals; NaN if there is one; padding never \
+        wins)",
         WindowAttrs::FIELDS,
         infer_extreme::<2>,
         decompose_min::<2>,
@@ -228,7 +230,8 @@ pub const MIN_POOL3D: OpDef = OpDef {
     }],
     ..define_op(
         "min_pool3d",
-        "y = the smallest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
+        "y = the smallest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding \
+        never wins)",
         WindowAttrs::FIELDS,
         infer_extreme::<3>,
         decompose_min::<3>,

@@ -25,13 +25,15 @@ macro_rules! by_axes {
         $max:ident $min:ident $sum:ident $avg:ident $adaptive_max:ident $adaptive_avg:ident;)*) => {
         impl<'g> Var<'g> {
             $(
-            #[doc = concat!("The largest element of each window of x `[N, C, ", $shape, "]`; NaN if the window has one. Padding never wins.")]
+            #[doc = concat!("The largest element of each window of x `[N, C, ", $shape, "]`; NaN if the window has \
+                one. Padding never wins.")]
             #[track_caller]
             pub fn $max(self, opt: Pool<$n, $p>) -> Var<'g> {
                 self.extreme_pool(MAX[$n - 1], &opt)
             }
 
-            #[doc = concat!("The smallest element of each window of x `[N, C, ", $shape, "]`; NaN if the window has one. Padding never wins.")]
+            #[doc = concat!("The smallest element of each window of x `[N, C, ", $shape, "]`; NaN if the window has \
+                one. Padding never wins.")]
             #[track_caller]
             pub fn $min(self, opt: Pool<$n, $p>) -> Var<'g> {
                 self.extreme_pool(MIN[$n - 1], &opt)
@@ -56,7 +58,8 @@ macro_rules! by_axes {
                 self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: size_attrs_to_i64(&output) }.list())
             }
 
-            #[doc = concat!("The mean of each of `output` windows along each axis of x `[N, C, ", $shape, "]`; window i of an axis of n begins at ⌊i·n/output⌋ and ends before ⌈(i + 1)·n/output⌉.")]
+            #[doc = concat!("The mean of each of `output` windows along each axis of x `[N, C, ", $shape, "]`; window \
+                i of an axis of n begins at ⌊i·n/output⌋ and ends before ⌈(i + 1)·n/output⌉.")]
             #[track_caller]
             pub fn $adaptive_avg(self, output: [usize; $n]) -> Var<'g> {
                 let op = [Op::ADAPTIVE_AVG_POOL1D, Op::ADAPTIVE_AVG_POOL2D, Op::ADAPTIVE_AVG_POOL3D][$n - 1];

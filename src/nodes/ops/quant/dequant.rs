@@ -48,7 +48,9 @@ fn lower_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// Coded weights as numbers.
 pub const DEQUANT: OpDef = OpDef {
     name: "dequant",
-    doc: "w[p, j] = (code[p, j] − zero[p/block, j])·scale[p/block, j], from (codes, scales[, zeros]) or, for nvfp4, (codes, codes of scales, a number that multiplies all scales); the derivative with respect to a code is its scale, to packed codes 0",
+    doc: "w[p, j] = (code[p, j] − zero[p/block, j])·scale[p/block, j], from (codes, scales[, zeros]) or, for nvfp4, \
+        (codes, codes of scales, a number that multiplies all scales); the derivative with respect to a code is its \
+        scale, to packed codes 0",
     arity: Arity::Between(2, 3),
     attrs: DequantAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT),
@@ -142,7 +144,8 @@ fn batch_matmul<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
 /// A matrix product with coded weights.
 pub const DEQUANT_MATMUL: OpDef = OpDef {
     name: "dequant_matmul",
-    doc: "y = x·w, or x·wᵀ if `transposed`, from x[.., k] (or x[.., n]) and the operands of `dequant`, whose result w[k, n] is decoded part by part and never stored",
+    doc: "y = x·w, or x·wᵀ if `transposed`, from x[.., k] (or x[.., n]) and the operands of `dequant`, whose result \
+        w[k, n] is decoded part by part and never stored",
     arity: Arity::Between(3, 4),
     attrs: DequantMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT).and(Flags::HEAVY),

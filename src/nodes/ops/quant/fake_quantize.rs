@@ -83,7 +83,8 @@ fn pass_tangent_through<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
 /// Real numbers rounded to a grid, with a derivative.
 pub const FAKE_QUANTIZE: OpDef = OpDef {
     name: "fake_quantize",
-    doc: "y = (clamp(round(x·(1/s)) + z, lo, hi) − z)·s, halves to even, with scale s and zero point z (0 without one); the derivative with respect to x is `ste`, to s it is 0",
+    doc: "y = (clamp(round(x·(1/s)) + z, lo, hi) − z)·s, halves to even, with scale s and zero point z (0 without \
+        one); the derivative with respect to x is `ste`, to s it is 0",
     arity: Arity::Between(2, 3),
     attrs: FakeQuantizeAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::STRAIGHT),

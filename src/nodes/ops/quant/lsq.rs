@@ -69,7 +69,8 @@ fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<
 /// Fake quantisation with learned scales.
 pub const LSQ: OpDef = OpDef {
     name: "lsq",
-    doc: "y = clamp(round(x/s), lo, hi)·s, halves to even; x̄ = ȳ where lo ≤ x/s ≤ hi, else 0; s̄ = κ·Σ ψ(x/s)·ȳ with ψ(z) = round(z) − z in the range, lo or hi outside",
+    doc: "y = clamp(round(x/s), lo, hi)·s, halves to even; x̄ = ȳ where lo ≤ x/s ≤ hi, else 0; s̄ = κ·Σ ψ(x/s)·ȳ with \
+        ψ(z) = round(z) − z in the range, lo or hi outside",
     arity: Arity::Exactly(2),
     attrs: LsqAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::STRAIGHT),

@@ -144,7 +144,8 @@ fn batch_node<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
 /// A 2-D convolution of codes.
 pub const Q_CONV2D: OpDef = OpDef {
     name: "q_conv2d",
-    doc: "as q_matmul, with the sums of conv2d over x − x_zp and w − w_zp (x NCHW, w [O, C/groups, kh, kw], bias, zeros and scales [O]); places beyond the edge count as x_zp, so they contribute 0",
+    doc: "as q_matmul, with the sums of conv2d over x − x_zp and w − w_zp (x NCHW, w [O, C/groups, kh, kw], bias, \
+        zeros and scales [O]); places beyond the edge count as x_zp, so they contribute 0",
     arity: Arity::Between(2, 5),
     attrs: QConvAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT).and(Flags::HEAVY),
@@ -165,27 +166,32 @@ pub const Q_CONV2D: OpDef = OpDef {
 const CONV_CASES: &[Case] = &[
     Case {
         args: "i8[2,3,5,6] i8[4,3,3,2] i32[4]",
-        attrs: "stride=[1,1] pad=[1,1,1,1] dilation=[1,1] groups=1 x_zp=3 w_zp=-1 out_zp=5 s_x=0.5 s_w=0.2 s_out=600 to=i8 zeros=false scales=false ste=masked",
+        attrs: "stride=[1,1] pad=[1,1,1,1] dilation=[1,1] groups=1 x_zp=3 w_zp=-1 out_zp=5 s_x=0.5 s_w=0.2 s_out=600 \
+            to=i8 zeros=false scales=false ste=masked",
         domains: &[Code, Code, Index(100)],
     },
     Case {
         args: "u8[2,4,7,6] i8[6,2,3,3] f32[6]",
-        attrs: "stride=[2,1] pad=[1,0,2,1] dilation=[1,2] groups=2 x_zp=128 w_zp=0 out_zp=0 s_x=0.01 s_w=1 s_out=1 to=f32 zeros=false scales=true ste=plain",
+        attrs: "stride=[2,1] pad=[1,0,2,1] dilation=[1,2] groups=2 x_zp=128 w_zp=0 out_zp=0 s_x=0.01 s_w=1 s_out=1 \
+            to=f32 zeros=false scales=true ste=plain",
         domains: &[Code, Code, Positive],
     },
     Case {
         args: "i8[1,3,5,5] i8[3,1,3,3] i32[3] f32[3]",
-        attrs: "stride=[2,2] pad=[1,1,1,1] dilation=[1,1] groups=3 x_zp=-5 w_zp=2 out_zp=-9 s_x=0.01 s_w=1 s_out=4 to=i8 zeros=false scales=true ste=codes",
+        attrs: "stride=[2,2] pad=[1,1,1,1] dilation=[1,1] groups=3 x_zp=-5 w_zp=2 out_zp=-9 s_x=0.01 s_w=1 s_out=4 \
+            to=i8 zeros=false scales=true ste=codes",
         domains: &[Code, Code, Index(100), Positive],
     },
     Case {
         args: "u8[2,4,5,5] i8[6,2,3,3] i8[6] f32[6]",
-        attrs: "stride=[1,2] pad=[1,0,1,1] dilation=[1,1] groups=2 x_zp=9 w_zp=0 out_zp=1 s_x=0.05 s_w=1 s_out=2 to=i8 zeros=true scales=true ste=masked",
+        attrs: "stride=[1,2] pad=[1,0,1,1] dilation=[1,1] groups=2 x_zp=9 w_zp=0 out_zp=1 s_x=0.05 s_w=1 s_out=2 \
+            to=i8 zeros=true scales=true ste=masked",
         domains: &[Code, Code, Code, Positive],
     },
     Case {
         args: "i8[3,2,4,4] i8[5,2,1,1]",
-        attrs: "stride=[1,1] pad=[0,0,0,0] dilation=[1,1] groups=1 x_zp=0 w_zp=0 out_zp=0 s_x=1 s_w=1 s_out=1 to=i32 zeros=false scales=false ste=masked",
+        attrs: "stride=[1,1] pad=[0,0,0,0] dilation=[1,1] groups=1 x_zp=0 w_zp=0 out_zp=0 s_x=1 s_w=1 s_out=1 to=i32 \
+            zeros=false scales=false ste=masked",
         domains: &[Code],
     },
 ];

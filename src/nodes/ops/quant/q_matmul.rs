@@ -129,7 +129,12 @@ fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]
 /// A matrix product of codes.
 pub const Q_MATMUL: OpDef = OpDef {
     name: "q_matmul",
-    doc: "s = bias + Σₖ (x[.., k] − x_zp)·(w[k, j] − w_zp), exactly, from (x, w[, bias][, zeros][, scales]); y = clamp(round(s·s_x·s_w/s_out) + out_zp, −128, 127), halves to even, or s as i32, which wraps, or s·s_x·s_w as f32; a scale that is not above 0 and finite ends the step; with zeros w_zp[j] is that of column j, with scales s_w[j]; the derivative is that of the real numbers s_x·(x − x_zp), s_w·(w − w_zp), s_x·s_w·bias, s_out·(y − out_zp), 0 where y is cut off with ste=masked, and that of the codes with ste=codes; zeros and scales have none",
+    doc: "s = bias + Σₖ (x[.., k] − x_zp)·(w[k, j] − w_zp), exactly, from (x, w[, bias][, zeros][, scales]); y = \
+        clamp(round(s·s_x·s_w/s_out) + out_zp, −128, 127), halves to even, or s as i32, which wraps, or s·s_x·s_w as \
+        f32; a scale that is not above 0 and finite ends the step; with zeros w_zp[j] is that of column j, with \
+        scales s_w[j]; the derivative is that of the real numbers s_x·(x − x_zp), s_w·(w − w_zp), s_x·s_w·bias, \
+        s_out·(y − out_zp), 0 where y is cut off with ste=masked, and that of the codes with ste=codes; zeros and \
+        scales have none",
     arity: Arity::Between(2, 5),
     attrs: QMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT).and(Flags::HEAVY),

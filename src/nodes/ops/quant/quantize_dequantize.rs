@@ -77,7 +77,8 @@ fn quantize_straight_through<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
 /// Codes of real numbers.
 pub const QUANTIZE: OpDef = OpDef {
     name: "quantize",
-    doc: "q = clamp(round(x·(1/s)) + z, lo, hi), halves to even, NaN to z, with scale s and zero point z (0 without one); the derivative of s·(q − z) with respect to x is 1, and with ste=clip 0 where q is cut off",
+    doc: "q = clamp(round(x·(1/s)) + z, lo, hi), halves to even, NaN to z, with scale s and zero point z (0 without \
+        one); the derivative of s·(q − z) with respect to x is 1, and with ste=clip 0 where q is cut off",
     arity: Arity::Between(2, 3),
     attrs: QuantizeAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT).and(Flags::ZERO_POINT),
@@ -130,7 +131,8 @@ fn decompose_dequantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// Real numbers of codes.
 pub const DEQUANTIZE: OpDef = OpDef {
     name: "dequantize",
-    doc: "y = s·(q − z), with scale s and zero point z (0 without one); the derivative of y with respect to s·(q − z) is 1",
+    doc: "y = s·(q − z), with scale s and zero point z (0 without one); the derivative of y with respect to s·(q − z) \
+        is 1",
     arity: Arity::Between(2, 3),
     attrs: DequantizeAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT).and(Flags::ZERO_POINT),

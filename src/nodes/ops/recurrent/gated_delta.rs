@@ -142,7 +142,8 @@ pub const GATED_DELTA_NET: OpDef = OpDef {
 /// The cotangents of the operands of [`GATED_DELTA_NET`].
 pub const GATED_DELTA_NET_BACKWARD: OpDef = OpDef {
     name: "gated_delta_net_backward",
-    doc: "dq, dk, dv, dg, dβ[, dS_0] of gated_delta_net, from (do[, dlast], q, k, v, g, β[, S_0]), dlast the gradient of the last S",
+    doc: "dq, dk, dv, dg, dβ[, dS_0] of gated_delta_net, from (do[, dlast], q, k, v, g, β[, S_0]), dlast the gradient \
+        of the last S",
     arity: Arity::Between(6, 8),
     attrs: GatedDeltaBackwardAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),

@@ -139,7 +139,8 @@ fn batch_node<'g>(s: &BatchSite<'_, 'g>, first: usize) -> Option<Vec<Var<'g>>> {
 pub const SELECTIVE_SCAN: OpDef = OpDef {
     name: "selective_scan",
     doc: "h_t = exp(Δ_t·A)∘h_(t−1) + Δ_t·B_t·x_t, y_t = Σₙ C_t·h_t + D∘x_t; y and the last h, from (x, Δ, A, B, C[, D][, h_0]): \
-          x, Δ [B,S,H], A [H,N], B, C [B,S,N], D [H], h_0 [B,H,N], else 0; A = −∞ has the decay 0 for Δ > 0, and 1 for Δ = 0",
+          x, Δ [B,S,H], A [H,N], B, C [B,S,N], D [H], h_0 [B,H,N], else 0; A = −∞ has the decay 0 for Δ > 0, and 1 \
+          for Δ = 0",
     arity: Arity::Between(5, 7),
     attrs: SelectiveScanAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),

@@ -88,8 +88,10 @@ const NO_SECOND: &str = "splats have no second derivative";
 pub const SPLAT_RENDER: OpDef = OpDef {
     name: "splat_render",
     doc: "the image [height, width, 4] of Gaussian splats, and how much of the light from behind passes them, T [height, \
-          width]; front to back, colour += T·α·c and T *= 1 − α with α = opacity·exp(−½ρ²), ρ the distance of the ray from \
-          the centre in units of the axes exp(log-scale)·radius_scale; a pixel is (max(0, colour + T·background)^gamma, 1 − T); \
+          width]; front to back, colour += T·α·c and T *= 1 − α with α = opacity·exp(−½ρ²), ρ the distance of the ray \
+          from \
+          the centre in units of the axes exp(log-scale)·radius_scale; a pixel is (max(0, colour + \
+          T·background)^gamma, 1 − T); \
           from (positions [N,3], log-scales [N,3], quaternions wxyz [N,4], opacities [N], colours [N,3] or harmonics \
           [N,K,3], view [4,3]: camera, right, up, forward); the ray of pixel (i, j) is (j + ½ − width/2)·right + \
           (height/2 − i − ½)·up + forward; nearest centres first, ties by index; left out are α < alpha_cutoff, depths \
@@ -106,28 +108,33 @@ pub const SPLAT_RENDER: OpDef = OpDef {
     cases: &[
         Case {
             args: "f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3]",
-            attrs: "width=5 height=4 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
+            attrs: "width=5 height=4 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 \
+                background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
             domains: &[Unit, Real, Real, Chance, Chance, Unit],
         },
         Case {
             args: "f[4,3] f[4,3] f[4,4] f[4] f[4,4,3] f[4,3]",
-            attrs: "width=3 height=3 tile=16 radius_scale=0.8 alpha_cutoff=1e-12 transmittance=1e-12 gamma=1 background=[2.5,1.5,2] near=-20 far=20 max_list=9 max_steps=9 truncate=false",
+            attrs: "width=3 height=3 tile=16 radius_scale=0.8 alpha_cutoff=1e-12 transmittance=1e-12 gamma=1 \
+                background=[2.5,1.5,2] near=-20 far=20 max_list=9 max_steps=9 truncate=false",
             domains: &[Unit, Real, Real, Chance, Unit, Real],
         },
         Case {
             args: "f[1,3] f[1,3] f[1,4] f[1] f[1,1,3] f[4,3]",
-            attrs: "width=1 height=2 tile=1 radius_scale=1 alpha_cutoff=0 transmittance=0 gamma=1.5 background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=true",
+            attrs: "width=1 height=2 tile=1 radius_scale=1 alpha_cutoff=0 transmittance=0 gamma=1.5 \
+                background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=true",
             domains: &[Unit, Unit, Real, Chance, Chance, Unit],
         },
         // Several units, and lanes of several widths.
         Case {
             args: "f[70,3] f[70,3] f[70,4] f[70] f[70,9,3] f[4,3]",
-            attrs: "width=37 height=19 tile=20 radius_scale=0.2 alpha_cutoff=1e-12 transmittance=0 gamma=1 background=[8,8,8] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
+            attrs: "width=37 height=19 tile=20 radius_scale=0.2 alpha_cutoff=1e-12 transmittance=0 gamma=1 \
+                background=[8,8,8] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
             domains: &[Unit, Unit, Real, Chance, Unit, Unit],
         },
         Case {
             args: "f[0,3] f[0,3] f[0,4] f[0] f[0,3] f[4,3]",
-            attrs: "width=3 height=2 tile=2 radius_scale=1 alpha_cutoff=0.01 transmittance=0 gamma=2.2 background=[0.5,0.6,0.7] near=0 far=10 max_list=0 max_steps=0 truncate=false",
+            attrs: "width=3 height=2 tile=2 radius_scale=1 alpha_cutoff=0.01 transmittance=0 gamma=2.2 \
+                background=[0.5,0.6,0.7] near=0 far=10 max_list=0 max_steps=0 truncate=false",
             domains: &[Real],
         },
     ],
@@ -139,7 +146,8 @@ pub const SPLAT_RENDER: OpDef = OpDef {
 pub const SPLAT_RENDER_BACKWARD: OpDef = OpDef {
     name: "splat_render_backward",
     doc: "the gradients of positions, log-scales, quaternions, opacities, colours and view of splat_render, from (the \
-          cotangent of the image, the six operands); 0 for clamped opacities and colours; order, cutoffs and depth limits are \
+          cotangent of the image, the six operands); 0 for clamped opacities and colours; order, cutoffs and depth \
+          limits are \
           constants",
     arity: Arity::Exactly(OPERANDS + 1),
     attrs: SplatAttrs::FIELDS,
@@ -152,17 +160,20 @@ pub const SPLAT_RENDER_BACKWARD: OpDef = OpDef {
     cases: &[
         Case {
             args: "f[5,4,4] f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3]",
-            attrs: "width=4 height=5 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
+            attrs: "width=4 height=5 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 \
+                background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
             domains: &[Real, Unit, Real, Real, Chance, Chance, Unit],
         },
         Case {
             args: "f[3,3,4] f[4,3] f[4,3] f[4,4] f[4] f[4,4,3] f[4,3]",
-            attrs: "width=3 height=3 tile=1 radius_scale=0.8 alpha_cutoff=1e-12 transmittance=0 gamma=1 background=[2.5,1.5,2] near=-20 far=20 max_list=9 max_steps=9 truncate=true",
+            attrs: "width=3 height=3 tile=1 radius_scale=0.8 alpha_cutoff=1e-12 transmittance=0 gamma=1 \
+                background=[2.5,1.5,2] near=-20 far=20 max_list=9 max_steps=9 truncate=true",
             domains: &[Real, Unit, Real, Real, Chance, Unit, Unit],
         },
         Case {
             args: "f[19,37,4] f[70,3] f[70,3] f[70,4] f[70] f[70,1,3] f[4,3]",
-            attrs: "width=37 height=19 tile=4 radius_scale=0.2 alpha_cutoff=1e-12 transmittance=0 gamma=1 background=[8,8,8] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
+            attrs: "width=37 height=19 tile=4 radius_scale=0.2 alpha_cutoff=1e-12 transmittance=0 gamma=1 \
+                background=[8,8,8] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
             domains: &[Unit, Unit, Unit, Real, Chance, Unit, Unit],
         },
     ],
@@ -186,12 +197,14 @@ pub const SPLAT_RENDER_TANGENT: OpDef = OpDef {
     cases: &[
         Case {
             args: "f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3] f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3]",
-            attrs: "width=4 height=5 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
+            attrs: "width=4 height=5 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 \
+                background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
             domains: &[Unit, Real, Real, Chance, Chance, Unit],
         },
         Case {
             args: "f[4,3] f[4,3] f[4,4] f[4] f[4,4,3] f[4,3] f[4,3] f[4,3] f[4,4] f[4] f[4,4,3] f[4,3]",
-            attrs: "width=17 height=3 tile=16 radius_scale=0.8 alpha_cutoff=1e-12 transmittance=0 gamma=1 background=[2.5,1.5,2] near=-20 far=20 max_list=9 max_steps=9 truncate=true",
+            attrs: "width=17 height=3 tile=16 radius_scale=0.8 alpha_cutoff=1e-12 transmittance=0 gamma=1 \
+                background=[2.5,1.5,2] near=-20 far=20 max_list=9 max_steps=9 truncate=true",
             domains: &[Unit, Real, Real, Chance, Unit, Unit],
         },
     ],

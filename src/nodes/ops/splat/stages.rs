@@ -45,7 +45,8 @@ const JOINED: &str = "it is differentiated as a part of splat_render only: give 
 pub const SPLAT_PREPARE: OpDef = OpDef {
     name: "splat_prepare",
     doc: "what rays need of each splat, from the operands of splat_render: 16 numbers (the matrix that maps its ellipsoid to \
-          the unit ball, that matrix times camera − centre, opacity, colour), the first column, the one behind the last, the \
+          the unit ball, that matrix times camera − centre, opacity, colour), the first column, the one behind the \
+          last, the \
           first row, the one behind the last that it may touch, and the positions of the splats, nearest first",
     arity: Arity::Exactly(OPERANDS),
     attrs: SplatAttrs::FIELDS,
@@ -58,12 +59,14 @@ pub const SPLAT_PREPARE: OpDef = OpDef {
     cases: &[
         Case {
             args: "f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3]",
-            attrs: "width=5 height=4 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
+            attrs: "width=5 height=4 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 \
+                background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
             domains: &[Unit, Unit, Real, Chance, Chance, Unit],
         },
         Case {
             args: "f[70,3] f[70,3] f[70,4] f[70] f[70,4,3] f[4,3]",
-            attrs: "width=64 height=50 tile=16 radius_scale=0.02 alpha_cutoff=0.2 transmittance=0 gamma=1 background=[0,0,0] near=0 far=20 max_list=0 max_steps=0 truncate=false",
+            attrs: "width=64 height=50 tile=16 radius_scale=0.02 alpha_cutoff=0.2 transmittance=0 gamma=1 \
+                background=[0,0,0] near=0 far=20 max_list=0 max_steps=0 truncate=false",
             domains: &[Unit, Unit, Real, Chance, Unit, Unit],
         },
     ],
@@ -86,12 +89,14 @@ pub const SPLAT_RASTERIZE: OpDef = OpDef {
     cases: &[
         Case {
             args: "f[5,16] i32[5,4] i32[5] f[4,3]",
-            attrs: "width=5 height=4 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
+            attrs: "width=5 height=4 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 \
+                background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
             domains: &[Chance, Count(4), Index(5), Unit],
         },
         Case {
             args: "f[0,16] i32[0,4] i32[0] f[4,3]",
-            attrs: "width=5 height=4 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
+            attrs: "width=5 height=4 tile=2 radius_scale=1.2 alpha_cutoff=1e-12 transmittance=0 gamma=2.2 \
+                background=[0.5,0.6,0.7] near=-20 far=20 max_list=0 max_steps=0 truncate=false",
             domains: &[Chance, Count(4), Index(5), Unit],
         },
     ],

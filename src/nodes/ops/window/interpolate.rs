@@ -195,7 +195,8 @@ fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// Images resized: torch's `interpolate`.
 pub const INTERPOLATE: OpDef = OpDef {
     name: "interpolate",
-    doc: "x with the axes after the second resized to `size`: y[i] = x[⌊i·n/out⌋] (`nearest`), x[⌊(i + ½)·n/out⌋] (`nearest_exact`), or the weighted mean of two (`linear`), four (`cubic`) or more (`antialias`) neighbours",
+    doc: "x with the axes after the second resized to `size`: y[i] = x[⌊i·n/out⌋] (`nearest`), x[⌊(i + ½)·n/out⌋] \
+        (`nearest_exact`), or the weighted mean of two (`linear`), four (`cubic`) or more (`antialias`) neighbours",
     arity: Arity::Exactly(1),
     attrs: InterpolateAttrs::FIELDS,
     flags: Flags::PURE,

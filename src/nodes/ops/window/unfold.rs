@@ -144,7 +144,8 @@ pub const COL2IM: OpDef = OpDef {
     lower: Lower::Kernel(lower::emit_col2im),
     ..define_op(
         "col2im",
-        "planes of in_hw with each column added at the elements that im2col reads: the transpose of im2col; torch's fold",
+        "planes of in_hw with each column added at the elements that im2col reads: the transpose of im2col; torch's \
+        fold",
         Col2imAttrs::FIELDS,
         |cx| {
             let dtype = cx.float(0)?;
