@@ -75,23 +75,27 @@ def _forward(b: Build, spec: Spec, rows: int) -> tuple[list[Var], list[Var], Var
     return weights + biases, values, values[-1] @ weights[-1] + biases[-1]
 
 
-def _errors(z: Var, y: Var, out: str) -> Var:
-    """The loss of each element, from the last sums."""
+def _errors(z: Var, y: Var, out: str) -> tuple[Var, Var]:
+    """The loss of each element, from the last sums, and its gradient by them."""
     if out == "softmax":
-        return -(y * z.log_softmax(axis=-1))
+        logs = z.log_softmax(axis=-1)
+        return -(y * logs), logs.exp() - y
     if out == "logistic":
-        return z.softplus() - y * z
+        return z.softplus() - y * z, z.sigmoid() - y
     if out == "exp":
-        return y.xlogy(y) - y * z - y + z.exp()  # type: ignore[no-any-return]
-    return (z - y).square() * (0.5 / y.shape[1])
+        mean = z.exp()
+        return y.xlogy(y) - y * z - y + mean, mean - y
+    return (z - y).square() * (0.5 / y.shape[1]), z - y
 
 
-def _loss_and_gradients(b: Build, spec: Spec, rows: int, weighted: bool) -> tuple[list[Var], Var, list[Var]]:
-    """Params, the loss with its L2 term, and the gradients of the params."""
+def _loss_and_gradients(
+    b: Build, spec: Spec, rows: int, weighted: bool, bare: bool
+) -> tuple[list[Var], Var, list[Var]]:
+    """Params, the loss with its L2 term, and the gradients of the params; if `bare`, those of the loss without it."""
     params, values, z = _forward(b, spec, rows)
     layers = len(params) // 2
     y = b.input("y", (rows, spec.units[-1]), spec.dtype)
-    errors, delta = _errors(z, y, spec.out), _activate(z, spec.out) - y
+    errors, delta = _errors(z, y, spec.out)
     squares = params[0].square().sum()
     for w in params[1:layers]:
         squares = squares + w.square().sum()
@@ -109,7 +113,8 @@ def _loss_and_gradients(b: Build, spec: Spec, rows: int, weighted: bool) -> tupl
     coefs: list[Var] = []
     intercepts: list[Var] = []
     for i in reversed(range(layers)):
-        coefs.insert(0, values[i].matmul(scaled, ta=True) + params[i] * decay)
+        gradient = values[i].matmul(scaled, ta=True)
+        coefs.insert(0, gradient if bare else gradient + params[i] * decay)
         intercepts.insert(0, scaled.sum(0))
         if i > 0:
             scaled = _through(scaled.matmul(params[i], tb=True), values[i], spec.activation)
@@ -123,11 +128,15 @@ def _state(b: Build, name: str, like: Var) -> Var:
 def step_graph(spec: Spec, rows: int, weighted: bool) -> Graph:
     """One step of a solver on `rows` examples. The input `rate` is the step's size; for Adam it has the corrections."""
     b = Build("step")
-    params, loss, gradients = _loss_and_gradients(b, spec, rows, weighted)
+    # The update of Adam adds the L2 term itself, where it is a number.
+    fused = spec.solver == "adam" and not weighted
+    decay = spec.alpha / rows
+    params, loss, gradients = _loss_and_gradients(b, spec, rows, weighted, fused)
     if spec.solver == "lbfgs":
         named = {f"grad.{name}": g for name, g in zip(spec.names, gradients)}
         return b.finish(loss=loss, **named)
     rate = b.input("rate", (), spec.dtype)
+    late = b.constant(2**60, "i64")
     for name, p, g in zip(spec.names, params, gradients):
         if spec.solver == "sgd":
             velocity = _state(b, f"velocity.{name}", p)
@@ -136,11 +145,12 @@ def step_graph(spec: Spec, rows: int, weighted: bool) -> Graph:
             b.update(p, p + (faster * spec.momentum - g * rate if spec.nesterov else faster))
         else:
             first, second = _state(b, f"first.{name}", p), _state(b, f"second.{name}", p)
-            mean = first * spec.beta_1 + g * (1.0 - spec.beta_1)
-            square = second * spec.beta_2 + g.square() * (1.0 - spec.beta_2)
-            b.update(first, mean)
-            b.update(second, square)
-            b.update(p, p - mean * rate / (square.sqrt() + spec.epsilon))
+            shrink = decay if fused and name.startswith("coef") else 0.0
+            betas = {"beta1": spec.beta_1, "beta2": spec.beta_2}
+            # The rate has Adam's corrections already; after so many steps the op makes none.
+            ends = p.adam(g, first, second, rate, late, **betas, eps=spec.epsilon, weight_decay=shrink, decoupled=False)
+            for leaf, end in zip((p, first, second), ends):
+                b.update(leaf, end)
     return b.finish(loss=loss)
 
 
@@ -159,10 +169,11 @@ class Method:
         self.inputs = dict(program.inputs_of(name).items())
         self.outputs = dict(program.outputs_of(name).items())
         self.x = self.inputs["x"]
-        self.y = self.inputs.get("y")
-        self.weight = self.inputs.get("weight")
-        self.rate = self.inputs.get("rate")
-        self.loss = self.outputs.get("loss")
+        # Absent ones are not asked for.
+        self.y: Any = self.inputs.get("y")
+        self.weight: Any = self.inputs.get("weight")
+        self.rate: Any = self.inputs.get("rate")
+        self.loss: Any = self.outputs.get("loss")
 
     def run(self) -> None:
         """Runs the method on what stands in its inputs."""
@@ -271,7 +282,6 @@ class Net:
         self.unpack(flat)
         method.run()
         gradients = [method.outputs[f"grad.{name}"].ravel() for name in self.spec.names]
-        assert method.loss is not None
         return float(method.loss), np.concatenate(gradients).astype(np.float64)
 
     def pack(self) -> np.ndarray:

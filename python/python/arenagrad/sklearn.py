@@ -13,7 +13,6 @@ for the same `random_state`. `threads` is new. Needs scikit-learn 1.7 or newer: 
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from numbers import Integral
@@ -26,12 +25,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils import check_random_state, gen_batches, shuffle
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target, unique_labels
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from ._estimators import constructor, dense, has_steps, inputs, refuse_no_weight
 from ._perceptron import TYPES, Method, Net, Spec
 
 __all__ = ["MLPClassifier", "MLPRegressor"]
@@ -46,25 +46,6 @@ class _Ready:
         self.run, self.name = method.program.run, method.name
 
 
-def _has_steps(estimator: Any) -> bool:
-    if estimator.solver == "lbfgs":
-        raise AttributeError("partial_fit is for the solvers 'sgd' and 'adam'; 'lbfgs' needs all examples at once")
-    return True
-
-
-def _constructor(of: Any) -> Any:
-    """The constructor of scikit-learn's estimator, with one argument more."""
-
-    def __init__(self: Any, *arguments: Any, threads: int = 1, **named: Any) -> None:
-        of.__init__(self, *arguments, **named)
-        self.threads = threads
-
-    own = inspect.signature(of.__init__)
-    more = inspect.Parameter("threads", inspect.Parameter.KEYWORD_ONLY, default=1)
-    __init__.__signature__ = own.replace(parameters=[*own.parameters.values(), more])  # type: ignore[attr-defined]
-    return __init__
-
-
 class _Perceptron:
     """What both estimators share."""
 
@@ -73,14 +54,14 @@ class _Perceptron:
         object.__setattr__(self, name, value)
 
     def __getstate__(self) -> Any:
-        state = super().__getstate__()  # type: ignore[misc]
+        state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_ready"}
 
     def _weights(self) -> list[np.ndarray]:
         net = self.__dict__.get("_net")
         if net is None:
             raise AttributeError(f"this {type(self).__name__} is not fitted yet, so it has no weights")
-        return net.params()  # type: ignore[no-any-return]
+        return net.params()
 
     @property
     def coefs_(self) -> list[np.ndarray]:
@@ -158,10 +139,10 @@ class _Perceptron:
         self._updates = 0
         self._rate = float(self.learning_rate_init)
         if self.solver != "lbfgs":
-            self.loss_curve_ = []
+            self.loss_curve_: list[float] = []
             self._stalled = 0
             self.best_loss_ = None if self.early_stopping else np.inf
-            self.validation_scores_ = [] if self.early_stopping else None
+            self.validation_scores_: Any = [] if self.early_stopping else None
             self.best_validation_score_ = -np.inf if self.early_stopping else None
 
     def _go_on(self: Any, units: tuple[int, ...]) -> None:
@@ -183,7 +164,7 @@ class _Perceptron:
         method = self._net.stepping((len(x),), weight is not None).methods[len(x)]
         method.x[...], method.y[...] = x, y
         if weight is not None:
-            _refuse_no_weight(weight)
+            refuse_no_weight(weight)
             method.weight[...] = weight.reshape(-1, 1)
         found = minimize(
             lambda flat: self._net.loss_and_gradients(method, flat),
@@ -238,7 +219,10 @@ class _Perceptron:
         try:
             for _ in range(1 if incremental else self.max_iter):
                 if self.shuffle:
-                    order = shuffle(order, random_state=self._random_state)
+                    # The draws of sklearn.utils.shuffle.
+                    places = np.arange(n)
+                    self._random_state.shuffle(places)
+                    order = order[places]
                 total = 0.0
                 for part in gen_batches(n, rows):
                     total += self._learn(methods[part.stop - part.start], order[part], x, y, weight)
@@ -259,22 +243,22 @@ class _Perceptron:
 
     def _learn(self: Any, method: Method, rows: Any, x: Any, y: Any, weight: Any) -> float:
         """One step; the loss times the number of rows."""
-        np.take(x, rows, axis=0, out=method.x, mode="clip")
-        np.take(y, rows, axis=0, out=method.y, mode="clip")
+        x.take(rows, 0, method.x, "clip")
+        y.take(rows, 0, method.y, "clip")
         if weight is not None:
             some = weight[rows]
-            _refuse_no_weight(some)
-            method.weight[...] = some.reshape(-1, 1)  # type: ignore[index]
-        method.rate[...] = self._next_rate()  # type: ignore[index]
+            refuse_no_weight(some)
+            method.weight[...] = some.reshape(-1, 1)
+        method.rate[...] = self._next_rate()
         method.run()
-        return method.loss.item() * len(rows)  # type: ignore[union-attr]
+        return method.loss.item() * len(rows)
 
     def _next_rate(self: Any) -> float:
         if self.solver == "sgd":
-            return self._rate  # type: ignore[no-any-return]
+            return self._rate
         t = self._updates + 1
         self.__dict__["_updates"] = t
-        return self._rate * math.sqrt(1.0 - self.beta_2**t) / (1.0 - self.beta_1**t)  # type: ignore[no-any-return]
+        return self._rate * math.sqrt(1.0 - self.beta_2**t) / (1.0 - self.beta_1**t)
 
     def _validated(self: Any, held: Any, best: Any) -> Any:
         """Scores the held-out examples. Gives the best weights so far."""
@@ -327,10 +311,10 @@ class _Perceptron:
         if not self._target_into(method.y, y[0], ready.classes):
             return False
         method.x[...] = x
-        method.rate[...] = self._next_rate()  # type: ignore[index]
+        method.rate[...] = self._next_rate()
         ready.run(ready.name)
         self.__dict__["n_iter_"] = 0
-        loss = method.loss.item()  # type: ignore[union-attr]
+        loss = method.loss.item()
         self._end_epoch(loss, 1)
         if not math.isfinite(loss):
             self._check_weights()
@@ -338,27 +322,8 @@ class _Perceptron:
 
     def _last_layer(self: Any, x: Any) -> np.ndarray:
         check_is_fitted(self)
-        x = _dense(validate_data(self, x, accept_sparse=["csr", "csc"], reset=False))
-        return self._net.predict(x)  # type: ignore[no-any-return]
-
-
-def _dense(x: Any) -> Any:
-    return x.toarray() if hasattr(x, "toarray") else x
-
-
-def _refuse_no_weight(weight: np.ndarray) -> None:
-    if weight.sum() == 0:
-        raise ZeroDivisionError("Weights sum to zero: a batch has no example that counts")
-
-
-def _inputs(estimator: Any, x: Any, y: Any, reset: bool, **more: Any) -> tuple[Any, Any]:
-    """The examples as a dense array of floats, and targets of one column as one axis."""
-    types = (np.float64, np.float32)
-    checks = {"accept_sparse": ["csr", "csc"], "multi_output": True, "dtype": types, "reset": reset}
-    x, y = validate_data(estimator, x, y, **checks, **more)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = column_or_1d(y, warn=True)
-    return _dense(x), y
+        x = dense(validate_data(self, x, accept_sparse=["csr", "csc"], reset=False))
+        return self._net.predict(x)
 
 
 class MLPClassifier(_Perceptron, neural_network.MLPClassifier):
@@ -373,13 +338,13 @@ class MLPClassifier(_Perceptron, neural_network.MLPClassifier):
 
     _parameter_constraints = {**neural_network.MLPClassifier._parameter_constraints, "threads": [Interval(Integral, 1, None, closed="left")]}
 
-    __init__ = _constructor(neural_network.MLPClassifier)
+    __init__ = constructor(neural_network.MLPClassifier)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """Trains on `X` [examples, features] and labels `y`, or on an indicator matrix of several labels."""
         return self._fit_all(X, y, sample_weight, False)
 
-    @available_if(_has_steps)
+    @available_if(has_steps)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> Any:  # noqa: N803
         """One epoch over these examples. The first call needs `classes`, all labels that will come."""
         ready = self.__dict__.get("_ready")
@@ -405,7 +370,7 @@ class MLPClassifier(_Perceptron, neural_network.MLPClassifier):
         return np.hstack([1 - y, y]) if self.n_outputs_ == 1 else y
 
     def _checked_data(self, x: Any, y: Any, incremental: bool, first: bool) -> tuple[Any, Any]:
-        x, y = _inputs(self, x, y, first)
+        x, y = inputs(self, x, y, first)
         if "classes_" not in self.__dict__ or not (self.warm_start or incremental):
             self._label_binarizer = LabelBinarizer().fit(y)
             self.classes_ = self._label_binarizer.classes_
@@ -463,13 +428,13 @@ class MLPRegressor(_Perceptron, neural_network.MLPRegressor):
 
     _parameter_constraints = {**neural_network.MLPRegressor._parameter_constraints, "threads": [Interval(Integral, 1, None, closed="left")]}
 
-    __init__ = _constructor(neural_network.MLPRegressor)
+    __init__ = constructor(neural_network.MLPRegressor)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """Trains on `X` [examples, features] and targets `y`, [examples] or [examples, outputs]."""
         return self._fit_all(X, y, sample_weight, False)
 
-    @available_if(_has_steps)
+    @available_if(has_steps)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """One epoch over these examples."""
         ready = self.__dict__.get("_ready")
@@ -482,7 +447,7 @@ class MLPRegressor(_Perceptron, neural_network.MLPRegressor):
         return self._answers(self._last_layer(X))
 
     def _checked_data(self, x: Any, y: Any, incremental: bool, first: bool) -> tuple[Any, Any]:
-        return _inputs(self, x, y, first, y_numeric=True)
+        return inputs(self, x, y, first, y_numeric=True)
 
     def _out(self) -> str:
         return "exp" if getattr(self, "loss", "") == "poisson" else "identity"
