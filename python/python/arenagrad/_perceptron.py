@@ -5,7 +5,7 @@ Invariant: all programs of a `Net` hold the same params; those of `Net.current` 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
@@ -42,16 +42,19 @@ class Spec(NamedTuple):
         return [f"coef{i}" for i in layers] + [f"intercept{i}" for i in layers]
 
 
+_ACTIVATIONS: dict[str, Any] = {
+    "identity": lambda x: x,
+    "relu": lambda x: x.relu(),
+    "tanh": lambda x: x.tanh(),
+    "logistic": lambda x: x.sigmoid(),
+    "softmax": lambda x: x.softmax(axis=-1),
+    "exp": lambda x: x.exp(),
+}
+
+
 def _activate(x: Var, kind: str) -> Var:
-    made: Var = {
-        "identity": lambda: x,
-        "relu": lambda: x.relu(),
-        "tanh": lambda: x.tanh(),
-        "logistic": lambda: x.sigmoid(),
-        "softmax": lambda: x.softmax(axis=-1),
-        "exp": lambda: x.exp(),
-    }[kind]()
-    return made
+    activate: Callable[[Var], Var] = _ACTIVATIONS[kind]
+    return activate(x)
 
 
 def _through(delta: Var, y: Var, kind: str) -> Var:
