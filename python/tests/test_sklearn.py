@@ -186,7 +186,7 @@ def test_faults_are_told():
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=IDS)
 def test_warm_starts_go_on(ours, theirs):
     x, y = data(ours)
-    nets = [kind((6,), warm_start=True, max_iter=4, random_state=0, batch_size=10) for kind in (ours, theirs)]
+    nets = [kind(hidden_layer_sizes=(6,), warm_start=True, max_iter=4, random_state=0, batch_size=10) for kind in (ours, theirs)]
     for _ in range(3):
         for net in nets:
             net.fit(x, y)
@@ -207,7 +207,7 @@ def test_copies_and_files_have_weights_and_go_on():
 
 def test_weights_are_views_of_the_net():
     x, y = data(MLPRegressor)
-    net = MLPRegressor((4,), max_iter=2, random_state=0).fit(x, y)
+    net = MLPRegressor(hidden_layer_sizes=(4,), max_iter=2, random_state=0).fit(x, y)
     for w in net.coefs_:
         w[...] = 0
     net.intercepts_[-1][...] = 2.5
