@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -31,8 +32,8 @@ def data(kind, dtype=np.float64):
     """53 examples: batches of 10 leave one of 3."""
     draw = np.random.default_rng(0)
     x = draw.normal(size=(ROWS, 7)).astype(dtype)
-    y = (x[:, 0] > 0.3) * 1 + (x[:, 1] > 0) if kind in (MLPClassifier, neural_network.MLPClassifier) else x[:, 0] * x[:, 1]
-    return x, y
+    labels = (x[:, 0] > 0.3) * 1 + (x[:, 1] > 0)
+    return x, labels if kind is MLPClassifier else x[:, 0] * x[:, 1]
 
 
 def same(a, b, rtol=1e-9):
@@ -135,7 +136,8 @@ def test_steps_on_one_example_and_on_more(ours, theirs, solver):
 
 def test_one_more_example_is_checked():
     x, y = data(MLPClassifier)
-    net = MLPClassifier(random_state=0).partial_fit(x[:1], y[:1], classes=[0, 1, 2]).partial_fit(x[1:2], y[1:2])
+    net = MLPClassifier(random_state=0)
+    net.partial_fit(x[:1], y[:1], classes=[0, 1, 2]).partial_fit(x[1:2], y[1:2])
     assert "_ready" in vars(net)
     before = [w.copy() for w in net.coefs_]
     bad = x[:1].copy()
@@ -145,8 +147,9 @@ def test_one_more_example_is_checked():
         (x[:1], [7], "classes not in"),
         (x[:1, :3], y[:1], "features"),
         (x[:1], y[:2], "inconsistent"),
+        (x[:1], 1, "scalar"),
     ]:
-        with pytest.raises(ValueError, match=text):
+        with pytest.raises((ValueError, TypeError), match=text):
             net.partial_fit(rows, labels)
     for old, new in zip(before, net.coefs_, strict=True):
         np.testing.assert_array_equal(old, new)
@@ -186,7 +189,8 @@ def test_faults_are_told():
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=IDS)
 def test_warm_starts_go_on(ours, theirs):
     x, y = data(ours)
-    nets = [kind(hidden_layer_sizes=(6,), warm_start=True, max_iter=4, random_state=0, batch_size=10) for kind in (ours, theirs)]
+    given = {"hidden_layer_sizes": (6,), "warm_start": True, "max_iter": 4, "random_state": 0, "batch_size": 10}
+    nets = [kind(**given) for kind in (ours, theirs)]
     for _ in range(3):
         for net in nets:
             net.fit(x, y)
@@ -223,6 +227,30 @@ def test_pipelines_searches_and_processes():
     net = search.best_estimator_
     found = joblib.Parallel(n_jobs=2)(joblib.delayed(net.predict)(part) for part in (x[:200], x[200:]))
     np.testing.assert_array_equal(np.concatenate(found), net.predict(x))
+
+
+def test_threads_may_predict_by_one_net():
+    x, y = data(MLPRegressor)
+    net = MLPRegressor(max_iter=3, random_state=0).fit(x, y)
+    parts = [x[i : i + 30] * i for i in range(20)]
+    wanted = [net.predict(part) for part in parts]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            for found, want in zip(pool.map(net.predict, parts), wanted, strict=True):
+                np.testing.assert_array_equal(found, want)
+
+
+def test_a_warm_start_may_change_the_solver_and_how_it_ends():
+    x, y = data(MLPClassifier)
+    net = MLPClassifier(solver="lbfgs", warm_start=True, max_iter=3, random_state=0).fit(x, y)
+    before = net.coefs_[0].copy()
+    net.set_params(solver="adam", learning_rate_init=1e-9).fit(x, y)
+    np.testing.assert_allclose(net.coefs_[0], before, atol=1e-6)
+    assert len(net.loss_curve_) == 3
+    net.set_params(early_stopping=True).fit(x, y)
+    assert len(net.validation_scores_) == 3
+    net.set_params(early_stopping=False).partial_fit(x, y)
+    assert net.validation_scores_ is None and len(net.loss_curve_) == 1
 
 
 def test_sparse_rows_and_threads_change_nothing():

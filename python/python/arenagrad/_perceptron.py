@@ -5,6 +5,7 @@ Invariant: all programs of a `Net` hold the same params; those of `Net.current` 
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -70,7 +71,8 @@ def _through(delta: Var, y: Var, kind: str) -> Var:
 
 def _forward(b: Build, spec: Spec, rows: int) -> tuple[list[Var], list[Var], Var]:
     """Params, the values of all layers but the last one, and the last sums."""
-    weights = [b.param(f"coef{i}", (m, n), dtype=spec.dtype) for i, (m, n) in enumerate(zip(spec.units, spec.units[1:]))]
+    sizes = list(zip(spec.units, spec.units[1:]))
+    weights = [b.param(f"coef{i}", size, dtype=spec.dtype) for i, size in enumerate(sizes)]
     biases = [b.param(f"intercept{i}", (n,), dtype=spec.dtype) for i, n in enumerate(spec.units[1:])]
     values = [b.input("x", (rows, spec.units[0]), spec.dtype)]
     for w, c in zip(weights[:-1], biases):
@@ -202,6 +204,8 @@ class Net:
         self.current: Steps | None = None
         self.steps: dict[tuple[tuple[int, ...], bool], Steps] = {}
         self.predictors: dict[int, Method] = {}
+        # Several threads may predict by one net; its programs run for one at a time.
+        self.lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"spec": self.spec, "threads": self.threads, "values": self.snapshot()}
@@ -257,6 +261,10 @@ class Net:
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """The last layer's values. Runs have a power of two of rows; rows after the last one are zero."""
+        with self.lock:
+            return self._predict(x)
+
+    def _predict(self, x: np.ndarray) -> np.ndarray:
         total = x.shape[0]
         result = np.empty((total, self.spec.units[-1]), TYPES[self.spec.dtype])
         rows = min(CHUNK, 1 << (total - 1).bit_length())

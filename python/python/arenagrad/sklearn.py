@@ -36,6 +36,8 @@ from ._perceptron import TYPES, Method, Net, Spec
 
 __all__ = ["MLPClassifier", "MLPRegressor"]
 
+_COUNT = Interval(Integral, 1, None, closed="left")
+
 
 class _Ready:
     """What `partial_fit` on one more example needs, once everything is checked and compiled."""
@@ -139,11 +141,14 @@ class _Perceptron:
         self._updates = 0
         self._rate = float(self.learning_rate_init)
         if self.solver != "lbfgs":
-            self.loss_curve_: list[float] = []
-            self._stalled = 0
-            self.best_loss_ = None if self.early_stopping else np.inf
-            self.validation_scores_: Any = [] if self.early_stopping else None
-            self.best_validation_score_ = -np.inf if self.early_stopping else None
+            self._new_account()
+
+    def _new_account(self: Any) -> None:
+        self.loss_curve_: list[float] = []
+        self._stalled = 0
+        self.best_loss_ = None if self.early_stopping else np.inf
+        self.validation_scores_: Any = [] if self.early_stopping else None
+        self.best_validation_score_ = -np.inf if self.early_stopping else None
 
     def _go_on(self: Any, units: tuple[int, ...]) -> None:
         """Keeps the weights, with the arguments as they are now."""
@@ -151,6 +156,9 @@ class _Perceptron:
         if units != old.units:
             raise ValueError(f"the layers were {old.units} and are {units}: weights of another shape cannot go on")
         spec = self._spec(units, old.dtype)
+        kept_scores = self.__dict__.get("validation_scores_") is not None
+        if self.solver != "lbfgs" and ("loss_curve_" not in self.__dict__ or kept_scores != self.early_stopping):
+            self._new_account()
         if spec == old and self.threads == self._net.threads:
             return
         kept = self._net.snapshot()
@@ -214,7 +222,7 @@ class _Perceptron:
         sizes = tuple(sorted({rows, n % rows or rows}))
         methods = self._net.stepping(sizes, weight is not None).methods
         order = np.arange(n)
-        best = None
+        best = None if held is None else [p.copy() for p in self._net.params()]
         self.n_iter_ = 0
         try:
             for _ in range(1 if incremental else self.max_iter):
@@ -238,7 +246,8 @@ class _Perceptron:
         if best is not None:
             for view, kept in zip(self._net.params(), best):
                 view[...] = kept
-        if incremental and n == 1 and not self.verbose and weight is None:
+        named = "feature_names_in_" in self.__dict__
+        if incremental and n == 1 and not self.verbose and weight is None and not named:
             self.__dict__["_ready"] = _Ready(methods[1], self._places())
 
     def _learn(self: Any, method: Method, rows: Any, x: Any, y: Any, weight: Any) -> float:
@@ -304,6 +313,8 @@ class _Perceptron:
         """`partial_fit` on one example, if it is one that needs no other checks."""
         if type(x) is not np.ndarray or x.dtype is not ready.dtype or x.shape != ready.shape:
             return False
+        if type(y) is not list and not (type(y) is np.ndarray and y.ndim == 1):
+            return False
         row = x[0]
         if not math.isfinite(row.dot(row)) or len(y) != 1:
             return False
@@ -332,11 +343,11 @@ class MLPClassifier(_Perceptron, neural_network.MLPClassifier):
     >>> from sklearn.datasets import load_iris
     >>> from arenagrad.sklearn import MLPClassifier
     >>> x, y = load_iris(return_X_y=True)
-    >>> MLPClassifier((20,), max_iter=50, learning_rate_init=0.02, tol=0, random_state=0).fit(x, y).score(x, y) > 0.9
+    >>> MLPClassifier((20,), learning_rate_init=0.02, random_state=0).fit(x, y).score(x, y) > 0.9
     True
     """
 
-    _parameter_constraints = {**neural_network.MLPClassifier._parameter_constraints, "threads": [Interval(Integral, 1, None, closed="left")]}
+    _parameter_constraints = {**neural_network.MLPClassifier._parameter_constraints, "threads": [_COUNT]}
 
     __init__ = constructor(neural_network.MLPClassifier)
 
@@ -380,7 +391,8 @@ class MLPClassifier(_Perceptron, neural_network.MLPClassifier):
                 text = f"Previously got {self.classes_}, `y` has {sorted(new)}"
                 raise ValueError(f"warm_start can only be used where `y` has the same classes as before. {text}")
             if new - known:
-                raise ValueError(f"`y` has classes not in `self.classes_`: {sorted(new - known)} not in {self.classes_}")
+                text = f"{sorted(new - known)} not in {self.classes_}"
+                raise ValueError(f"`y` has classes not in `self.classes_`: {text}")
         return x, self._label_binarizer.transform(y)
 
     def _out(self) -> str:
@@ -422,11 +434,12 @@ class MLPRegressor(_Perceptron, neural_network.MLPRegressor):
     >>> import numpy as np
     >>> from arenagrad.sklearn import MLPRegressor
     >>> x = np.linspace(-1, 1, 50).reshape(-1, 1)
-    >>> MLPRegressor((16,), solver="lbfgs", random_state=0).fit(x, x[:, 0] ** 2).score(x, x[:, 0] ** 2) > 0.99
+    >>> y = x[:, 0] ** 2
+    >>> MLPRegressor(hidden_layer_sizes=(16,), solver="lbfgs", random_state=0).fit(x, y).score(x, y) > 0.99
     True
     """
 
-    _parameter_constraints = {**neural_network.MLPRegressor._parameter_constraints, "threads": [Interval(Integral, 1, None, closed="left")]}
+    _parameter_constraints = {**neural_network.MLPRegressor._parameter_constraints, "threads": [_COUNT]}
 
     __init__ = constructor(neural_network.MLPRegressor)
 
