@@ -61,7 +61,7 @@ def _activate(x: Var, kind: str) -> Var:
 def _through(delta: Var, y: Var, kind: str) -> Var:
     """The gradient by the sum before an activation, from that by its result `y`."""
     if kind == "relu":
-        return delta.mul((y > 0.0).cast(y.dtype))  # type: ignore[no-any-return]
+        return (y > 0.0).select(delta, 0.0)
     if kind == "tanh":
         return delta * (1.0 - y * y)
     if kind == "logistic":

@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target, unique_labels
@@ -232,8 +232,9 @@ class _Perceptron:
                     self._random_state.shuffle(places)
                     order = order[places]
                 total = 0.0
-                for part in gen_batches(n, rows):
-                    total += self._learn(methods[part.stop - part.start], order[part], x, y, weight)
+                for start in range(0, n, rows):
+                    part = order[start : start + rows]
+                    total += self._learn(methods[len(part)], part, x, y, weight)
                 if held is not None:
                     best = self._validated(held, best)
                 if self._end_epoch(total / n, n):
