@@ -1407,8 +1407,8 @@ class BuilderOps:
         """Integers from `low` to `high − 1`."""
         return self._call("randint", (shape, low, high, dtype))  # type: ignore[attr-defined, no-any-return]
 
-    def scan(self, carries: Vars, xs: Vars, body: Callable[..., tuple[Vars, Vars]], length: int | None = None, reverse: bool = False) -> tuple[Var, ...]:  # noqa: E501
-        """A loop over the first axis of `xs`: `body(*carries, *slices)` gives the next carries and one slice of each stacked result. Gives the last carries, then the stacked results."""
+    def scan(self, carries: Vars, xs: Vars, body: Callable[..., Vars], length: int | None = None, reverse: bool = False) -> tuple[Var, ...]:  # noqa: E501
+        """A loop over the first axis of `xs`: `body(*carries, *slices)` gives the next carries, then one slice of each stacked result. Gives the last carries, then the stacked results."""
         return self._call("scan", (carries, xs, body, length, reverse))  # type: ignore[attr-defined, no-any-return]
 
     def state(self, name: str, shape: Shape, init: InitLike = "zeros", dtype: DTypeLike = "f32") -> Var:  # noqa: E501

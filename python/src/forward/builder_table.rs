@@ -45,9 +45,9 @@ pub const TABLE: &[Forward] = forwards! {
     "The results of `then` if `pred` is true, else those of `otherwise`; only that branch runs."
     => |a| a.g.cond(a.var(0)?, || a.region(1, &[]), || a.region(2, &[]));
     "scan"
-    "(carries: Vars, xs: Vars, body: Callable[..., tuple[Vars, Vars]], length: int | None = None, reverse: bool = \
-     False) -> tuple[Var, ...]"
-    "A loop over the first axis of `xs`: `body(*carries, *slices)` gives the next carries and one slice of each \
+    "(carries: Vars, xs: Vars, body: Callable[..., Vars], length: int | None = None, reverse: bool = False) -> \
+     tuple[Var, ...]"
+    "A loop over the first axis of `xs`: `body(*carries, *slices)` gives the next carries, then one slice of each \
      stacked result. Gives the last carries, then the stacked results."
     => |a| scan(a)?;
     "fori" "(n: Var, bound: int, carries: Vars, body: Callable[..., Vars]) -> tuple[Var, ...]"
