@@ -110,7 +110,8 @@ impl Gemv {
 /// these.
 #[inline]
 pub fn choose_method(g: &Gemm) -> Option<Gemv> {
-    if g.m == 1 && g.k > 0 && !g.accumulate && g.batch().is_empty() { Gemv::new(g) } else { None }
+    let row = g.m == 1 && g.n > 0 && g.k > 0;
+    if row && !g.accumulate && g.batch().is_empty() { Gemv::new(g) } else { None }
 }
 
 /// Computes the elements `c` of such a product, from column `from` on, with its epilogue. The operands are whole.

@@ -104,3 +104,14 @@ fn the_rows_of_an_outer_product_may_be_one() {
     gemm(&g, &[2.0], &[1.0, 3.0, 5.0], None, &mut c, 0..g.units(), &mut []);
     assert_eq!(c, [2.0, 6.0, 10.0].repeat(5));
 }
+
+#[test]
+fn an_empty_product_reads_no_operand() {
+    for (m, n, k) in [(1, 0, 8), (1, 0, 300), (0, 1, 8), (0, 7, 8), (6, 0, 5)] {
+        let g = Gemm::new(m, n, k);
+        for g in [g, g.with_b_transposed()] {
+            let c = computed::<f32>(&g, (0, 0));
+            assert!(c.is_some_and(|c| c.is_empty()) && computed::<f64>(&g, (0, 0)).is_some(), "{g:?}");
+        }
+    }
+}
