@@ -110,8 +110,7 @@ impl Gemv {
 /// these.
 #[inline]
 pub fn choose_method(g: &Gemm) -> Option<Gemv> {
-    let row = g.m == 1 && g.n > 0 && g.k > 0;
-    if row && !g.accumulate && g.batch().is_empty() { Gemv::new(g) } else { None }
+    if g.m == 1 && g.k > 0 && !g.accumulate && g.batch().is_empty() { Gemv::new(g) } else { None }
 }
 
 /// Computes the elements `c` of such a product, from column `from` on, with its epilogue. The operands are whole.
@@ -125,6 +124,10 @@ pub fn compute_elements<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     assert_eq!(o.third.is_some(), g.third(), "the operands do not match the descriptor");
+    // Without columns, the row may be an empty slice.
+    if c.is_empty() {
+        return;
+    }
     gemv.product(Token::current(), (o.a, &o.b[from.saturating_mul(g.b.col)..]), c, false, scratch);
     if let Some(third) = o.third {
         let third = &third[from..from + c.len()];
