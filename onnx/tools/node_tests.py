@@ -16,7 +16,7 @@ import warnings
 def write(folder):
     """One folder for each test: the model, its operands and its results."""
     import numpy as np
-    from onnx import numpy_helper
+    from onnx import TensorProto, numpy_helper
     from onnx.backend.test.loader import load_model_tests
 
     warnings.simplefilter("ignore")
@@ -28,8 +28,9 @@ def write(folder):
         for kind, tensors in (("input", inputs), ("output", outputs)):
             for i, value in enumerate(tensors):
                 if isinstance(value, (np.ndarray, np.generic)):
-                    proto = numpy_helper.from_array(np.asarray(value))
-                    (into / f"{kind}_{i}.pb").write_bytes(proto.SerializeToString())
+                    value = numpy_helper.from_array(np.asarray(value))
+                if isinstance(value, TensorProto):
+                    (into / f"{kind}_{i}.pb").write_bytes(value.SerializeToString())
 
 
 def verdicts(path):

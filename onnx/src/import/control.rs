@@ -5,6 +5,8 @@ use super::reader::{Reader, Scope};
 use super::subgraph::{Failed, Subgraph};
 use super::value::{Held, Val};
 use crate::error::{Result, model};
+use crate::proto::ValueInfoProto;
+use crate::proto::type_proto::Value as Type;
 use crate::tensor::Tensor;
 use arenagrad::graph::{DType, Loop, Var};
 
@@ -75,6 +77,14 @@ fn choose<'g>(cx: &Cx<'_, 'g>) -> Result<Vec<Val<'g>>> {
     if let Some(yes) = known_bool(cx.val(0)?) {
         return if yes { then.run(Vec::new()) } else { otherwise.run(Vec::new()) };
     }
+    let tensor = |o: &ValueInfoProto| match o.r#type.as_ref().and_then(|t| t.value.as_ref()) {
+        None | Some(Type::TensorType(_)) => true,
+        Some(_) => false,
+    };
+    if !then.graph.output.iter().chain(&otherwise.graph.output).all(tensor) {
+        // Sequences exist while a model is read: the branch must be known.
+        cx.known(0)?;
+    }
     let failed = Failed::default();
     let pred = cx.x(0)?.reshape([]);
     let branch = |s: &Subgraph<'_, 'g>| s.run_live(cx, Vec::new(), &failed);
@@ -111,7 +121,10 @@ fn repeat<'g>(cx: &Cx<'_, 'g>) -> Result<Vec<Val<'g>>> {
             break;
         }
         if known_bool(&go_on).is_none() {
-            if i > 1 || stacked > 0 {
+            if i == 0 && stacked > 0 {
+                cx.known(1)?;
+            }
+            if stacked > 0 {
                 return cx.refuse("a loop with stacked results whose end depends on data is not supported");
             }
             return repeat_live(cx, &body, trips, carries, go_on, i);

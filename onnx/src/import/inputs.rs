@@ -1,5 +1,6 @@
 //! The inputs of a model.
 
+use super::cx::unsupported;
 use super::reader::{Reader, Scope};
 use super::value::{Held, Val};
 use crate::error::{Error, Result, model};
@@ -24,7 +25,8 @@ pub fn declare_inputs<'g>(reader: &Reader<'_, 'g>, graph: &GraphProto, scope: &S
             scope.set(name, Val::known(t.clone()))?;
             continue;
         }
-        let (dtype, dims) = tensor_type(reader, input)?;
+        let reads = |n: &&NodeProto| n.input.iter().any(|read| read == name);
+        let (dtype, dims) = tensor_type(reader, input, graph.node.iter().find(reads), scope)?;
         let v = reader.g.input(name, dims, dtype);
         if let Some(e) = reader.g.error() {
             return Err(e.into());
@@ -36,11 +38,17 @@ pub fn declare_inputs<'g>(reader: &Reader<'_, 'g>, graph: &GraphProto, scope: &S
 }
 
 /// The dtype and the shape of an input.
-fn tensor_type(reader: &Reader<'_, '_>, input: &ValueInfoProto) -> Result<(DType, Vec<usize>)> {
+fn tensor_type(
+    reader: &Reader<'_, '_>,
+    input: &ValueInfoProto,
+    reads: Option<&NodeProto>,
+    scope: &Scope<'_, '_>,
+) -> Result<(DType, Vec<usize>)> {
     let name = input.name();
     let refuse = |why: String| {
-        let node = NodeProto { op_type: Some("input".into()), output: vec![name.to_string()], ..NodeProto::default() };
-        Err(super::cx::unsupported(&node, 0, why))
+        let none = NodeProto { op_type: Some("input".into()), output: vec![name.to_string()], ..NodeProto::default() };
+        let node = reads.unwrap_or(&none);
+        Err(unsupported(node, reader.opset(node, scope), format!("input {name:?}: {why}")))
     };
     let tensor = match input.r#type.as_ref().and_then(|t| t.value.as_ref()) {
         Some(Type::TensorType(t)) => t,

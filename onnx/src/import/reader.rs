@@ -100,17 +100,21 @@ pub fn import(m: &ModelProto, options: &Options, folder: Option<&Path>) -> Resul
         inputs: RefCell::default(),
     };
     let scope = Scope { values: RefCell::default(), parent: None, opsets, depth: 0 };
+    reader.check_opset(graph, &scope)?;
     reader.initialisers(graph, &scope)?;
     declare_inputs(&reader, graph, &scope)?;
     reader.nodes(&graph.node, &scope)?;
+    let none = NodeProto::default();
     for out in &graph.output {
         let name = out.name();
         let Some(val) = scope.get(name) else { return model(format!("output {name:?} is computed by no node")) };
-        let cx = Cx { g: &g, node: &NodeProto::default(), args: Vec::new(), opset: 0, raw: true, place: None };
+        let cx = Cx { g: &g, node: &none, args: Vec::new(), opset: 0, raw: true, place: None };
         let v = match &val.held {
             Held::Stored(name, t) => reader.param(name, t, false),
             Held::List(_) | Held::Absent => {
-                return Err(unsupported(&identity(name), 0, "a sequence cannot be an output"));
+                let made = graph.node.iter().find(|n| n.output.iter().any(|o| o == name));
+                let node = made.unwrap_or(graph.node.first().unwrap_or(&none));
+                return Err(unsupported(node, reader.opset(node, &scope), "a sequence cannot be an output"));
             }
             _ => cx.var(&val, false)?,
         };
@@ -121,20 +125,23 @@ pub fn import(m: &ModelProto, options: &Options, folder: Option<&Path>) -> Resul
     Ok(Import { graph, weights: reader.weights.into_inner(), notes: reader.notes.into_inner() })
 }
 
-fn identity(output: &str) -> NodeProto {
-    NodeProto { op_type: Some("output".into()), output: vec![output.to_string()], ..NodeProto::default() }
-}
-
 fn opsets<'m>(all: impl Iterator<Item = (&'m str, i64)>) -> Result<Rc<HashMap<String, i64>>> {
     let named = all.map(|(domain, v)| (if domain == "ai.onnx" { "" } else { domain }.to_string(), v));
     let map: HashMap<String, i64> = named.collect();
-    if let Some(v) = map.get("").filter(|v| !(OLDEST_OPSET..=NEWEST_OPSET).contains(v)) {
-        return model(format!("the model is of opset {v}; {OLDEST_OPSET} to {NEWEST_OPSET} are read"));
-    }
     Ok(Rc::new(map))
 }
 
 impl<'a, 'g> Reader<'a, 'g> {
+    /// Refuses versions of the default ops that are not read.
+    fn check_opset(&self, graph: &GraphProto, scope: &Scope<'_, 'g>) -> Result<()> {
+        match (since(&scope.opsets, ""), graph.node.first()) {
+            (Some(v), Some(node)) if !(OLDEST_OPSET..=NEWEST_OPSET).contains(&v) => {
+                Err(unsupported(node, v, format!("opset {OLDEST_OPSET} to {NEWEST_OPSET} are read")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The param of an initialiser, which it becomes at its first use.
     pub fn param(&self, name: &Rc<str>, t: &Rc<Tensor>, frozen: bool) -> Var<'g> {
         if let Some(id) = self.params.borrow().get(name) {
@@ -189,7 +196,7 @@ impl<'a, 'g> Reader<'a, 'g> {
                     return Err(unsupported(node, self.opset(node, scope), format!("result {k} is not supported")));
                 };
                 scope.set(name, val.clone())?;
-                self.reads.borrow_mut().insert(name.clone(), node.input.clone());
+                self.reads.borrow_mut().insert(name.clone(), read_by(node));
             }
         }
         Ok(())
@@ -209,7 +216,7 @@ impl<'a, 'g> Reader<'a, 'g> {
         node.input.iter().map(one).collect()
     }
 
-    fn opset(&self, node: &NodeProto, scope: &Scope<'_, 'g>) -> i64 {
+    pub fn opset(&self, node: &NodeProto, scope: &Scope<'_, '_>) -> i64 {
         since(&scope.opsets, node.domain()).unwrap_or(0)
     }
 
@@ -297,6 +304,13 @@ impl<'a, 'g> Reader<'a, 'g> {
             self.notes.borrow_mut().push(format!("read for the given values of {}", quoted(given)));
         }
     }
+}
+
+/// The values that a node reads, with those that graphs inside of it give.
+fn read_by(node: &NodeProto) -> Vec<String> {
+    let inner = node.attribute.iter().flat_map(|a| a.g.iter().chain(&a.graphs));
+    let given = inner.flat_map(|g| g.output.iter().map(|o| o.name().to_string()));
+    node.input.iter().cloned().chain(given).collect()
 }
 
 /// Attributes of a function's node that refer to attributes of the call become those. Gives the names of the ones that

@@ -37,7 +37,7 @@ pub const OPS: &[Entry] = &[
         summed(c, [x, updates], mode, |[x, updates]| x.scatter_nd(at, updates, mode))
     }),
     own("OneHot", |c| {
-        let (depth, dtype) = (c.integer(1)?.max(0) as usize, c.dtype(2)?);
+        let (depth, dtype) = (c.number(1)?.max(0.0) as usize, c.dtype(2)?);
         let at = c.x(0)?.cast(DType::I64);
         let at = at.less(0.0).select(at + depth as f64, at);
         let values = c.stored(2)?;

@@ -61,7 +61,8 @@ pub const OPS: &[Entry] = &[
         let (x, b) = (c.x(0)?, c.int("blocksize", 1).max(1) as usize);
         let d = x.dims();
         let [n, channels, h, w] = d[..] else { return c.wrong("it needs rank 4") };
-        let y = x.reshape([n, channels, h / b, b, w / b, b]).transpose(&[0, 3, 5, 1, 2, 4]);
+        let order = if c.text("mode", "DCR") == "DCR" { [0, 3, 5, 1, 2, 4] } else { [0, 1, 3, 5, 2, 4] };
+        let y = x.reshape([n, channels, h / b, b, w / b, b]).transpose(&order);
         one(y.reshape([n, channels * b * b, h / b, w / b]))
     }),
     moved("EyeLike", |c| {

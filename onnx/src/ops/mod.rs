@@ -78,7 +78,7 @@ impl Entry {
         let stored = cx.args.iter().flatten().map(|v| v.dtype).find(|&d| narrow(d));
         let Some(to) = stored.filter(|_| self.types == Types::Same) else { return Ok(outs) };
         let wide = crate::import::computed_in(to);
-        Ok(outs.into_iter().map(|v| if v.dtype() == wide { v.cast(to) } else { v }).collect())
+        Ok(outs.into_iter().map(|v| if v.dtype() == wide { pointwise::narrowed(v, to) } else { v }).collect())
     }
 }
 

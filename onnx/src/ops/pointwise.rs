@@ -167,19 +167,24 @@ fn pow<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
 /// A cast. Integers that the new type does not hold lose their high bits; floats that it does not hold are saturated.
 pub fn cast<'g>(c: &Cx<'_, 'g>, to: DType) -> Result<Var<'g>, crate::Error> {
     let (from, x) = (c.dtype(0)?, c.stored(0)?);
-    let bits = to.size() as i32 * 8;
     let integer = |d: DType| !d.is_real_float() && !d.is_complex() && d != DType::Bool;
     let fits = from.size() < to.size() && (from.is_unsigned() || !to.is_unsigned()) || from == to;
     if !integer(from) || !integer(to) || fits {
         return Ok(x.cast(to));
     }
-    if to.size() == 8 {
-        return Ok(x.cast(to));
+    Ok(narrowed(x.cast(computed_in(from)), to))
+}
+
+/// Integers without the high bits that `to` does not hold; floats in `to`. `u64` has no wrapping: what it does not hold
+/// is saturated.
+pub fn narrowed<'g>(x: Var<'g>, to: DType) -> Var<'g> {
+    if to.is_real_float() || to.size() == 8 {
+        return x.cast(to);
     }
-    let wide = x.cast(computed_in(from)).cast(DType::I64);
+    let (wide, bits) = (x.cast(DType::I64), to.size() as i32 * 8);
     let low = wide.bitwise_and(f64::from(2f32.powi(bits)) - 1.0);
     let half = f64::from(2f32.powi(bits - 1));
-    Ok(if to.is_unsigned() { low.cast(to) } else { (low.bitwise_xor(half) - half).cast(to) })
+    if to.is_unsigned() { low.cast(to) } else { (low.bitwise_xor(half) - half).cast(to) }
 }
 
 /// What a dtype is, beyond what the library says.

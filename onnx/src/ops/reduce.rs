@@ -27,7 +27,10 @@ pub const OPS: &[Entry] = &[
         let (x, axis) = (c.x(0)?, c.integer(1)?);
         one(x.cumprod(axis, c.flag("exclusive", false), c.flag("reverse", false)))
     }),
-    same("Softmax", |c| along_rows(c, |x, axis| x.softmax(axis))),
+    same("Softmax", |c| {
+        let half = c.dtype(0)? == DType::F16;
+        along_rows(c, |x, axis| if half { half_softmax(x, axis) } else { x.softmax(axis) })
+    }),
     same("LogSoftmax", |c| along_rows(c, |x, axis| x.log_softmax(axis))),
     same("Hardmax", |c| {
         along_rows(c, |x, axis| {
@@ -118,6 +121,14 @@ fn arg_extreme<'g>(c: &Cx<'_, 'g>, largest: bool) -> Out<'g> {
     let found = if largest { from.arg_max(at, DType::I64) } else { from.arg_min(at, DType::I64) };
     let found = if last { (n as f64 - 1.0) - found } else { found };
     one(if c.flag("keepdims", true) { found.unsqueeze(at) } else { found })
+}
+
+/// The softmax of `f16`: the format defines it in single steps, each of which is rounded.
+fn half_softmax<'g>(x: Var<'g>, axis: i64) -> Var<'g> {
+    let rounded = |v: Var<'g>| v.cast(DType::F16).cast(DType::F32);
+    let top = x.reduce(Op::REDUCE_MAX, axis, true);
+    let each = rounded(rounded(x - top).exp());
+    each / rounded(each.reduce(Op::REDUCE_SUM, axis, true))
 }
 
 /// A function of each row along an axis. Before version 13, a row is everything from the axis on.

@@ -29,7 +29,9 @@ fn parts(z: Var<'_>) -> Var<'_> {
 }
 
 fn dft<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
-    let x = c.x(0)?;
+    // The parts of a spectrum grow with its length and differ much in size, so their sums are those of `f64`.
+    let (x, own) = (c.x(0)?, c.x(0)?.dtype());
+    let x = if c.flag("inverse", false) { x } else { x.cast(DType::F64) };
     let n = if c.has(1) { Some(c.integer(1)?.max(0) as usize) } else { None };
     let axis = match c.opset < 20 {
         true => c.int("axis", 1),
@@ -39,13 +41,14 @@ fn dft<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     let axis = c.axis(axis, x.rank())? as i64;
     let norm = FftNorm::Backward;
     let real = x.dims().last() == Some(&1);
-    one(match (c.flag("inverse", false), c.flag("onesided", false)) {
+    let y = match (c.flag("inverse", false), c.flag("onesided", false)) {
         (false, false) => parts(complex(x).fft(n, axis, norm)),
         (true, false) => parts(complex(x).ifft(n, axis, norm)),
         (false, true) if real => parts(x.squeeze(-1).rfft(n, axis, norm)),
         (false, true) => return c.wrong("half a spectrum is asked for complex numbers"),
         (true, true) => complex(x).irfft(n, axis, norm).unsqueeze(-1),
-    })
+    };
+    one(y.cast(own))
 }
 
 fn stft<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
