@@ -32,6 +32,7 @@ mod error;
 mod import;
 mod ops;
 mod tensor;
+mod write;
 
 /// The messages of the format, as `generate` writes them from `proto/onnx.proto`.
 #[allow(missing_docs, clippy::all, unused_qualifications)]
@@ -43,3 +44,4 @@ pub use error::{Error, Result};
 pub use import::{Import, NEWEST_OPSET, OLDEST_OPSET, Options, Trainable, read, read_file};
 pub use ops::names as op_names;
 pub use tensor::Tensor;
+pub use write::write;

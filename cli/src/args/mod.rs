@@ -145,6 +145,10 @@ pub struct TrainArgs {
     /// not; for chargpt, a text file.
     #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,
+    /// Train this ONNX model on images, from its weights, instead of a new convnet: its first input takes the images,
+    /// its first output are the logits. Give it again with --resume [default: none].
+    #[arg(long, value_name = "FILE")]
+    pub onnx: Option<PathBuf>,
     /// Write a checkpoint every N steps; 0: only at the end and on Ctrl-C [default: 200].
     #[arg(long, value_name = "N")]
     pub checkpoint_every: Option<u64>,
@@ -216,7 +220,7 @@ pub struct SampleArgs {
 /// Options of `plan`.
 #[derive(Args, Debug)]
 pub struct PlanArgs {
-    /// The graph's text.
+    /// The graph's text, or an ONNX model.
     pub file: PathBuf,
     /// Sizes of the text's symbols.
     #[command(flatten)]
@@ -251,7 +255,7 @@ pub struct PlanArgs {
 /// Options of `print`.
 #[derive(Args, Debug)]
 pub struct PrintArgs {
-    /// The graph's text.
+    /// The graph's text, or an ONNX model.
     pub file: PathBuf,
     /// Sizes of the text's symbols.
     #[command(flatten)]
@@ -264,7 +268,7 @@ pub struct PrintArgs {
 /// Options of `opt`.
 #[derive(Args, Debug)]
 pub struct OptArgs {
-    /// The graph's text.
+    /// The graph's text, or an ONNX model.
     pub file: PathBuf,
     /// Sizes of the text's symbols.
     #[command(flatten)]
@@ -289,7 +293,7 @@ pub struct OptArgs {
 /// Options of `grad`.
 #[derive(Args, Debug)]
 pub struct GradArgs {
-    /// The graph's text.
+    /// The graph's text, or an ONNX model.
     pub file: PathBuf,
     /// Sizes of the text's symbols.
     #[command(flatten)]
@@ -316,7 +320,7 @@ pub struct GradArgs {
 /// Options of `run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// The graph's text.
+    /// The graph's text, or an ONNX model.
     pub file: PathBuf,
     /// Sizes of the text's symbols.
     #[command(flatten)]
@@ -343,7 +347,7 @@ pub struct RunArgs {
 /// Options of `check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// The graph's text.
+    /// The graph's text, or an ONNX model.
     pub file: PathBuf,
     /// Sizes of the text's symbols.
     #[command(flatten)]

@@ -76,8 +76,9 @@ fn tensor_type(
 
 /// The size that is asked for the symbol.
 fn asked(reader: &Reader<'_, '_>, symbol: &str, input: &str, axis: usize) -> Result<i64> {
-    match reader.options.sizes.iter().find(|(name, _)| name == symbol) {
-        Some((_, n)) => Ok(i64::try_from(*n).unwrap_or(i64::MAX)),
+    let given = reader.options.sizes.iter().find(|(name, _)| name == symbol).map(|(_, n)| *n);
+    match given.or(reader.options.batch.filter(|_| axis == 0)) {
+        Some(n) => Ok(i64::try_from(n).unwrap_or(i64::MAX)),
         None => model(format!("axis {axis} of input {input:?} has no size: give one for {symbol:?}")),
     }
 }

@@ -52,6 +52,8 @@ pub struct Options {
     /// The size of each named dimension, such as `("batch", 32)`. A dimension without a name is called `input.axis`,
     /// as in `x.0`.
     pub sizes: Vec<(String, usize)>,
+    /// The size of the first axis of inputs where neither the model nor `sizes` gives one.
+    pub batch: Option<usize>,
     /// Values of inputs that shapes depend on. Such an input is no input of the graph.
     pub values: Vec<(String, Tensor)>,
     /// Which initialisers training changes.
@@ -65,6 +67,8 @@ pub struct Import {
     pub graph: GraphBuf,
     /// The values of the params, by name.
     pub weights: Vec<(String, Tensor)>,
+    /// The inputs whose values were given, and which the graph therefore has not.
+    pub values: Vec<String>,
     /// What a user should know of this model.
     pub notes: Vec<String>,
 }

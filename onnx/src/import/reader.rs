@@ -122,7 +122,8 @@ pub fn import(m: &ModelProto, options: &Options, folder: Option<&Path>) -> Resul
     }
     reader.check_notes(graph);
     let graph = g.finish([])?;
-    Ok(Import { graph, weights: reader.weights.into_inner(), notes: reader.notes.into_inner() })
+    let values = options.values.iter().map(|(name, _)| name.clone()).collect();
+    Ok(Import { graph, weights: reader.weights.into_inner(), values, notes: reader.notes.into_inner() })
 }
 
 fn opsets<'m>(all: impl Iterator<Item = (&'m str, i64)>) -> Result<Rc<HashMap<String, i64>>> {
