@@ -31,7 +31,7 @@ fn sources(dir: &str) -> Vec<(String, String)> {
 
 fn everything() -> Vec<(String, String)> {
     let fuzz = ["fuzz/src", "fuzz/tests", "fuzz/libfuzzer/fuzz_targets"];
-    ["src", "cli", "python/src", "tests", "benches", "examples"].into_iter().chain(fuzz).flat_map(sources).collect()
+    ["src", "cli", "onnx/src", "onnx/tests", "onnx/examples", "python/src", "tests", "benches", "examples"].into_iter().chain(fuzz).flat_map(sources).collect()
 }
 
 fn is_test(name: &str) -> bool {
@@ -311,6 +311,7 @@ fn every_dependency_has_a_reason() {
         ("cli/Cargo.toml", &[DEPENDENCIES], "## Program"),
         ("cli/tables/Cargo.toml", &[DEPENDENCIES], "## Program"),
         ("python/Cargo.toml", &[DEPENDENCIES], "## Python package"),
+        ("onnx/Cargo.toml", &[DEPENDENCIES], "## ONNX"),
         ("Cargo.toml", &["\n[dev-dependencies]", LOOM], "## Tests"),
         ("benches/Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
         ("fuzz/Cargo.toml", &[DEPENDENCIES], "## Tests"),
@@ -320,7 +321,7 @@ fn every_dependency_has_a_reason() {
         for name in sections
             .iter()
             .flat_map(|s| names_under(manifest, s))
-            .filter(|n| !n.starts_with("arenagrad") || matches!(head, "## Program" | "## Python package"))
+            .filter(|n| !n.starts_with("arenagrad") || matches!(head, "## Program" | "## Python package" | "## ONNX"))
         {
             assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
         }
@@ -328,6 +329,7 @@ fn every_dependency_has_a_reason() {
             "cli/Cargo.toml",
             "cli/tables/Cargo.toml",
             "python/Cargo.toml",
+            "onnx/Cargo.toml",
             "benches/Cargo.toml",
             "fuzz/libfuzzer/Cargo.toml",
         ];
@@ -365,7 +367,7 @@ fn published_crates_are_complete() {
             assert_eq!(read(&own), read(&root().join(text)), "{}", own.display());
         }
     }
-    for manifest in ["cli/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"] {
+    for manifest in ["cli/Cargo.toml", "onnx/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"] {
         assert!(read(&root().join(manifest)).contains("\npublish = false\n"), "{manifest}");
     }
 }

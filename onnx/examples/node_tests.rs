@@ -1,8 +1,11 @@
 //! Runs models with given operands and compares their results: `node_tests DIR`. Each folder of `DIR` is a test, with
 //! `model.onnx`, `input_0.pb` … and `output_0.pb` …, as `onnx/tools/node_tests.py` writes them. One line of the output
 //! is one test: its name, `pass`, `refused` or `wrong`, and why.
+//!
+//! With `--train`, results may differ by 1e-5 of the largest one, and each model is trained for a step.
 
 use arenagrad::graph::DType;
+use arenagrad::optim::{Sgd, train};
 use arenagrad::session::{Program, Role, Session};
 use arenagrad_onnx::proto::{ModelProto, TensorProto};
 use arenagrad_onnx::{Error, Import, Options, Tensor, read};
@@ -18,13 +21,14 @@ fn relative(dtype: DType) -> f64 {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let root = std::env::args().nth(1).ok_or("usage: node_tests DIR")?;
+    let root = std::env::args().nth(1).ok_or("usage: node_tests DIR [--train]")?;
+    let trained = std::env::args().any(|a| a == "--train");
     let mut folders: Vec<PathBuf> = std::fs::read_dir(root)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
     folders.retain(|f| f.join("model.onnx").is_file());
     folders.sort();
     for folder in folders {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let verdict = match run(&folder) {
+        let verdict = match run(&folder, trained) {
             Ok(()) => "pass\t".to_string(),
             Err(Verdict::Refused(op, why)) => format!("refused\t{op}\t{why}"),
             Err(Verdict::Wrong(why)) => format!("wrong\t\t{why}"),
@@ -45,7 +49,7 @@ fn wrong<E: std::fmt::Display>(e: E) -> Verdict {
     Verdict::Wrong(e.to_string())
 }
 
-fn run(folder: &Path) -> Result<(), Verdict> {
+fn run(folder: &Path, trained: bool) -> Result<(), Verdict> {
     let bytes = std::fs::read(folder.join("model.onnx")).map_err(wrong)?;
     let model = ModelProto::decode(&bytes[..]).map_err(wrong)?;
     let graph = model.graph.as_ref().ok_or(Verdict::Wrong("there is no graph".into()))?;
@@ -69,10 +73,34 @@ fn run(folder: &Path) -> Result<(), Verdict> {
     let drawn = program.bindings().iter().any(|b| b.role == Role::State);
     for (i, out) in graph.output.iter().enumerate() {
         if let Some(want) = tensor(folder, &format!("output_{i}.pb"))? {
-            compare(&program, out.name(), &want, drawn)?;
+            compare(&program, out.name(), &want, drawn, trained)?;
         }
     }
-    Ok(())
+    match trained {
+        true => train_a_step(&import, &given, graph.output.first().map_or("", |o| o.name())),
+        false => Ok(()),
+    }
+}
+
+/// Takes a step of SGD down the mean squared distance of an output from 1: params change, and all numbers are finite.
+fn train_a_step(import: &Import, given: &[(String, Tensor)], output: &str) -> Result<(), Verdict> {
+    let loss = import.graph.extend(|_, value| vec![(value(output) - 1.0).square().mean(..).named("mean square")]);
+    let step = train(&loss.map_err(wrong)?, "mean square", Sgd::new(1e-3)).map_err(wrong)?;
+    let mut p = Session::new().threads(1).compile(&step).map_err(wrong)?;
+    p.init(0).map_err(wrong)?;
+    import.load(&mut p).map_err(wrong)?;
+    for (name, t) in given {
+        p.write_bytes(name, &t.bytes).map_err(wrong)?;
+    }
+    let mut losses = Vec::new();
+    for _ in 0..2 {
+        p.step().map_err(wrong)?;
+        losses.push(p.values::<f32>("mean square").map_err(wrong)?[0]);
+    }
+    match losses[..] {
+        [before, after] if after.is_finite() && after < before => Ok(()),
+        _ => Err(Verdict::Wrong(format!("losses of two steps are {losses:?}"))),
+    }
 }
 
 /// The model, with the values of those inputs that shapes depend on.
@@ -106,7 +134,7 @@ fn tensor(folder: &Path, file: &str) -> Result<Option<Tensor>, Verdict> {
     Ok(Tensor::from_proto(&proto, None).ok())
 }
 
-fn compare(program: &Program, name: &str, want: &Tensor, drawn: bool) -> Result<(), Verdict> {
+fn compare(program: &Program, name: &str, want: &Tensor, drawn: bool, trained: bool) -> Result<(), Verdict> {
     let found = program.bindings().iter().find(|b| b.name == name && b.role == Role::Output);
     let b = found.ok_or_else(|| Verdict::Wrong(format!("there is no output {name:?}")))?;
     if b.dtype != want.dtype || b.dims[..] != want.dims[..] {
@@ -121,8 +149,10 @@ fn compare(program: &Program, name: &str, want: &Tensor, drawn: bool) -> Result<
     let (Some(got), Some(want)) = (got.floats(), want.floats()) else {
         return Err(Verdict::Wrong(format!("output {name:?} differs")));
     };
+    let largest = want.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    let (relative, absolute) = if trained { (0.0, 1e-5 * largest) } else { (relative(dtype), ABSOLUTE) };
     let near = |(a, b): (&f64, &f64)| {
-        a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= ABSOLUTE + relative(dtype) * b.abs()
+        a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= absolute + relative * b.abs()
     };
     match got.iter().zip(&want).position(|pair| !near(pair)) {
         None => Ok(()),

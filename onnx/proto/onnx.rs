@@ -38,7 +38,7 @@ pub struct AttributeProto {
     #[prost(message, repeated, tag = "15")]
     pub type_protos: ::prost::alloc::vec::Vec<TypeProto>,
 }
-
+/// Nested message and enum types in `AttributeProto`.
 pub mod attribute_proto {
     #[derive(
         Clone,
@@ -191,7 +191,7 @@ pub struct SimpleShardedDimProto {
     #[prost(oneof = "simple_sharded_dim_proto::Dim", tags = "1, 2")]
     pub dim: ::core::option::Option<simple_sharded_dim_proto::Dim>,
 }
-
+/// Nested message and enum types in `SimpleShardedDimProto`.
 pub mod simple_sharded_dim_proto {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Dim {
@@ -318,7 +318,7 @@ pub struct TensorProto {
     #[prost(message, repeated, tag = "16")]
     pub metadata_props: ::prost::alloc::vec::Vec<StringStringEntryProto>,
 }
-
+/// Nested message and enum types in `TensorProto`.
 pub mod tensor_proto {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Segment {
@@ -495,7 +495,7 @@ pub struct TensorShapeProto {
     #[prost(message, repeated, tag = "1")]
     pub dim: ::prost::alloc::vec::Vec<tensor_shape_proto::Dimension>,
 }
-
+/// Nested message and enum types in `TensorShapeProto`.
 pub mod tensor_shape_proto {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Dimension {
@@ -522,7 +522,7 @@ pub struct TypeProto {
     #[prost(oneof = "type_proto::Value", tags = "1, 4, 5, 9, 8, 7")]
     pub value: ::core::option::Option<type_proto::Value>,
 }
-
+/// Nested message and enum types in `TypeProto`.
 pub mod type_proto {
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Tensor {

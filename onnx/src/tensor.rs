@@ -44,7 +44,7 @@ impl Tensor {
 
     /// Number of elements.
     pub fn numel(&self) -> usize {
-        self.dims.iter().product()
+        count(&self.dims)
     }
 
     /// The elements as integers; `None` for floats, and for integers that `i64` does not hold.
@@ -112,6 +112,11 @@ impl Tensor {
         };
         Tensor::new(dtype, dims, bytes).map_err(|e| Error::Model(format!("tensor {name:?}: {e}")))
     }
+}
+
+/// Elements of a tensor of this shape; the largest number, if it has more.
+pub fn count(dims: &[usize]) -> usize {
+    dims.iter().fold(1, |n: usize, &d| n.saturating_mul(d))
 }
 
 /// Bytes of a tensor, if it fits the address space and the limits of the library.

@@ -7,11 +7,11 @@ use super::value::{Held, Val};
 use crate::error::{Result, model};
 use crate::proto::ValueInfoProto;
 use crate::proto::type_proto::Value as Type;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, count};
 use arenagrad::graph::{DType, Loop, Var};
 
 /// The most iterations of a loop that is written out.
-const MOST_UNROLLED: i64 = 1 << 12;
+const MOST_UNROLLED: i64 = 1 << 10;
 
 impl<'g> Reader<'_, 'g> {
     /// The results of an op that reads more than its operands, or less; `None` for all others.
@@ -22,7 +22,7 @@ impl<'g> Reader<'_, 'g> {
         Ok(Some(match cx.node.op_type() {
             "Constant" => vec![Val::known(constant(cx, self)?)],
             "Shape" => vec![Val::known(shape(cx)?)],
-            "Size" => vec![Val::known(Tensor::of_ints(&[cx.dims(0)?.iter().product::<usize>() as i64], vec![]))],
+            "Size" => vec![Val::known(Tensor::of_ints(&[count(&cx.dims(0)?) as i64], vec![]))],
             "Identity" => vec![cx.val(0)?.clone()],
             "If" => choose(cx)?,
             "Loop" => repeat(cx)?,
@@ -214,6 +214,9 @@ fn scan<'g>(cx: &Cx<'_, 'g>) -> Result<Vec<Val<'g>>> {
     let Some(&batch) = all.first().and_then(|v| v.dims().first().copied()).as_ref() else {
         return cx.wrong("the operands have no batch axis");
     };
+    if batch as i64 > MOST_UNROLLED {
+        return cx.refuse(format!("a batch of more than {MOST_UNROLLED} is not supported"));
+    }
     let mut members: Vec<Vec<Var<'g>>> = Vec::new();
     for b in 0..batch {
         let member = |v: &Var<'g>| v.narrow(0, b, 1).squeeze(0);

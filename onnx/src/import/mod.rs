@@ -21,7 +21,7 @@ use arenagrad::session::Program;
 use prost::Message;
 use std::path::Path;
 
-pub(crate) use cx::{Cx, Out, one};
+pub(crate) use cx::{Cx, Out, describe, one};
 pub(crate) use value::computed_in;
 
 /// The oldest version of the default ops that is read.

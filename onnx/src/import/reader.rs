@@ -1,6 +1,6 @@
 //! The walk over a model's nodes.
 
-use super::cx::{Cx, describe, unsupported};
+use super::cx::{Cx, describe, label, unsupported};
 use super::fold::fold;
 use super::inputs::declare_inputs;
 use super::value::{Held, Val};
@@ -18,7 +18,7 @@ use std::rc::Rc;
 /// The most graphs and functions in one another.
 const DEEPEST: usize = 32;
 /// The most nodes that are read, with those of functions each time that they are called.
-const MOST_NODES: usize = 1 << 20;
+const MOST_NODES: usize = 1 << 17;
 
 /// What all scopes share.
 pub struct Reader<'a, 'g> {
@@ -240,7 +240,10 @@ impl<'a, 'g> Reader<'a, 'g> {
             return Ok(outs);
         }
         let Some(entry) = entry else { return cx.refuse("there is no rule for this op") };
-        Ok(entry.run(&cx)?.into_iter().map(Val::live).collect())
+        // Locations are names of nodes, with their place in the model.
+        let place = u32::try_from(self.nodes.get()).unwrap_or(u32::MAX);
+        let outs = self.g.at_source(label(node), place, || entry.run(&cx))?;
+        Ok(outs.into_iter().map(Val::live).collect())
     }
 
     /// A function of the model, inlined.

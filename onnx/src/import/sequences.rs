@@ -7,6 +7,9 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 use arenagrad::graph::{DType, Var};
 
+/// The most tensors of a sequence that is split from one.
+const MOST_PARTS: usize = 1 << 10;
+
 /// The results of an op of sequences or optional values; `None` for all others.
 pub fn structure<'g>(cx: &Cx<'_, 'g>) -> Result<Option<Vec<Val<'g>>>> {
     Ok(Some(vec![match cx.node.op_type() {
@@ -71,13 +74,16 @@ fn split<'g>(cx: &Cx<'_, 'g>) -> Result<Vec<Var<'g>>> {
     let n = x.dims()[cx.axis(axis, x.rank())?];
     let keep = cx.flag("keepdims", true) || cx.has(1);
     let sizes = match cx.has(1) {
-        false => vec![1; n],
+        false => vec![1; n.min(MOST_PARTS + 1)],
         true if cx.dims(1)?.is_empty() => {
             let size = cx.integer(1)?.max(1) as usize;
-            (0..n.div_ceil(size)).map(|i| size.min(n - i * size)).collect()
+            (0..n.div_ceil(size).min(MOST_PARTS + 1)).map(|i| size.min(n - i * size)).collect()
         }
         true => cx.ints(1)?.iter().map(|&s| s.max(0) as usize).collect(),
     };
+    if sizes.len() > MOST_PARTS {
+        return cx.refuse(format!("a sequence of more than {MOST_PARTS} tensors is not supported"));
+    }
     let parts = x.split(&sizes, axis);
     Ok(if keep { parts } else { parts.into_iter().map(|p| p.squeeze(axis)).collect() })
 }

@@ -3,7 +3,7 @@
 use super::{Entry, moved, own};
 use crate::error::Result;
 use crate::import::{Cx, Out, one};
-use crate::tensor::{dims_of, dtype_of};
+use crate::tensor::{count, dims_of, dtype_of};
 use arenagrad::graph::{DType, PadMode, Var};
 
 pub const OPS: &[Entry] = &[
@@ -12,7 +12,7 @@ pub const OPS: &[Entry] = &[
         let x = c.x(0)?;
         let (axis, d) = (c.int("axis", 1), x.dims());
         let at = if axis == d.len() as i64 { d.len() } else { c.axis(axis, d.len())? };
-        one(x.reshape([d[..at].iter().product::<usize>(), d[at..].iter().product()]))
+        one(x.reshape([count(&d[..at]), count(&d[at..])]))
     }),
     moved("Transpose", |c| {
         let x = c.x(0)?;
@@ -83,6 +83,9 @@ pub const OPS: &[Entry] = &[
     moved("ReverseSequence", reverse_sequence),
 ];
 
+/// The most elements of an axis whose indices become a constant.
+const MOST_LISTED: i64 = 1 << 24;
+
 /// The shape to which both broadcast.
 pub fn broadcast_dims(c: &Cx<'_, '_>, a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
     let rank = a.len().max(b.len());
@@ -119,7 +122,11 @@ fn split<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     let sizes: Vec<usize> = match c.list_or("split", 1)? {
         Some(sizes) => dims_of(&sizes).or_else(|why| c.wrong(why))?,
         None => {
-            let parts = c.int("num_outputs", c.node.output.len() as i64).max(1) as usize;
+            let outputs = c.node.output.len();
+            let parts = usize::try_from(c.int("num_outputs", outputs as i64)).unwrap_or(0);
+            if parts != outputs || parts == 0 {
+                return c.wrong(format!("num_outputs is {parts}, and there are {outputs} outputs"));
+            }
             let size = n.div_ceil(parts);
             (0..parts).map(|i| size.min(n.saturating_sub(i * size))).collect()
         }
@@ -202,6 +209,9 @@ fn pad<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
         if fits { Ok(y.slice(&starts, &limits, &vec![1; rank])) } else { c.wrong("pads cut more than there is") }
     };
     let x = if low.iter().chain(&high).any(|&p| p < 0) { cut(x)? } else { x };
+    if mode != "constant" && low.iter().chain(&high).any(|&p| p > MOST_LISTED) {
+        return c.refuse(format!("pads of more than {MOST_LISTED} elements that follow the tensor are not supported"));
+    }
     let more = |all: &[i64]| all.iter().map(|&p| p.max(0) as usize).collect::<Vec<_>>();
     let (low, high) = (more(&low), more(&high));
     one(match mode {

@@ -72,7 +72,7 @@ impl Entry {
     pub fn run<'g>(&self, cx: &Cx<'_, 'g>) -> Out<'g> {
         let outs = (self.rule)(cx)?;
         if let Some(e) = cx.g.error() {
-            return Err(e.into());
+            return Err(e.context(crate::import::describe(cx.node)).into());
         }
         let narrow = |d: DType| crate::import::computed_in(d) != d;
         let stored = cx.args.iter().flatten().map(|v| v.dtype).find(|&d| narrow(d));

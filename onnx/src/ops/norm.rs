@@ -34,8 +34,8 @@ pub const OPS: &[Entry] = &[
     same("LRN", |c| {
         let size = c.int("size", 1).max(1) as usize;
         // The window of the library begins one element later if its size is even.
-        if size % 2 == 0 {
-            return c.refuse("an even size is not supported");
+        if size % 2 == 0 || size > 1 << 10 {
+            return c.refuse(format!("the size {size} is not supported: it must be odd and below 1024"));
         }
         let (alpha, beta, bias) = (c.float("alpha", 1e-4), c.float("beta", 0.75), c.float("bias", 1.0));
         one(c.x(0)?.local_response_norm(size, alpha, beta, bias))

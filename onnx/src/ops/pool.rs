@@ -4,7 +4,7 @@ use super::conv::{Windows, convolve, first};
 use super::{Entry, own, same};
 use crate::error::Result;
 use crate::import::{Cx, Out, one};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, count};
 use arenagrad::graph::{DType, Op, Pool, Scatter, Var};
 
 pub const OPS: &[Entry] = &[
@@ -61,7 +61,7 @@ fn max_pool<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
         _ => x.max_pool3d_with_indices(options(c, &win)),
     };
     let (d, at) = (x.dims(), at.cast(DType::I64));
-    let area: usize = d[2..].iter().product();
+    let area = count(&d[2..]);
     let at = match c.int("storage_order", 0) {
         0 => at,
         // Positions count along columns first.
@@ -76,6 +76,9 @@ fn max_pool<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
             turned
         }
     };
+    if d[0].saturating_mul(d[1]).saturating_mul(area) > 1 << 31 || d[0].saturating_mul(d[1]) > 1 << 24 {
+        return c.refuse(format!("positions in a tensor of shape {d} are not supported"));
+    }
     let first: Vec<i64> = (0..(d[0] * d[1]) as i64).map(|i| i * area as i64).collect();
     let mut dims = vec![1; d.len()];
     dims[..2].copy_from_slice(&d[..2]);
@@ -145,7 +148,7 @@ fn max_unpool<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     for a in 0..win.kernel.len() {
         dims.push(((d[a + 2].max(1) - 1) * win.stride[a] + win.kernel[a]).saturating_sub(win.low[a] + win.high[a]));
     }
-    let base = c.g.full(0.0, [dims.iter().product::<usize>()], x.dtype());
+    let base = c.g.full(0.0, [count(&dims)], x.dtype());
     let y = base.scatter_slices(at.reshape([x.numel()]), x.reshape([x.numel()]), 0, Scatter::Set).reshape(&dims);
     let y = y.cast(c.dtype(0)?);
     if !c.has(2) {

@@ -2,6 +2,7 @@
 
 use super::{Entry, moved, own, same};
 use crate::import::{Cx, Out, one};
+use crate::tensor::count;
 use arenagrad::graph::{DType, Op, Var};
 
 pub const OPS: &[Entry] = &[
@@ -142,8 +143,7 @@ fn along_rows<'g>(c: &Cx<'_, 'g>, f: impl Fn(Var<'g>, i64) -> Var<'g>) -> Out<'g
     if c.opset >= 13 {
         return one(f(x, axis as i64));
     }
-    let rows = d[..axis].iter().product();
-    one(f(x.reshape([rows, d[axis..].iter().product::<usize>()]), 1).reshape(d))
+    one(f(x.reshape([count(&d[..axis]), count(&d[axis..])]), 1).reshape(d))
 }
 
 /// The largest or smallest elements; of equal ones, the first.

@@ -137,6 +137,9 @@ impl Axis {
 }
 
 fn nearest<'g>(c: &Cx<'_, 'g>, x: Var<'g>, a: &Axis, place: &str, old: bool) -> Result<Var<'g>> {
+    if a.to > 1 << 24 {
+        return c.refuse(format!("an axis of {} elements is not supported", a.to));
+    }
     let mode = if old { "floor" } else { c.text("nearest_mode", "round_prefer_floor") };
     let last = a.from as f64 - 1.0;
     let from = (0..a.to).map(|i| {
@@ -155,7 +158,7 @@ fn nearest<'g>(c: &Cx<'_, 'g>, x: Var<'g>, a: &Axis, place: &str, old: bool) -> 
 
 /// A product with the weights of all neighbours.
 fn weighted<'g>(c: &Cx<'_, 'g>, x: Var<'g>, a: &Axis, place: &str, mode: &str) -> Result<Var<'g>> {
-    if a.from.saturating_mul(a.to) > 1 << 26 {
+    if a.from.saturating_mul(a.to) > 1 << 24 {
         return c.refuse(format!("axis {} of {} to {} has too many weights", a.at, a.from, a.to));
     }
     let (own, cubic) = (x.dtype(), mode.ends_with("cubic"));

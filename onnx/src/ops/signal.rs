@@ -88,7 +88,7 @@ fn numbers<'g>(c: &Cx<'_, 'g>, values: &[f64], dims: &[usize]) -> Out<'g> {
 /// A window as a function of the place in it, 0 to 1.
 fn window<'g>(c: &Cx<'_, 'g>, f: impl Fn(f64) -> f64) -> Out<'g> {
     let n = c.integer(0)?;
-    if !(0..1 << 24).contains(&n) {
+    if !(0..1 << 20).contains(&n) {
         return c.wrong(format!("a window of {n} elements"));
     }
     let whole = if c.flag("periodic", true) { n } else { n - 1 };
@@ -99,7 +99,7 @@ fn window<'g>(c: &Cx<'_, 'g>, f: impl Fn(f64) -> f64) -> Out<'g> {
 fn mel<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     let [bins, length] = [c.integer(0)?, c.integer(1)?];
     let [rate, low, high] = [c.number(2)?, c.number(3)?, c.number(4)?];
-    if !(1..1 << 16).contains(&bins) || !(1..1 << 20).contains(&length) || rate <= 0.0 {
+    if !(1..1 << 12).contains(&bins) || !(1..1 << 16).contains(&length) || rate <= 0.0 {
         return c.wrong(format!("{bins} bins, frames of {length}, {rate} samples a second"));
     }
     let (bins, spectrum) = (bins as usize, length as usize / 2 + 1);

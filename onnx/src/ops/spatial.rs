@@ -3,7 +3,7 @@
 use super::{Entry, own, same};
 use crate::error::Result;
 use crate::import::{Cx, Out, one};
-use crate::tensor::{Tensor, dims_of};
+use crate::tensor::{Tensor, count, dims_of};
 use arenagrad::graph::{GridSample, GridSampling, Outside, Scatter, Var};
 
 pub const OPS: &[Entry] = &[
@@ -37,7 +37,7 @@ fn grid_sample<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
 /// Volumes `[N, C, D, H, W]` read at places `[N, D', H', W', 3]`.
 fn volume<'g>(x: Var<'g>, grid: Var<'g>, opt: GridSample) -> Var<'g> {
     let (d, to) = (x.dims(), grid.dims());
-    let places: usize = to[1..4].iter().product();
+    let places = count(&to[1..4]);
     let axis = |k: usize| {
         // A place is (x, y, z); axes are (z, y, x).
         let (at, n) = (grid.narrow(-1, 2 - k, 1).reshape([to[0], places]), d[2 + k] as f64);
@@ -81,11 +81,11 @@ fn affine_grid<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
         true => if n == 1 { 0.0 } else { -1.0 + 2.0 * i as f64 / (n as f64 - 1.0) },
         false => (2.0 * i as f64 + 1.0) / n as f64 - 1.0,
     };
-    let places: usize = plane.iter().product();
-    let mut points = Vec::with_capacity(places.min(1 << 24) * (rank + 1));
-    if places > 1 << 24 {
-        return c.refuse("more than 2^24 places are not supported");
+    let places = count(plane);
+    if places > 1 << 24 || rank > 3 {
+        return c.refuse("more than 3 axes or 2^24 places are not supported");
     }
+    let mut points = Vec::with_capacity(places * (rank + 1));
     for p in 0..places {
         let (mut rest, mut point) = (p, vec![1.0; rank + 1]);
         for (k, &n) in plane.iter().enumerate().rev() {
@@ -109,14 +109,14 @@ fn col2im<'g>(c: &Cx<'_, 'g>) -> Result<Var<'g>> {
     if [block.len(), stride.len(), dilation.len(), pads.len() / 2].iter().any(|&k| k != n) || stride.contains(&0) {
         return c.wrong("shapes, strides, dilations and pads do not fit one another");
     }
-    let count = |a: usize| {
+    let along = |a: usize| {
         let reach = block[a].max(1).saturating_sub(1) * dilation[a] + 1;
         (image[a] + pads[a] + pads[n + a]).checked_sub(reach).map_or(0, |left| left / stride[a] + 1)
     };
-    let counts: Vec<usize> = (0..n).map(count).collect();
-    let (taps, windows): (usize, usize) = (block.iter().product(), counts.iter().product());
-    let (d, places): (_, usize) = (x.dims(), image.iter().product());
-    if d.len() != 3 || taps == 0 || d[1] % taps != 0 || d[2] != windows || taps.saturating_mul(windows) > 1 << 26 {
+    let counts: Vec<usize> = (0..n).map(along).collect();
+    let (taps, windows) = (count(&block), count(&counts));
+    let (d, places) = (x.dims(), count(&image));
+    if d.len() != 3 || taps == 0 || d[1] % taps != 0 || d[2] != windows || taps.saturating_mul(windows) > 1 << 24 || places > 1 << 31 {
         return c.wrong(format!("columns of shape {d} do not fit {windows} windows of {taps}"));
     }
     // Behind the image is one more place, for what falls into the padding.
