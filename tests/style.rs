@@ -31,7 +31,11 @@ fn sources(dir: &str) -> Vec<(String, String)> {
 
 fn everything() -> Vec<(String, String)> {
     let fuzz = ["fuzz/src", "fuzz/tests", "fuzz/libfuzzer/fuzz_targets"];
-    ["src", "cli", "onnx/src", "onnx/tests", "onnx/examples", "python/src", "tests", "benches", "examples"].into_iter().chain(fuzz).flat_map(sources).collect()
+    ["src", "cli", "onnx/src", "onnx/tests", "onnx/examples", "python/src", "tests", "benches", "examples"]
+        .into_iter()
+        .chain(fuzz)
+        .flat_map(sources)
+        .collect()
 }
 
 fn is_test(name: &str) -> bool {

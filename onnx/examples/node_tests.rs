@@ -105,9 +105,9 @@ fn train_a_step(import: &Import, given: &[(String, Tensor)], output: &str) -> Re
 
 /// The model, with the values of those inputs that shapes depend on.
 fn import(bytes: &[u8], given: &[(String, Tensor)]) -> Result<(Import, Vec<String>), Verdict> {
-    let sizes = given.iter().flat_map(|(name, t)| {
-        t.dims.iter().enumerate().map(move |(axis, &n)| (format!("{name}.{axis}"), n))
-    });
+    let sizes = given
+        .iter()
+        .flat_map(|(name, t)| t.dims.iter().enumerate().map(move |(axis, &n)| (format!("{name}.{axis}"), n)));
     let mut options = Options { sizes: sizes.collect(), ..Options::default() };
     loop {
         match read(bytes, &options) {
@@ -151,12 +151,10 @@ fn compare(program: &Program, name: &str, want: &Tensor, drawn: bool, trained: b
     };
     let largest = want.iter().fold(0.0f64, |m, x| m.max(x.abs()));
     let (relative, absolute) = if trained { (0.0, 1e-5 * largest) } else { (relative(dtype), ABSOLUTE) };
-    let near = |(a, b): (&f64, &f64)| {
-        a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= absolute + relative * b.abs()
-    };
+    let near =
+        |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= absolute + relative * b.abs();
     match got.iter().zip(&want).position(|pair| !near(pair)) {
         None => Ok(()),
         Some(i) => Err(Verdict::Wrong(format!("output {name:?}: element {i} is {}; {} is wanted", got[i], want[i]))),
     }
 }
-

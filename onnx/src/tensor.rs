@@ -101,7 +101,8 @@ impl Tensor {
         let name = t.name();
         let dtype = dtype_of(t.data_type()).map_err(|why| Error::Model(format!("tensor {name:?}: {why}")))?;
         let dims = dims_of(&t.dims).map_err(|why| Error::Model(format!("tensor {name:?}: {why}")))?;
-        let need = bytes_of(dtype, &dims).ok_or_else(|| Error::Model(format!("tensor {name:?}: {dims:?} is too large")))?;
+        let need =
+            bytes_of(dtype, &dims).ok_or_else(|| Error::Model(format!("tensor {name:?}: {dims:?} is too large")))?;
         if t.segment.is_some() {
             return model(format!("tensor {name:?} is a segment, which no version of the format reads"));
         }
@@ -111,6 +112,17 @@ impl Tensor {
             false => typed(t, dtype),
         };
         Tensor::new(dtype, dims, bytes).map_err(|e| Error::Model(format!("tensor {name:?}: {e}")))
+    }
+}
+
+impl From<&Tensor> for TensorProto {
+    fn from(t: &Tensor) -> TensorProto {
+        TensorProto {
+            data_type: Some(code_of(t.dtype) as i32),
+            dims: t.dims.iter().map(|&n| n as i64).collect(),
+            raw_data: Some(t.bytes.clone()),
+            ..TensorProto::default()
+        }
     }
 }
 

@@ -177,7 +177,10 @@ fn wrong_models_are_refused_by_name() {
     };
     says(&|m| m.graph = None, "it has no graph");
     says(&|m| m.opset_import[0].version = Some(29), "MatMul of opset 29 (node \"xw\"): opset 6 to 28 are read");
-    says(&|m| graph(m).node[0].op_type = Some("Nonsense".into()), "Nonsense of opset 20 (node \"xw\"): there is no rule");
+    says(
+        &|m| graph(m).node[0].op_type = Some("Nonsense".into()),
+        "Nonsense of opset 20 (node \"xw\"): there is no rule",
+    );
     says(&|m| graph(m).node.swap(0, 1), "reads \"xw\", which this or a later node computes: a circle");
     says(&|m| graph(m).node[0].input[0] = "nothing".into(), "reads \"nothing\", which nothing computes");
     says(&|m| graph(m).node[1].output[0] = "xw".into(), "the name \"xw\" is used for two values");
@@ -246,7 +249,8 @@ fn data_in_other_files_stays_in_the_folder() {
         std::fs::write(&path, m.encode_to_vec()).unwrap();
         let from_bytes = reading(&m).unwrap_err().to_string();
         assert!(from_bytes.contains("read the model by its path"), "{from_bytes}");
-        read_file(&path, &Options::default()).map_or_else(|e| e.to_string(), |i| format!("{:?}", i.weights[0].1.floats()))
+        read_file(&path, &Options::default())
+            .map_or_else(|e| e.to_string(), |i| format!("{:?}", i.weights[0].1.floats()))
     };
     assert_eq!(said("data", "8"), "Some([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])");
     assert!(said("../secret", "0").contains("is not inside of the model's folder"));
@@ -326,9 +330,14 @@ fn graphs_are_written_and_read_again() {
     let x = g.input("x", [2, 5, 8], DType::F32);
     let h0 = g.full(0.0, [5, 6], DType::F32);
     let steps = x.transpose(&[1, 0, 2]).reshape([5, 2, 8]);
-    let (y, h, _) = arenagrad::nn::lstm(&g, "lstm", steps, g.full(0.0, [2, 6], DType::F32), g.full(0.0, [2, 6], DType::F32));
+    let (y, h, _) =
+        arenagrad::nn::lstm(&g, "lstm", steps, g.full(0.0, [2, 6], DType::F32), g.full(0.0, [2, 6], DType::F32));
     let k = g.param("k", [6, 6], DType::F32, Init::Normal(0.5));
-    let attended = y.transpose(&[1, 0, 2]).attention(y.transpose(&[1, 0, 2]), y.transpose(&[1, 0, 2]), Attention { layout: Layout::Bsd, heads: 2, ..Attention::default() });
+    let attended = y.transpose(&[1, 0, 2]).attention(
+        y.transpose(&[1, 0, 2]),
+        y.transpose(&[1, 0, 2]),
+        Attention { layout: Layout::Bsd, heads: 2, ..Attention::default() },
+    );
     let outputs = [
         y.matmul(k).gelu().named("y"),
         h.softmax(-1).named("h"),

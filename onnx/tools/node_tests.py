@@ -5,6 +5,9 @@
     cargo run --release -p arenagrad-onnx --example node_tests -- DIR > verdicts.tsv
     python onnx/tools/node_tests.py page verdicts.tsv docs/onnx-coverage.md
     python onnx/tools/node_tests.py check verdicts.tsv docs/onnx-coverage.md
+
+`ort DIR` runs models in such folders with onnxruntime and compares its results within 1e-5: those that the example
+`write_models` writes, for instance.
 """
 
 import collections
@@ -31,6 +34,28 @@ def write(folder):
                     value = numpy_helper.from_array(np.asarray(value))
                 if isinstance(value, TensorProto):
                     (into / f"{kind}_{i}.pb").write_bytes(value.SerializeToString())
+
+
+def ort(folder):
+    """onnxruntime on each model of a folder."""
+    import numpy as np
+    import onnxruntime
+    from onnx import TensorProto, numpy_helper
+
+    def tensor(path):
+        proto = TensorProto()
+        proto.ParseFromString(path.read_bytes())
+        return numpy_helper.to_array(proto)
+
+    for test in sorted(p for p in pathlib.Path(folder).iterdir() if p.is_dir()):
+        session = onnxruntime.InferenceSession((test / "model.onnx").read_bytes(), providers=["CPUExecutionProvider"])
+        feeds = {x.name: tensor(test / f"input_{i}.pb") for i, x in enumerate(session.get_inputs())}
+        for i, got in enumerate(session.run(None, feeds)):
+            want = tensor(test / f"output_{i}.pb")
+            worst = float(np.abs(got - want).max() / np.abs(want).max())
+            print(f"{test.name}: output {i} {list(want.shape)} differs by {worst:.1e} of its largest element")
+            if got.shape != want.shape or not worst <= 1e-5:
+                sys.exit(1)
 
 
 def verdicts(path):
@@ -78,6 +103,8 @@ def main(arguments):
     match arguments:
         case ["write", folder]:
             write(folder)
+        case ["ort", folder]:
+            ort(folder)
         case ["page", path, page]:
             pathlib.Path(page).write_text(text(verdicts(path)), encoding="utf-8")
         case ["check", path, page]:

@@ -35,9 +35,7 @@ impl<'g> Reader<'_, 'g> {
 /// The value of a constant.
 fn constant(cx: &Cx<'_, '_>, reader: &Reader<'_, '_>) -> Result<Tensor> {
     let Some(a) = cx.node.attribute.first() else { return cx.wrong("a constant without a value") };
-    let floats = |all: &[f32], dims| {
-        Tensor::new(DType::F32, dims, all.iter().flat_map(|x| x.to_le_bytes()).collect())
-    };
+    let floats = |all: &[f32], dims| Tensor::new(DType::F32, dims, all.iter().flat_map(|x| x.to_le_bytes()).collect());
     match a.name() {
         "value" => match &a.t {
             Some(t) => Tensor::from_proto(t, reader.folder).or_else(|e| cx.refuse(e.to_string())),
@@ -234,7 +232,8 @@ fn scan<'g>(cx: &Cx<'_, 'g>) -> Result<Vec<Val<'g>>> {
 fn scan_one<'g>(cx: &Cx<'_, 'g>, carries: &[Var<'g>], xs: &[Var<'g>]) -> Result<Vec<Var<'g>>> {
     let body = Subgraph::of(cx, "body")?;
     let stacked = body.graph.output.len().saturating_sub(carries.len());
-    let (axes, reverse) = (per_value(cx, "scan_input_axes", xs.len())?, per_value(cx, "scan_input_directions", xs.len())?);
+    let (axes, reverse) =
+        (per_value(cx, "scan_input_axes", xs.len())?, per_value(cx, "scan_input_directions", xs.len())?);
     let (to, back) = (per_value(cx, "scan_output_axes", stacked)?, per_value(cx, "scan_output_directions", stacked)?);
     let turned = |((x, axis), reverse): ((&Var<'g>, i64), i64)| {
         let x = if axis == 0 { *x } else { x.movedim(&[axis], &[0]) };

@@ -91,7 +91,9 @@ impl<'g> Cx<'_, 'g> {
             (Held::Stored(name, t), Some((reader, _))) => Ok(reader.param(name, t, frozen)),
             (Held::Known(t) | Held::Stored(_, t), _) => Ok(self.constant(t)),
             (Held::Live(v), _) => Ok(*v),
-            (Held::List(_) | Held::Absent, _) => self.refuse("a sequence or an optional value stands where a tensor must"),
+            (Held::List(_) | Held::Absent, _) => {
+                self.refuse("a sequence or an optional value stands where a tensor must")
+            }
         }
     }
 

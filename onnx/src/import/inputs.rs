@@ -27,7 +27,7 @@ pub fn declare_inputs<'g>(reader: &Reader<'_, 'g>, graph: &GraphProto, scope: &S
         }
         let reads = |n: &&NodeProto| n.input.iter().any(|read| read == name);
         let (dtype, dims) = tensor_type(reader, input, graph.node.iter().find(reads), scope)?;
-        let v = reader.g.input(name, dims, dtype);
+        let v = reader.g.at_source(name, 0, || reader.g.input(name, dims, dtype));
         if let Some(e) = reader.g.error() {
             return Err(e.into());
         }

@@ -154,10 +154,10 @@ impl<'a, 'g> Reader<'a, 'g> {
             Trainable::Only(patterns) => patterns.iter().any(|p| matches(p, name)),
         };
         let t = Tensor::clone(t).widened();
-        let v = match trained && !frozen {
+        let v = self.g.at_source(name, 0, || match trained && !frozen {
             true => self.g.param(name, &t.dims, t.dtype, Init::Zeros),
             false => self.g.frozen_param(name, &t.dims, t.dtype, Init::Zeros),
-        };
+        });
         self.weights.borrow_mut().push((name.to_string(), t));
         self.params.borrow_mut().insert(name.clone(), v.id());
         v
@@ -174,7 +174,9 @@ impl<'a, 'g> Reader<'a, 'g> {
                 true => Val { dtype: tensor.dtype, held: Held::Stored(t.name().into(), Rc::new(tensor)) },
                 false => Val::known(tensor),
             };
-            scope.set(t.name(), val).map_err(|_| Error::Model(format!("two initialisers are called {:?}", t.name())))?;
+            scope
+                .set(t.name(), val)
+                .map_err(|_| Error::Model(format!("two initialisers are called {:?}", t.name())))?;
         }
         Ok(())
     }
@@ -210,7 +212,8 @@ impl<'a, 'g> Reader<'a, 'g> {
             (_, Some(val)) => Ok(Some(val)),
             (_, None) => {
                 let later = rest.iter().any(|n| n.output.contains(name));
-                let why = if later { "which this or a later node computes: a circle" } else { "which nothing computes" };
+                let why =
+                    if later { "which this or a later node computes: a circle" } else { "which nothing computes" };
                 model(format!("{} reads {name:?}, {why}", describe(node)))
             }
         };
@@ -240,7 +243,7 @@ impl<'a, 'g> Reader<'a, 'g> {
             return Ok(outs);
         }
         let Some(entry) = entry else { return cx.refuse("there is no rule for this op") };
-        // Locations are names of nodes, with their place in the model.
+        // Locations are names of nodes, with their place in the model; leaves stand at 0.
         let place = u32::try_from(self.nodes.get()).unwrap_or(u32::MAX);
         let outs = self.g.at_source(label(node), place, || entry.run(&cx))?;
         Ok(outs.into_iter().map(Val::live).collect())
@@ -267,7 +270,10 @@ impl<'a, 'g> Reader<'a, 'g> {
         body.iter_mut().for_each(|n| {
             let absent = bind_attributes(n, f, node);
             n.attribute.retain(|a| !absent.contains(a.name()));
-            n.input.iter_mut().filter(|name| f.input.contains(name) && inner.get(name).is_none()).for_each(String::clear);
+            n.input
+                .iter_mut()
+                .filter(|name| f.input.contains(name) && inner.get(name).is_none())
+                .for_each(String::clear);
         });
         self.nodes(&body, &inner)?;
         let out = |name: &String| {

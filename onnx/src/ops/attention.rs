@@ -5,11 +5,8 @@ use crate::error::Result;
 use crate::import::{Cx, Out, one};
 use arenagrad::graph::{Attention, DType, Var};
 
-pub const OPS: &[Entry] = &[
-    same("Attention", attention),
-    same("RotaryEmbedding", rotary),
-    own("LinearAttention", linear),
-];
+pub const OPS: &[Entry] =
+    &[same("Attention", attention), same("RotaryEmbedding", rotary), own("LinearAttention", linear)];
 
 /// `[B, S, H·D]` as `[B, H, S, D]`; four axes stay.
 fn heads<'g>(c: &Cx<'_, 'g>, x: Var<'g>, attr: &str) -> Result<Var<'g>> {
@@ -45,11 +42,8 @@ fn mask<'g>(c: &Cx<'_, 'g>, keys: usize) -> Result<Option<Var<'g>>> {
 
 fn attention<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     let flat = c.dims(0)?.len() == 3;
-    let (q, k, v) = (
-        heads(c, c.x(0)?, "q_num_heads")?,
-        heads(c, c.x(1)?, "kv_num_heads")?,
-        heads(c, c.x(2)?, "kv_num_heads")?,
-    );
+    let (q, k, v) =
+        (heads(c, c.x(0)?, "q_num_heads")?, heads(c, c.x(1)?, "kv_num_heads")?, heads(c, c.x(2)?, "kv_num_heads")?);
     let past = if c.has(4) && c.has(5) { Some((c.x(4)?, c.x(5)?)) } else { None };
     let (k, v, before) = match past {
         Some((pk, pv)) => (pk.concat(&[k], 2), pv.concat(&[v], 2), pk.dims()[2]),
@@ -67,7 +61,8 @@ fn attention<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     let simple = !c.has(6) && !c.wants(3) && left < 0 && right < 0 && v.dims()[3] == width && scale > 0.0;
     let y = match simple && (!causal || before == 0 || before + q.dims()[2] == keys) {
         true => {
-            let opt = Attention { causal, top_left: before == 0, scale, softcap: cap, bias: mask, ..Attention::default() };
+            let opt =
+                Attention { causal, top_left: before == 0, scale, softcap: cap, bias: mask, ..Attention::default() };
             [q.attention(k, v, opt), q]
         }
         false => {

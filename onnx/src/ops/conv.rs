@@ -36,7 +36,8 @@ impl Windows {
     pub fn of(c: &Cx<'_, '_>, dims: &[usize], kernel: &[usize]) -> Result<Windows> {
         let n = kernel.len();
         if dims.len() != n + 2 || !(1..=3).contains(&n) {
-            return c.refuse(format!("an operand of shape {dims:?} and a window {kernel:?}: 1 to 3 axes are supported"));
+            return c
+                .refuse(format!("an operand of shape {dims:?} and a window {kernel:?}: 1 to 3 axes are supported"));
         }
         let list = |name: &str, default: usize, len: usize| match c.sizes(name)? {
             None => Ok(vec![default; len]),
@@ -44,7 +45,9 @@ impl Windows {
             Some(all) => c.wrong(format!("{name} has {} entries; {len} are needed", all.len())),
         };
         let kernel = match c.sizes("kernel_shape")? {
-            Some(given) if given != kernel => return c.wrong(format!("kernel_shape {given:?} and a kernel {kernel:?}")),
+            Some(given) if given != kernel => {
+                return c.wrong(format!("kernel_shape {given:?} and a kernel {kernel:?}"));
+            }
             _ => kernel.to_vec(),
         };
         let (stride, dilation, pads) = (list("strides", 1, n)?, list("dilations", 1, n)?, list("pads", 0, 2 * n)?);

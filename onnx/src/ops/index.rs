@@ -112,12 +112,7 @@ fn mode(c: &Cx<'_, '_>) -> Result<Scatter> {
 }
 
 /// `f` of base and updates, in a dtype in which updates combine.
-fn summed<'g>(
-    c: &Cx<'_, 'g>,
-    pair: [Var<'g>; 2],
-    mode: Scatter,
-    f: impl Fn([Var<'g>; 2]) -> Var<'g>,
-) -> Out<'g> {
+fn summed<'g>(c: &Cx<'_, 'g>, pair: [Var<'g>; 2], mode: Scatter, f: impl Fn([Var<'g>; 2]) -> Var<'g>) -> Out<'g> {
     let own = c.dtype(0)?;
     let wide = match own {
         _ if mode == Scatter::Set => own,

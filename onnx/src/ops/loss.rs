@@ -16,7 +16,8 @@ pub const OPS: &[Entry] = &[
         }
         let (rows, labels, [shape, _]) = rows(c, x)?;
         let weight = c.opt(2)?;
-        let opt = CrossEntropy { ignore_index: ignored(c), reduction: reduction(c)?, weight, ..CrossEntropy::per_row() };
+        let opt =
+            CrossEntropy { ignore_index: ignored(c), reduction: reduction(c)?, weight, ..CrossEntropy::per_row() };
         let y = rows.cross_entropy_with(labels, opt);
         one(if y.rank() == 1 { y.reshape(shape) } else { y })
     }),

@@ -48,7 +48,8 @@ pub const TRAINING: &[Entry] = &[
             let power = |k: f64| 1.0 - x.g.full(k, [], DType::F64).pow(t);
             let ratio = (power(b).sqrt() / power(a)).cast(x.dtype());
             let rate = c.x(1)?.greater(0.0).select(r * ratio, r);
-            let x = (x - rate * v / (h.sqrt() + c.float("epsilon", 0.0))) * (1.0 - c.float("norm_coefficient_post", 0.0));
+            let x =
+                (x - rate * v / (h.sqrt() + c.float("epsilon", 0.0))) * (1.0 - c.float("norm_coefficient_post", 0.0));
             Ok(vec![x, v, h])
         })
     }),
@@ -56,11 +57,7 @@ pub const TRAINING: &[Entry] = &[
 
 /// Steps of all tensors: operands are the rate, the number of steps, and then `x`, gradients and `states − 1` more for
 /// each tensor, kind by kind.
-fn steps<'g>(
-    c: &Cx<'_, 'g>,
-    states: usize,
-    f: impl Fn(&[Var<'g>], Var<'g>) -> Result<Vec<Var<'g>>>,
-) -> Out<'g> {
+fn steps<'g>(c: &Cx<'_, 'g>, states: usize, f: impl Fn(&[Var<'g>], Var<'g>) -> Result<Vec<Var<'g>>>) -> Out<'g> {
     let kinds = states + 1;
     let all = c.args.len().saturating_sub(2);
     if all == 0 || all % kinds != 0 {

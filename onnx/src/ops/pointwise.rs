@@ -40,12 +40,8 @@ pub const OPS: &[Entry] = &[
     same("LeakyRelu", |c| one(c.x(0)?.leaky_relu(c.float("alpha", 0.01)))),
     same("ThresholdedRelu", |c| one(c.x(0)?.threshold(c.float("alpha", 1.0), 0.0))),
     same("Selu", selu),
-    same("HardSigmoid", |c| {
-        one((c.x(0)? * c.float("alpha", 0.2) + c.float("beta", 0.5)).clamp(0.0, 1.0))
-    }),
-    same("Gelu", |c| {
-        one(if c.text("approximate", "none") == "tanh" { c.x(0)?.gelu_tanh() } else { c.x(0)?.gelu() })
-    }),
+    same("HardSigmoid", |c| one((c.x(0)? * c.float("alpha", 0.2) + c.float("beta", 0.5)).clamp(0.0, 1.0))),
+    same("Gelu", |c| one(if c.text("approximate", "none") == "tanh" { c.x(0)?.gelu_tanh() } else { c.x(0)?.gelu() })),
     same("Swish", |c| one(swish(c.x(0)?, c.float("alpha", 1.0)))),
     same("SwiGLU", |c| one(swish(c.x(0)?, c.float("alpha", 1.0)) * c.x(1)?)),
     same("Shrink", shrink),

@@ -15,9 +15,7 @@ pub const OPS: &[Entry] = &[
     same("ReduceL2", |c| reduce(c, 0.0, l2)),
     same("ReduceSumSquare", |c| reduce(c, 0.0, |x, axes, keep| sum(x * x, axes, keep))),
     same("ReduceLogSum", |c| reduce(c, f64::NEG_INFINITY, |x, axes, keep| sum(x, axes, keep).log())),
-    same("ReduceLogSumExp", |c| {
-        reduce(c, f64::NEG_INFINITY, |x, axes, keep| x.reduce(Op::LOGSUMEXP, axes, keep))
-    }),
+    same("ReduceLogSumExp", |c| reduce(c, f64::NEG_INFINITY, |x, axes, keep| x.reduce(Op::LOGSUMEXP, axes, keep))),
     own("ArgMax", |c| arg_extreme(c, true)),
     own("ArgMin", |c| arg_extreme(c, false)),
     same("CumSum", |c| {

@@ -162,7 +162,8 @@ fn weighted<'g>(c: &Cx<'_, 'g>, x: Var<'g>, a: &Axis, place: &str, mode: &str) -
         return c.refuse(format!("axis {} of {} to {} has too many weights", a.at, a.from, a.to));
     }
     let (own, cubic) = (x.dtype(), mode.ends_with("cubic"));
-    let (shape, squeeze) = (c.float("cubic_coeff_a", -0.75), if c.flag("antialias", false) { a.scale.min(1.0) } else { 1.0 });
+    let (shape, squeeze) =
+        (c.float("cubic_coeff_a", -0.75), if c.flag("antialias", false) { a.scale.min(1.0) } else { 1.0 });
     let reach = (if cubic { 2.0 } else { 1.0 }) / squeeze;
     let mut weights = vec![0.0; a.from * a.to];
     for i in 0..a.to {

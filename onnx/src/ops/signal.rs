@@ -125,4 +125,3 @@ fn mel<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     }
     numbers(c, &all, &[spectrum, bins])
 }
-

@@ -30,7 +30,9 @@ fn grid_sample<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     match x.rank() {
         4 => one(x.grid_sample(grid, opt)),
         5 if padding != Outside::Reflection && mode != GridSampling::Cubic => one(volume(x, grid, opt)),
-        rank => c.refuse(format!("an image of rank {rank} with mode {mode:?} and padding {padding:?} is not supported")),
+        rank => {
+            c.refuse(format!("an image of rank {rank} with mode {mode:?} and padding {padding:?} is not supported"))
+        }
     }
 }
 
@@ -78,7 +80,13 @@ fn affine_grid<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     let aligned = c.flag("align_corners", false);
     let rank = plane.len();
     let axis = |n: usize, i: usize| match aligned {
-        true => if n == 1 { 0.0 } else { -1.0 + 2.0 * i as f64 / (n as f64 - 1.0) },
+        true => {
+            if n == 1 {
+                0.0
+            } else {
+                -1.0 + 2.0 * i as f64 / (n as f64 - 1.0)
+            }
+        }
         false => (2.0 * i as f64 + 1.0) / n as f64 - 1.0,
     };
     let places = count(plane);
@@ -116,7 +124,13 @@ fn col2im<'g>(c: &Cx<'_, 'g>) -> Result<Var<'g>> {
     let counts: Vec<usize> = (0..n).map(along).collect();
     let (taps, windows) = (count(&block), count(&counts));
     let (d, places) = (x.dims(), count(&image));
-    if d.len() != 3 || taps == 0 || d[1] % taps != 0 || d[2] != windows || taps.saturating_mul(windows) > 1 << 24 || places > 1 << 31 {
+    if d.len() != 3
+        || taps == 0
+        || d[1] % taps != 0
+        || d[2] != windows
+        || taps.saturating_mul(windows) > 1 << 24
+        || places > 1 << 31
+    {
         return c.wrong(format!("columns of shape {d} do not fit {windows} windows of {taps}"));
     }
     // Behind the image is one more place, for what falls into the padding.
