@@ -1,8 +1,8 @@
 //! Reads ONNX models as graphs that arenagrad runs and trains, and writes graphs as ONNX models.
 //!
-//! [`read`] takes models of opset 6 to 28. Initialisers of floats become params by their names, so that the model can be
-//! trained on; other initialisers become constants. Shapes are computed while reading: a model is read for one size of
-//! each symbol ([`Options::sizes`]).
+//! [`read`] takes models of opset 6 to 28. Initialisers of floats become params by their names, so that the model can
+//! be trained on; other initialisers become constants. Shapes are computed while reading: a model is read for one size
+//! of each symbol ([`Options::sizes`]).
 //!
 //! ```
 //! use arenagrad::prelude::*;

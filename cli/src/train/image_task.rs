@@ -40,7 +40,8 @@ impl ImageTask {
             None => digits::load_digits()?,
         };
         let sizes = Sizes { batch: c.batch, image: split.train.size, classes: split.classes };
-        let test_batch = TEST_BATCH.min(split.test.len());
+        // A model may have one size of batches only.
+        let test_batch = c.onnx.as_ref().map_or(TEST_BATCH, |_| c.batch).min(split.test.len());
         let tested = Sizes { batch: test_batch, ..sizes };
         let (trainer, graph) = match &c.onnx {
             Some(path) => {
