@@ -38,9 +38,12 @@ _TYPES = {ours: theirs for theirs, ours in _NAMES.items()}
 
 
 class Model:
-    """A model that was read: `graph`, the arrays `weights` by name, and `notes` for the user."""
+    """A model that was read: `graph`, the arrays `weights` by name, the inputs `given` as values, which the graph has
+    not, and `notes` for the user."""
 
-    def __init__(self, graph: Graph, weights: dict[str, np.ndarray[Any, Any]], given: list[str], notes: list[str]) -> None:
+    def __init__(
+        self, graph: Graph, weights: dict[str, np.ndarray[Any, Any]], given: list[str], notes: list[str]
+    ) -> None:
         self.graph = graph
         self.weights = weights
         self.given = given
@@ -73,13 +76,10 @@ def load(
     their sizes, and those without a name, as `{"x.0": 32}`; `batch` is that of first axes without another size.
     `values` are those of inputs that shapes depend on; the error of a model that needs them names them.
     """
-    match trainable:
-        case True:
-            patterns = None
-        case False:
-            patterns = []
-        case _:
-            patterns = list(trainable)
+    if isinstance(trainable, bool):
+        patterns = None if trainable else []
+    else:
+        patterns = list(trainable)
     arrays = {name: np.asarray(value) for name, value in (values or {}).items()}
     given = [
         (name, _NAMES.get(a.dtype.name, a.dtype.name), list(a.shape), np.ascontiguousarray(a).tobytes())
@@ -87,8 +87,8 @@ def load(
     ]
     found = _onnx_read(os.fspath(path), patterns, list((sizes or {}).items()), batch, given)
     graph, weights, known, notes = found
-    arrays = {name: np.frombuffer(data, _TYPES[dtype]).reshape(dims) for name, dtype, dims, data in weights}
-    return Model(graph, arrays, known, notes)
+    read = {name: np.frombuffer(data, _TYPES[dtype]).reshape(dims) for name, dtype, dims, data in weights}
+    return Model(graph, read, known, notes)
 
 
 def save(path: str | os.PathLike[str], graph: Graph, program: Program) -> None:
