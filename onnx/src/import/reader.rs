@@ -9,7 +9,7 @@ use crate::error::{Error, Result, model, quoted};
 use crate::ops;
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::tensor::Tensor;
-use arenagrad::graph::{Builder, Init, Var, VarId};
+use arenagrad::graph::{Builder, DType, Init, Var, VarId};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -28,7 +28,7 @@ pub struct Reader<'a, 'g> {
     functions: HashMap<(&'a str, &'a str), &'a FunctionProto>,
     params: RefCell<HashMap<Rc<str>, VarId>>,
     weights: RefCell<Vec<(String, Tensor)>>,
-    pub notes: RefCell<Vec<String>>,
+    notes: RefCell<Vec<String>>,
     nodes: Cell<usize>,
     /// Of each value: what its node reads.
     reads: RefCell<HashMap<String, Vec<String>>>,
@@ -133,6 +133,14 @@ fn opsets<'m>(all: impl Iterator<Item = (&'m str, i64)>) -> Result<Rc<HashMap<St
 }
 
 impl<'a, 'g> Reader<'a, 'g> {
+    /// Adds a note, once.
+    fn note(&self, text: &str) {
+        let mut notes = self.notes.borrow_mut();
+        if !notes.iter().any(|n| n == text) {
+            notes.push(text.to_string());
+        }
+    }
+
     /// Refuses versions of the default ops that are not read.
     fn check_opset(&self, graph: &GraphProto, scope: &Scope<'_, 'g>) -> Result<()> {
         match (since(&scope.opsets, ""), graph.node.first()) {
@@ -243,6 +251,9 @@ impl<'a, 'g> Reader<'a, 'g> {
             return Ok(outs);
         }
         let Some(entry) = entry else { return cx.refuse("there is no rule for this op") };
+        if !raw && cx.args.iter().flatten().any(|v| v.dtype == DType::U64) {
+            self.note("u64 is computed in i64: numbers from 2^63 on are saturated");
+        }
         // Locations are names of nodes, with their place in the model; leaves stand at 0.
         let place = u32::try_from(self.nodes.get()).unwrap_or(u32::MAX);
         let outs = self.g.at_source(label(node), place, || entry.run(&cx))?;
@@ -307,11 +318,11 @@ impl<'a, 'g> Reader<'a, 'g> {
         if trained && has(&["Conv"]) && !has(&["BatchNormalization", "LayerNormalization", "GroupNormalization"]) {
             let text = "no BatchNormalization found: an exporter may have folded it into the convolutions; to train \
                         the model on, export with `optimize=False`";
-            self.notes.borrow_mut().push(text.into());
+            self.note(text);
         }
         let given: Vec<&str> = self.options.values.iter().map(|(name, _)| name.as_str()).collect();
         if !given.is_empty() {
-            self.notes.borrow_mut().push(format!("read for the given values of {}", quoted(given)));
+            self.note(&format!("read for the given values of {}", quoted(given)));
         }
     }
 }
