@@ -66,6 +66,7 @@ pub mod sort;
 #[cfg(feature = "splat")]
 pub mod splat;
 pub mod squared_error;
+pub mod start_draws;
 pub mod tile;
 pub mod top_k;
 pub mod vmath;

@@ -126,9 +126,9 @@ pub(super) fn check_leaf_names(g: Graph<'_>) -> Result<()> {
 
 /// An error if one of `params` holds codes: their gradient is that of real numbers, which no update of integers takes.
 pub(super) fn refuse_code_params(g: Graph<'_>, params: &[&str]) -> Result<()> {
-    let codes = Codes::of(g);
-    let found = params.iter().find_map(|name| g.find_leaf(name).map(|l| (name, l.0)).filter(|l| codes.is_code(l.1)));
-    let Some((name, v)) = found else { return Ok(()) };
+    let (codes, signature) = (Codes::of(g), Signature::new(g));
+    let mut leaves = params.iter().filter_map(|name| Some((name, signature.leaf(name).ok()?)));
+    let Some((name, v)) = leaves.find(|l| codes.is_code(l.1)) else { return Ok(()) };
     let text = format!("{name:?} is {}, codes of real numbers, which no optimiser steps: freeze it", g.ty_text(v));
     Err(Error::new(Kind::Derivative, text).at(g.location(g.def[v.at()])))
 }

@@ -299,10 +299,12 @@ impl Program {
             start_values::check_drawn_init((b.dtype, &b.dims), init, &b.name)
                 .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.binding_name(), b.name)))?;
         }
+        let is_large = self.bindings.iter().any(|b| b.init.is_some() && start_values::is_large(&b.dims));
+        let pool = start_values::workers(if is_large { self.threads() } else { 1 });
         for (i, b) in self.bindings.iter().enumerate() {
             let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) else { continue };
             let bytes = &mut self.arena.bytes_mut()[b.range()];
-            start_values::fill_leaf_bytes(bytes, (b.dtype, &b.dims), init, seed, &b.name);
+            start_values::fill_leaf_bytes(bytes, (b.dtype, &b.dims), init, (seed, &b.name), pool.as_ref());
             self.fresh.put(i);
         }
         Ok(())
