@@ -1,8 +1,8 @@
 //! Facets about derivatives: reverse mode against finite differences, forward mode against reverse mode, second
 //! derivatives against finite differences, and derivatives that are declared to be zero.
 
+use super::answer::{Answer, FacetError, facet_holds};
 use super::conform_run::{ConformRun, PLAIN, try_run_once};
-use super::facets::{Answer, FacetError, facet_holds};
 use super::sample::{F64_ONLY, Sample};
 use super::tensor::{Tensor, conform_distance, same_conform_bits};
 use super::tensor_draws::TensorDraws;
