@@ -33,6 +33,7 @@ pub mod train;
 
 // The engine, by name; docs/architecture.md has the order of imports.
 pub(crate) mod conform;
+mod differences;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzz;
 mod location;

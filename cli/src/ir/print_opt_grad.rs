@@ -12,7 +12,7 @@ use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::tools::ir::text::{PrintOptions, print_with};
 use arenagrad::tools::passes::ad::grad;
 use arenagrad::tools::passes::fusion_notes::order_outcomes;
-use arenagrad::tools::passes::pipeline::{self, Trace};
+use arenagrad::tools::passes::{fusion_notes::Trace, pipeline};
 use std::path::Path;
 
 /// Runs `print`.

@@ -9,7 +9,6 @@ use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::Graph;
 use crate::passes::ad::codes::Codes;
-use crate::passes::optimiser::lbfgs::check_single_history;
 use crate::passes::signature::Signature;
 
 /// Settings of a group of params that differ from the optimiser's.
@@ -112,6 +111,31 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
     }
     let text = format!("muon updates real matrices only: put these into groups of another rule: {}", flat.join(", "));
     Err(Error::new(Kind::Shape, text))
+}
+
+/// An error unless all params of L-BFGS have one history and one rate, and no projection.
+fn check_single_history(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
+    let mut history = None;
+    for kind in &s.kinds {
+        let Rule::Lbfgs { history_size, .. } = kind.rule else { continue };
+        let first = *history.get_or_insert(history_size);
+        if first != history_size {
+            let text =
+                format!("lbfgs: groups have history_size {first} and {history_size}; all params share one history");
+            return Err(Error::new(Kind::Data, text));
+        }
+        if kind.lr_scale != 1.0 {
+            let text = format!("lbfgs: a group has lr_scale {}; all params of lbfgs share one rate", kind.lr_scale);
+            return Err(Error::new(Kind::Data, text));
+        }
+    }
+    let is_lbfgs = |&(i, _): &(usize, &&str)| matches!(s.kinds[s.kind_of[i]].rule, Rule::Lbfgs { .. });
+    let projected = |name: &str| opt.projections.iter().any(|p| names::matches_name(&p.pattern, name));
+    if let Some((_, name)) = params.iter().enumerate().filter(is_lbfgs).find(|(_, name)| projected(name)) {
+        let text = format!("lbfgs: param {name:?} has a projection, which its history would not see");
+        return Err(Error::new(Kind::Data, text));
+    }
+    Ok(())
 }
 
 /// An error if a leaf of `g` has a name that a training step adds.

@@ -42,9 +42,8 @@ use update_target::UpdateTarget;
 pub use grad_accumulation::ACCUMULATION;
 pub use groups::Group;
 pub use loss_scale::{LOSS_SCALE, LossScale};
-pub use matrix::MuonScale;
 pub use projection::Projection;
-pub use rule::Rule;
+pub use rule::{MuonScale, Rule};
 
 /// Name of the input that holds the learning rate.
 pub const LR: &str = "lr";

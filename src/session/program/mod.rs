@@ -1,12 +1,14 @@
 //! Programs: one arena, its named tensors, and steps.
 
+mod binding_table;
 pub(super) mod find_nan;
+mod index;
 pub(super) mod marked_inputs;
 pub(super) mod method;
 pub(super) mod part;
 mod written;
 
-use super::bindings::{self, Binding, BindingIndex, BindingTable, Role};
+use super::bindings::{self, Binding, BindingIndex, Role};
 use super::compiled_graph::CompiledGraph;
 use super::elem::{self, Elem};
 use super::fresh::Fresh;
@@ -23,6 +25,7 @@ use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::{Graph, Op};
 use crate::sched::Scheduled;
 use crate::sched::exec::{Exec, Stop};
+use binding_table::BindingTable;
 use method::Method;
 use part::{MethodData, Part};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! The attributes that ops over sliding windows share.
 
 use super::window_geometry::{WindowGeometry, check_window_pad, check_window_sizes, first_entries};
-use crate::nodes::arguments::size_attrs::to_size_attrs;
+use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attr_types::attrs;
 
 attrs! {
@@ -32,5 +32,17 @@ impl WindowAttrs {
     pub fn over<const N: usize>(&self, size: [usize; N]) -> WindowGeometry<N> {
         let kernel = first_entries(&to_size_attrs(&self.kernel));
         WindowGeometry::from_lists(size, kernel, &self.stride, &self.pad, &self.dilation).tight()
+    }
+}
+
+impl<const N: usize> WindowGeometry<N> {
+    /// The windows as attributes.
+    pub fn attrs(&self) -> WindowAttrs {
+        WindowAttrs {
+            kernel: size_attrs_to_i64(&self.kernel),
+            stride: size_attrs_to_i64(&self.stride),
+            pad: size_attrs_to_i64(self.pad.as_flattened()),
+            dilation: size_attrs_to_i64(&self.dilation),
+        }
     }
 }

@@ -2,11 +2,10 @@
 //! decomposition of windows over planes into simple ops, one tap (position in the window) at a time. Shape inference
 //! and builder methods share it, so that both refuse the same windows.
 
-use super::window_attrs::WindowAttrs;
 use crate::ensure;
 use crate::nodes::arguments::dilate::dilate;
 use crate::nodes::arguments::size_attrs::check_size_attrs;
-use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attrs};
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::builder::Var;
 
 /// The windows over `N` axes.
@@ -63,16 +62,6 @@ impl<const N: usize> WindowGeometry<N> {
     ) -> WindowGeometry<N> {
         let [stride, dilation] = [stride, dilation].map(|l| first_entries(&to_size_attrs(l)));
         WindowGeometry { size, kernel, stride, pad: low_high_pairs(&to_size_attrs(pad)), dilation }
-    }
-
-    /// The windows as attributes.
-    pub fn attrs(&self) -> WindowAttrs {
-        WindowAttrs {
-            kernel: size_attrs_to_i64(&self.kernel),
-            stride: size_attrs_to_i64(&self.stride),
-            pad: size_attrs_to_i64(self.pad.as_flattened()),
-            dilation: size_attrs_to_i64(&self.dilation),
-        }
     }
 
     /// The windows along `axes` as windows over a plane. The plane has one element along an axis that is `None`.
