@@ -3,7 +3,7 @@
 //! Invariant: kernels require a geometry that [`ConvGeom::validate`] accepts. Op definitions build and check it,
 //! lowering encodes it as words, and the entry points decode it.
 
-use crate::window_sizes::{count_windows, offsets_fit_u32};
+use crate::window::{count_windows, offsets_fit_u32};
 
 /// Sizes and attributes of `conv2d`: x `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -7,7 +7,7 @@ use crate::float::Float;
 use crate::gemm::{Act, GemmFloat};
 use crate::harness::{hash_number, hash_numbers};
 use crate::simd::{Isa, detect_isa, limit};
-use crate::window_sizes::Units;
+use crate::window::Units;
 use std::ops::Range;
 
 fn geom(n: usize, c: [usize; 2], hw: [usize; 2], k: [usize; 2]) -> ConvGeom {

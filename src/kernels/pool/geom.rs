@@ -1,7 +1,7 @@
 //! The geometry of a pool: sizes, attributes, units, and the elements that a window covers.
 
 use crate::abi::Args;
-use crate::window_sizes::{Units, count_windows};
+use crate::window::{Units, count_windows};
 use std::ops::Range;
 
 /// Flag of average pools: padding counts in the divisor.

@@ -8,7 +8,7 @@ use crate::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
 use crate::fault::Fault;
 use crate::float::Float;
 use crate::harness::{HarnessOperands, hash_number, hash_numbers};
-use crate::window_sizes::Units;
+use crate::window::Units;
 use arenagrad_arena::tensor::TensorArena;
 
 /// The taps of output `y` of one plane, in order: positions in the input plane.

@@ -3,11 +3,12 @@
 //! A unit must write one range of bytes. So kernels write the log-sum-exp and the gradients as `[batch, heads,
 //! sequence, …]`. If the layout has the sequence axis before the axis of heads, copies then restore the layout.
 
+use crate::kernels::attention::rope;
+use crate::kernels::attention::rope::Rope;
 use crate::kernels::attention::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};
 use crate::kernels::copy::StridedCopy;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::rope::Rope;
-use crate::kernels::{attention, copy, rope};
+use crate::kernels::{attention, copy};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;

@@ -6,7 +6,7 @@ use crate::kernels::conv;
 use crate::kernels::conv::ConvGeom;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Act;
-use crate::kernels::window_sizes::Units;
+use crate::kernels::window::Units;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::conv::attrs::ConvBiasActAttrs;

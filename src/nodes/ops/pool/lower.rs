@@ -4,7 +4,7 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::pool;
 use crate::kernels::pool::PoolGeom;
-use crate::kernels::window_sizes::Units;
+use crate::kernels::window::Units;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;

@@ -4,7 +4,7 @@ use super::attrs::{LsqAttrs, LsqFactor};
 use super::scale::{batch_quant_operands, check_code_range, check_quant_params, guard_positive, lower_checked_scales};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::lsq::{LsqBackward, lsq_backward_for};
+use crate::kernels::quant::lsq::{LsqBackward, lsq_backward_for};
 use crate::kernels::reduce::{Reduce, sum_for};
 use crate::nodes::arguments::axes::{AxisSplit, split_at_axis};
 use crate::nodes::ir::builder::Var;

@@ -2,8 +2,8 @@
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::im2col;
 use crate::kernels::pool::PoolGeom;
+use crate::kernels::window::im2col;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;

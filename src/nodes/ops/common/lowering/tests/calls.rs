@@ -4,11 +4,11 @@
 use super::graph;
 use crate::arena::ids::Id;
 use crate::kernels::abi::Split;
+use crate::kernels::attention::rope::Rope;
 use crate::kernels::attention::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::dequant::DequantMatmul;
 use crate::kernels::int_gemm::{IntConv, IntGemm};
-use crate::kernels::rope::Rope;
 use crate::nodes::ir::call::{Buf, Call, Temp, View};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;

@@ -11,8 +11,8 @@
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise;
 use crate::params::params;
+use crate::reduce::pairwise;
 use crate::simd;
 
 /// Elements in one unit, about.

@@ -1,5 +1,7 @@
 //! Sizes that convolutions, pools and im2col share: the number of windows, the limit of offsets, units of work.
 
+pub mod im2col;
+
 /// How an output is divided: the number of units, and the elements of each but the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Units {

@@ -10,7 +10,7 @@ use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::pool::PoolGeom;
 use crate::simd;
-use crate::window_sizes::Units;
+use crate::window::Units;
 
 simd! {
     /// im2col of one plane.
