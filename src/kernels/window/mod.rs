@@ -1,6 +1,12 @@
-//! Sizes that convolutions, pools and im2col share: the number of windows, the limit of offsets, units of work.
+//! Sliding windows: what convolutions, pools and im2col share.
+//!
+//! * `geometry`: the windows over the axes of an input, their number, and the reasons why there are none.
+//! * [`im2col`]: windows as columns, and the adjoint.
 
+mod geometry;
 pub mod im2col;
+
+pub use geometry::{WindowGeometry, axis_name};
 
 /// How an output is divided: the number of units, and the elements of each but the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,14 +15,6 @@ pub struct Units {
     pub count: usize,
     /// Elements of the written operand per unit.
     pub per_unit: usize,
-}
-
-/// Number of windows of `k` taps, `dilation` apart, along an axis of `size` elements with `pad` around it; `None` if
-/// none fits or a size overflows.
-pub(super) fn count_windows(size: usize, k: usize, stride: usize, pad: [usize; 2], dilation: usize) -> Option<usize> {
-    let window = k.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
-    let room = size.checked_add(pad[0])?.checked_add(pad[1])?.checked_sub(window)?;
-    room.checked_div(stride)?.checked_add(1)
 }
 
 /// Whether the product of `sizes` is below 2³¹: the kernels keep offsets as `u32`.
