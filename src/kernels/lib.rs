@@ -48,6 +48,7 @@ pub mod random;
 #[cfg(feature = "recurrent")]
 pub mod recurrent;
 pub mod reduce;
+mod scratch;
 #[cfg(feature = "signal")]
 pub mod signal;
 pub mod simd;
