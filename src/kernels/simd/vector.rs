@@ -6,7 +6,7 @@
 //!
 //! All methods are one instruction or a few, and inlined. Outside of `vectorize` they are slow.
 
-use crate::f16_value::f16_of_bits;
+use crate::simd::f16_value::f16_of_bits;
 
 /// A function that [`Simd::vectorize`] compiles for an instruction set. Implementations and all that they call are
 /// `#[inline(always)]`.

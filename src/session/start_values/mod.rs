@@ -4,7 +4,8 @@
 //! another order of the leaves, does not change the draws of the other leaves.
 
 use crate::ensure;
-use crate::kernels::{start_draws, vmath};
+use crate::kernels::random::start_draws;
+use crate::kernels::vmath;
 use crate::nodes::DType;
 use crate::nodes::ir::leaf::{InitKind, LeafInit};
 use crate::nodes::ops::random::var::RNG_STATE;
