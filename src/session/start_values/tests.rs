@@ -103,7 +103,12 @@ fn vectors_that_are_nearly_parallel_become_orthogonal() {
 fn many_elements_are_those_of_their_indices() {
     let n = PARALLEL + 5;
     let mut x = vec![0u16; n];
-    write_draws(bytemuck::cast_slice_mut(&mut x), DType::U16, &|i| (i % 65_521) as f64);
+    write_draws(
+        bytemuck::cast_slice_mut(&mut x),
+        DType::U16,
+        workers(3).as_ref(),
+        &by_element(|i| (i % 65_521) as f64),
+    );
     assert!(x.iter().enumerate().all(|(i, &x)| usize::from(x) == i % 65_521));
 }
 

@@ -46,15 +46,3 @@ impl<const N: usize> From<WindowGeometry<N>> for WindowAttrs {
         }
     }
 }
-
-impl<const N: usize> WindowGeometry<N> {
-    /// The windows as attributes.
-    pub fn attrs(&self) -> WindowAttrs {
-        WindowAttrs {
-            kernel: size_attrs_to_i64(&self.kernel),
-            stride: size_attrs_to_i64(&self.stride),
-            pad: size_attrs_to_i64(self.pad.as_flattened()),
-            dilation: size_attrs_to_i64(&self.dilation),
-        }
-    }
-}
