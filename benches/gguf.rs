@@ -53,7 +53,7 @@ fn one_row(c: &mut Criterion) {
     let memory = vec![1u64; 32 << 20];
     group.throughput(Throughput::Bytes(8 * memory.len() as u64));
     group.bench_function("reading memory", |b| b.iter(|| read_all(black_box(&memory))));
-    for t in BlockType::ALL {
+    for &t in BlockType::ALL {
         let mut p = program(Some(t), 1);
         group.throughput(Throughput::Bytes(t.bytes_of(N * K).expect("whole blocks") as u64));
         group.bench_function(t.name(), |b| b.iter(|| p.step()));

@@ -44,7 +44,7 @@ fn encoded_file() -> Vec<u8> {
     let entries: Vec<GgufEntry<'_>> = TYPES
         .iter()
         .zip(&blocks)
-        .map(|(&t, bytes)| GgufEntry { name: t.name(), kind: TensorType::Blocks(t), dims: &DIMS, bytes })
+        .map(|(&t, bytes)| GgufEntry::new(t.name(), TensorType::Blocks(t), &DIMS, bytes))
         .collect();
     encode_file(&[], &entries).unwrap()
 }

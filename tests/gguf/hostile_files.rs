@@ -14,8 +14,8 @@ fn sound() -> Vec<u8> {
     ];
     let blocks = TensorType::Blocks(BlockType::Q4_0);
     let entries = [
-        GgufEntry { name: "q", kind: blocks, dims: &[2, 32], bytes: &[1; 36] },
-        GgufEntry { name: "x", kind: TensorType::Plain(DType::F32), dims: &[3, 5], bytes: &[2; 60] },
+        GgufEntry::new("q", blocks, &[2, 32], &[1; 36]),
+        GgufEntry::new("x", TensorType::Plain(DType::F32), &[3, 5], &[2; 60]),
     ];
     encode_file(&metadata, &entries).unwrap()
 }

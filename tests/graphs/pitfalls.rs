@@ -183,7 +183,7 @@ fn second_derivatives_of_convolutions_reach_the_weights() {
     let g = Builder::new("conv");
     let x = g.param("x", [1, 1, 3, 3], F64, Init::Zeros);
     let w = g.param("w", [1, 1, 2, 2], F64, Init::Zeros);
-    let y = x.conv2d(w, Conv2d { stride: [2, 2], pad: [0, 1, 1, 0], ..Conv2d::default() });
+    let y = x.conv2d(w, Conv2d::default().stride([2, 2]).pad([0, 1, 1, 0]));
     let f = g.finish([(y * y * y).sum(..).named("loss")]).unwrap();
     let both = hvp(&f, "loss", &["x", "w"]).unwrap();
     let xs: Vec<f64> = (0..9).map(|i| 0.3 * f64::from(i) - 1.0).collect();
@@ -218,7 +218,7 @@ fn average_pools_count_the_padding_when_asked() {
     for (count, want) in [(true, [0.25, 0.5, 0.5, 1.0]), (false, [1.0, 1.0, 1.0, 1.0])] {
         let g = Builder::new("pool");
         let x = g.input("x", [1, 1, 3, 3], F64);
-        let pool = Pool2d { pad: [1, 0, 1, 0], stride: [2, 2], count_include_pad: count, ..Pool2d::new([2, 2]) };
+        let pool = Pool2d::new([2, 2]).pad([1, 0, 1, 0]).stride([2, 2]).count_include_pad(count);
         let y = g.finish([x.avg_pool2d(pool).named("y")]).unwrap();
         assert_eq!(run(&y, &[tensor(&[1, 1, 3, 3], &[1.0; 9])], PLAIN)[0].data, want, "{count}");
     }

@@ -338,7 +338,7 @@ fn a_scalar_along_ones_is_the_nth_derivative() {
 fn net(g: &Builder) -> GraphBuf {
     let (x, w) = (g.input("x", [3, 4], DType::F32), g.param("w", [4, 4], DType::F32, Init::Normal(0.5)));
     let h = linear(&[x, w]).tanh().dropout(0.25).named("h");
-    let three = Loop { length: Some(3), ..Loop::default() };
+    let three = Loop::default().length(3);
     let (last, _) = g.scan_with(three, &[h], &[], |c, _| (vec![(c[0].matmul(w) + 1.0).sigmoid()], vec![]));
     g.finish([last[0].named("y"), h.sum(..).named("z")]).unwrap()
 }

@@ -54,8 +54,8 @@ fn attention_of_members_is_one() {
         let attention = graph(|g| {
             let x = f32s(g, "x", &[2, 3, 4, 5]);
             let options = match masked {
-                true => Attention { padding: Some(g.input("mask", [2, 4], DType::Bool)), ..Attention::default() },
-                false => Attention { bias: Some(f32s(g, "bias", &[1, 3, 4, 4])), ..Attention::default() },
+                true => Attention::default().padding(g.input("mask", [2, 4], DType::Bool)),
+                false => Attention::default().bias(f32s(g, "bias", &[1, 3, 4, 4])),
             };
             x.attention(x, x, options)
         });
@@ -70,16 +70,15 @@ fn members_with_one_scale_are_rounded_at_once() {
         let (both, scale): (&[&[&str]], &[&[&str]]) =
             if axis.is_none() { (&[&["x"], &["s"], &["x", "s"]], &[]) } else { (&[&["x"]], &[&["s"], &["x", "s"]]) };
         let dims: &[usize] = if axis.is_none() { &[] } else { &[5] };
-        let quantize =
-            graph(|g| f32s(g, "x", &[2, 5]).quantize(f32s(g, "s", dims), None, Quantize { axis, ..Quantize::i8() }));
+        let quantize = graph(|g| f32s(g, "x", &[2, 5]).quantize(f32s(g, "s", dims), None, Quantize::i8().axis(axis)));
         check("quantize", &quantize, both, scale);
         let dequantize = graph(|g| g.input("x", [2, 5], DType::I8).dequantize(f32s(g, "s", dims), None, axis));
         check("dequantize", &dequantize, both, scale);
-        let rounded = FakeQuantize { axis, ..FakeQuantize::bits(4) };
+        let rounded = FakeQuantize::bits(4).axis(axis);
         let rounded = graph(|g| f32s(g, "x", &[2, 5]).fake_quantize(f32s(g, "s", dims), None, rounded));
         check("fake_quantize", &rounded, both, scale);
         let learned = |factor| {
-            let options = Lsq { axis, ..Lsq::bits(4).factor(factor) };
+            let options = Lsq::bits(4).factor(factor).axis(axis);
             graph(|g| f32s(g, "x", &[2, 5]).lsq(f32s(g, "s", dims), options))
         };
         check("lsq", &learned(LsqFactor::One), both, scale);
@@ -88,7 +87,7 @@ fn members_with_one_scale_are_rounded_at_once() {
         check("lsq", &learned(LsqFactor::Paper), counted.0, counted.1);
         let wrt = GradOptions::wrt(&["x", "s"]);
         let g = Builder::new("learned");
-        let y = f32s(&g, "x", &[2, 5]).lsq(f32s(&g, "s", dims), Lsq { axis, ..Lsq::bits(4) });
+        let y = f32s(&g, "x", &[2, 5]).lsq(f32s(&g, "s", dims), Lsq::bits(4).axis(axis));
         let adjoint = g.finish([y.square().sum(..).named("loss")]).unwrap().grad("loss", &wrt).unwrap();
         let (alone, count) = batched("lsq_backward", &adjoint, &["x"]);
         let one: &[&str] = if axis.is_none() { &[] } else { &["lsq_backward"] };

@@ -70,7 +70,7 @@ fn optimiser_steps_of_members_are_one() {
     let momentum = graph(|g| {
         let [p, d, b] = ["p", "g", "b"].map(|name| floats(g, name, &[2, 3]));
         let (lr, t) = (floats(g, "lr", &[]), g.input("t", [], DType::I64));
-        let [p, b] = p.sgd_momentum_step(d, b, lr, t, SgdOptions { momentum: 0.9, ..SgdOptions::default() });
+        let [p, b] = p.sgd_momentum_step(d, b, lr, t, SgdOptions::default().momentum(0.9));
         p + b
     });
     check("sgd_momentum", &momentum, &[&["b"], &["p", "g", "b"]], &[&["lr"], &["t"]]);

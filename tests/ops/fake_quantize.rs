@@ -30,7 +30,7 @@ fn example(s: f64, f: impl for<'g> Fn(Var<'g>, Var<'g>) -> Var<'g>) -> [Vec<f64>
     let (x, s_in) = (g.input("x", [6], DType::F64), g.input("s", [], DType::F64));
     let y = f(x, s_in).named("y");
     let loss = (y * g.constant_f64(&DY, [6])).sum(..).named("loss");
-    let options = GradOptions { missing: arenagrad::graph::Missing::Zero, ..GradOptions::wrt(&["x", "s"]) };
+    let options = GradOptions::wrt(&["x", "s"]).missing(arenagrad::graph::Missing::Zero);
     let graph = g.finish([loss, y]).unwrap().grad("loss", &options).unwrap();
     let mut p = Session::new().compile(&graph).unwrap();
     p.values_mut::<f64>("x").unwrap().copy_from_slice(&X);

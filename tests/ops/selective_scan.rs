@@ -236,7 +236,7 @@ fn the_last_state_alone_has_a_gradient() {
         let x: Vec<Var> = sizes.operands().iter().map(|(name, dims)| g.input(name, dims, F64)).collect();
         let [_, last] = f(&x);
         let graph = g.finish([(last * last).sum(..).named("loss")]).unwrap();
-        grad(&graph, "loss", &GradOptions { missing: Missing::Zero, ..GradOptions::wrt(&NAMES) }).unwrap()
+        grad(&graph, "loss", &GradOptions::wrt(&NAMES).missing(Missing::Zero)).unwrap()
     };
     let plain: Form = |x| x[0].selective_scan(x[1], x[2], x[3], x[4], SelectiveScan::default().h0(x[6]));
     let [ours, theirs] = [plain, looped].map(|f| run(&last_of(f), &sizes.draw(F64), PLAIN));

@@ -28,7 +28,7 @@ pub struct Sizes {
 /// The logits, `[batch, classes]`.
 fn convnet_logits<'g>(g: &'g Builder, m: &Model, s: Sizes, dropout: f64) -> Var<'g> {
     let mut x = g.input(IMAGES, [s.batch, 1, s.image[0], s.image[1]], DType::F32);
-    let same = Conv2d { pad: [1; 4], ..Conv2d::default() };
+    let same = Conv2d::default().pad([1; 4]);
     for (i, &channels) in m.channels.iter().enumerate() {
         x = nn::conv2d(g, &format!("conv{}", i + 1), x, channels, [3, 3], same).relu();
     }

@@ -86,6 +86,7 @@ pub struct Pack {
 
 /// An operand whose bytes are a matrix in an encoding, such as blocks of quantised weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EncodedOperand {
     /// Its place among the operands.
     pub operand: usize,
@@ -95,6 +96,13 @@ pub struct EncodedOperand {
     pub rows: usize,
     /// Columns of the matrix.
     pub columns: usize,
+}
+
+impl EncodedOperand {
+    /// An operand that holds a matrix of `rows` and `columns`.
+    pub const fn new(operand: usize, encoding: &'static str, rows: usize, columns: usize) -> EncodedOperand {
+        EncodedOperand { operand, encoding, rows, columns }
+    }
 }
 
 impl Pack {

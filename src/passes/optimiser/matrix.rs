@@ -116,6 +116,7 @@ fn orthogonalise<'g>(u: Var<'g>, (a, b, c): (f64, f64, f64), steps: u32, eps: f6
 
 /// How Muon's rate depends on the sides A and B of the matrix, as in torch's `adjust_lr_fn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MuonScale {
     /// √max(1, A/B).
     #[default]

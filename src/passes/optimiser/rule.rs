@@ -8,6 +8,7 @@ use crate::passes::optimiser::matrix::MuonScale;
 /// An update rule, with torch's names, formulas and defaults. All rules give torch's numbers, except [`Rule::Lion`] and
 /// [`Rule::Lamb`], which torch does not have. [`Rule::Lbfgs`] gives those of one iteration of torch's.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Rule {
     /// `g += wd·p; buf = μ·buf + (1 − damp)·g (g at the first step); p −= lr·(buf, or g + μ·buf with nesterov)`.
     Sgd {

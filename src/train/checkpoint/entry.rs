@@ -6,6 +6,7 @@ use crate::nodes::DType;
 
 /// A named tensor, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Entry<'a> {
     /// The name, unique in a file.
     pub name: &'a str,
@@ -17,7 +18,12 @@ pub struct Entry<'a> {
     pub bytes: &'a [u8],
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    /// A tensor. `bytes` are its elements.
+    pub fn new(name: &'a str, dtype: DType, dims: &'a [usize], bytes: &'a [u8]) -> Entry<'a> {
+        Entry { name, dtype, dims, bytes }
+    }
+
     /// Whether no element is NaN or infinite.
     pub fn is_finite(&self) -> bool {
         let floats = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().all(|b| f32::from_le_bytes(*b).is_finite());

@@ -29,6 +29,7 @@ use streamed::{Pulled, StreamFeed};
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Steps done, this one included.
     pub step: u64,
@@ -46,6 +47,7 @@ pub struct Progress {
 
 /// What happens to a step whose loss is not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NonFinite {
     /// An error of kind [`Kind::Diverged`].
     #[default]
