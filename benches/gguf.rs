@@ -1,7 +1,8 @@
 //! Products with weights in the blocks of GGUF files, as bytes of blocks a second: one row beside the rate at which
 //! one thread reads memory, and many rows beside the product with the same weights in `f32`.
 
-use arenagrad::graph::{BlockType, Builder, DType};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType};
 use arenagrad::session::{Program, Session};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;

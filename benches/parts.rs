@@ -5,7 +5,8 @@
 //! those of the networks that `arenagrad bench` times.
 #![allow(missing_docs)]
 
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Var};
+use arenagrad::graph::window::Conv2d;
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Init, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
 use arenagrad::optim::{self, Optimiser, Rule, train};

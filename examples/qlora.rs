@@ -5,7 +5,8 @@
 //! frozen weights never exist as `f32`; the plan of the step shows it. Run it with `cargo run --release --example
 //! qlora`; it prints losses in nats for each character, and bytes.
 
-use arenagrad::graph::{BlockType, Layout};
+use arenagrad::graph::Layout;
+use arenagrad::graph::quant::BlockType;
 use arenagrad::prelude::*;
 use arenagrad::session::Role;
 use arenagrad::train::gguf::{self, Gguf, GgufEntry, Meta, TensorType};

@@ -91,6 +91,24 @@ fn the_prelude_is_small() {
     assert!(names.contains(&"Builder") && names.len() <= 25, "{} names: {names:?}", names.len());
 }
 
+/// What most programs need of graphs; names that few need are in its modules.
+#[test]
+fn the_page_of_graphs_is_short() {
+    let text = std::fs::read_to_string(root().join("src/graph.rs")).unwrap();
+    let mut names = Vec::new();
+    for item in text.split("\npub ").skip(1) {
+        match item.strip_prefix("use ") {
+            Some(list) => names.extend(list.split_once(';').unwrap().0.rsplit("::").next().unwrap().split(',')),
+            None => names.push(item.split_once(" {").unwrap().0),
+        }
+    }
+    let names: Vec<&str> =
+        names.iter().map(|n| n.trim_matches(['{', '}', ' ', '\n'])).filter(|n| !n.is_empty()).collect();
+    assert!(names.contains(&"Builder") && names.contains(&"mod quant"), "{names:?}");
+    assert!(names.len() <= 60, "{} names: {names:?}", names.len());
+    assert!(!text.contains("::*;"), "names that are not listed are not counted");
+}
+
 #[test]
 fn functions_are_short() {
     for (name, text) in everything() {

@@ -23,7 +23,11 @@ impl Default for Embedding {
 }
 
 setters! {
-    [] Embedding { dtype: DType, padding: impl Into<Option<usize>> => padding.into(), weight_init: impl Into<Option<Init>> => weight_init.into() }
+    [] Embedding {
+        dtype: DType,
+        padding: impl Into<Option<usize>> => padding.into(),
+        weight_init: impl Into<Option<Init>> => weight_init.into(),
+    }
 }
 
 /// Rows of a table: param `name.weight` `[rows, width]`, standard normal, of `dtype`. `indices` are i32 or i64.

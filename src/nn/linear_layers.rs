@@ -27,7 +27,12 @@ impl Default for Linear {
 }
 
 setters! {
-    [] Linear { inputs: impl Into<Option<usize>> => inputs.into(), bias: bool, weight_init: impl Into<Option<Init>> => weight_init.into(), bias_init: impl Into<Option<Init>> => bias_init.into() }
+    [] Linear {
+        inputs: impl Into<Option<usize>> => inputs.into(),
+        bias: bool,
+        weight_init: impl Into<Option<Init>> => weight_init.into(),
+        bias_init: impl Into<Option<Init>> => bias_init.into(),
+    }
 }
 
 impl Linear {

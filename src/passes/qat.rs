@@ -106,7 +106,7 @@ setters! {
 /// outside [0, 1).
 ///
 /// ```
-/// use arenagrad::graph::Qat;
+/// use arenagrad::graph::quant::Qat;
 /// use arenagrad::prelude::*;
 /// # fn main() -> Result<()> {
 /// let net = |training: bool| -> Result<GraphBuf> {

@@ -1,6 +1,7 @@
 //! Models that several tests train or plan.
 
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var};
 use arenagrad::nn;
 
 /// 784-128-10 with ReLU and cross-entropy.

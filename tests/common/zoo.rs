@@ -3,7 +3,8 @@
 
 use super::models;
 
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Init, Var};
 use arenagrad::nn;
 use arenagrad::optim::{self, train};
 use models::attention;

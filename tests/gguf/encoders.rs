@@ -1,7 +1,7 @@
 //! Blocks that the encoders make, against the numbers that the format's own library reads in them.
 
 use super::{blocks_of, noise};
-use arenagrad::graph::BlockType;
+use arenagrad::graph::quant::BlockType;
 use arenagrad::tools::testing::bless;
 use arenagrad::train::gguf::{Gguf, GgufEntry, TensorType, decode, encode, encode_file};
 use std::path::Path;

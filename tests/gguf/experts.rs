@@ -1,7 +1,8 @@
 //! Products of rows by the matrix of their group, where matrices are blocks: against products with decoded matrices.
 
 use super::{noise, path};
-use arenagrad::graph::{BlockType, Builder, DType, GradOptions, GraphBuf, Init, Var, Vmap, grad};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Var, Vmap, grad};
 use arenagrad::nn::{self, Moe};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::gguf::{Gguf, GgufEntry, TensorType, decode, encode, save};

@@ -1,7 +1,8 @@
 //! GGUF files: what is written is read, by this library and by the format's own; loading by name.
 
 use super::{blocks_of, noise, path};
-use arenagrad::graph::{BlockType, Builder, DType, Init};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file, save};
 use arenagrad::train::{Load, Unmatched};

@@ -1,7 +1,8 @@
 //! GGUF files that are cut, or whose lengths lie.
 
 use super::path;
-use arenagrad::graph::{BlockType, DType};
+use arenagrad::graph::DType;
+use arenagrad::graph::quant::BlockType;
 use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file};
 
 /// A file with every kind of length: texts, an array of numbers, one of texts, axes, offsets.

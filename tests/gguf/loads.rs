@@ -1,7 +1,8 @@
 //! Loads of GGUF files: which tensors and leaves fit, and what is said of those that do not.
 
 use super::{noise, path};
-use arenagrad::graph::{BlockType, Builder, DType, Init};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::gguf::{Gguf, GgufEntry, TensorType, encode, save};
 use arenagrad::train::{Load, LoadReport, Unmatched};

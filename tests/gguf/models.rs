@@ -4,7 +4,8 @@
 mod qlora;
 
 use super::{noise, path};
-use arenagrad::graph::{BlockType, Builder, DType, GraphBuf, Init, Var};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Var};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::Load;
 use arenagrad::train::gguf::{Gguf, GgufEntry, TensorType, encode, save};

@@ -1,7 +1,8 @@
 //! GGUF files with parts that cannot be used, which do not keep the others from being read.
 
 use super::path;
-use arenagrad::graph::{BlockType, Builder, DType, Init};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::session::Session;
 use arenagrad::train::Load;
 use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file};

@@ -5,12 +5,13 @@
 
 use crate::common::{PLAIN, Tensor, run};
 use arenagrad::error::{Error, Kind, Location};
+use arenagrad::graph::window::{PadMode, Pool2d};
 use arenagrad::graph::{
-    Attention, Builder, CrossEntropy, DType, Graph, Init, Layout, Loop, Op, PadMode, Pool2d, Reduction, Rope, Scatter,
-    Var,
+    Attention, Builder, CrossEntropy, DType, Graph, Init, Layout, Loop, Reduction, Rope, Scatter, Var,
 };
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
+use arenagrad::op::Op;
 use arenagrad::optim::{self, LR, train};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::{Node, Value};

@@ -5,9 +5,11 @@
 
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, Conv2d, DType, GraphBuf, Init, Op, Stage, Var};
+use arenagrad::graph::window::Conv2d;
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Var};
 use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::nn;
+use arenagrad::op::{Op, Stage};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::attr_types::Choice;

@@ -5,8 +5,10 @@
 
 use crate::common::{PLAIN, Tensor, run};
 use arenagrad::error::Location;
-use arenagrad::graph::{Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Var};
 use arenagrad::graph::{GradOptions, grad, hvp, jvp, nth_grad};
+use arenagrad::op::Op;
 use arenagrad::session::Session;
 use arenagrad::tools::ops::blocks::attrs::{AttentionBlockAttrs, SwigluAttrs};
 use arenagrad::tools::passes::ad::prepare::decompose_fully;

@@ -5,8 +5,9 @@
 
 use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Op, Var};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Var};
 use arenagrad::graph::{directional_nth_grad, grad, hvp, jacobian, jvp, nth_grad, split_vjp, vjp};
+use arenagrad::op::Op;
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::ir::text;

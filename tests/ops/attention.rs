@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run};
-use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout, Op, Var};
+use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
+use arenagrad::op::Op;
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::ad::prepare;

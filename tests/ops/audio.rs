@@ -4,10 +4,9 @@
 use crate::common::fixture::{Fixture, near};
 use crate::common::slopes::derivatives_agree;
 use crate::common::{How, PLAIN, Tensor, run};
-use arenagrad::graph::{
-    Builder, DType, FftNorm, GradOptions, GraphBuf, LogMel, LogMelOver, MelFilterbank, MelScale, PadMode, Stft, Var,
-    WindowFunction, grad,
-};
+use arenagrad::graph::signal::{FftNorm, LogMel, LogMelOver, MelFilterbank, MelScale, Stft, WindowFunction};
+use arenagrad::graph::window::PadMode;
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, grad};
 
 const F64: DType = DType::F64;
 

@@ -3,10 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{
-    Attention, Builder, CodeProduct, CodedWeights, Conv2d, DType, FakeQuantize, GradOptions, GraphBuf, Lsq, LsqFactor,
-    Quantize, Var, Vmap, WeightScheme, one_by_one_ops,
-};
+use arenagrad::graph::quant::{CodeProduct, CodedWeights, FakeQuantize, Lsq, LsqFactor, Quantize, WeightScheme};
+use arenagrad::graph::window::Conv2d;
+use arenagrad::graph::{Attention, Builder, DType, GradOptions, GraphBuf, Var, Vmap, one_by_one_ops};
 
 /// The ops that run one member after another, of three whose leaves `own` differ, and how often `op` is in the graph.
 fn batched(op: &str, graph: &GraphBuf, own: &[&str]) -> (Vec<&'static str>, usize) {
@@ -117,7 +116,7 @@ fn products_of_codes_share_their_weights() {
 #[cfg(feature = "gguf")]
 #[test]
 fn products_with_blocks_are_one_for_all_members() {
-    let t = arenagrad::graph::BlockType::Q4_0;
+    let t = arenagrad::graph::quant::BlockType::Q4_0;
     let numbers = graph(|g| g.input("w", [t.bytes_of(64).unwrap()], DType::U8).gguf_dequant(t, [2, 32]));
     check("gguf_dequant", &numbers, &[&["w"]], &[]);
     let product =

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{AdamOptions, Builder, CrossEntropy, DType, GraphBuf, SgdOptions, Var, Vmap, one_by_one_ops};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var, Vmap, one_by_one_ops};
+use arenagrad::optim::{AdamOptions, SgdOptions};
 
 fn graph(f: impl for<'g> FnOnce(&'g Builder) -> Var<'g>) -> GraphBuf {
     let g = Builder::new("one");

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run};
-use arenagrad::graph::{Attention, Builder, DType, Layout, Op, Rope, Var};
+use arenagrad::graph::{Attention, Builder, DType, Layout, Rope, Var};
+use arenagrad::op::Op;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::ops::blocks::attrs::{
     AttentionBlockAttrs, LinearAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs,

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::conform_distance;
-use arenagrad::graph::{
-    Builder, CodeProduct, Conv2d, DType, GradOptions, GraphBuf, Init, Missing, ProductSte, Quantize, grad, jvp, vjp,
-};
+use arenagrad::graph::quant::{CodeProduct, ProductSte, Quantize};
+use arenagrad::graph::window::Conv2d;
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Missing, grad, jvp, vjp};
 use arenagrad::session::{Elem, Program, Session};
 
 fn program(g: &GraphBuf) -> Program {

@@ -2,9 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{
-    Builder, CodeSte, DType, GradOptions, GraphBuf, Init, Loop, Missing, Quantize, Randomness, Var, Vmap,
-};
+use arenagrad::graph::quant::{CodeSte, Quantize};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Randomness, Var, Vmap};
 use arenagrad::optim::{Sgd, train};
 use arenagrad::session::{Program, Session};
 

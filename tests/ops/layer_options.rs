@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{
-    Attention, Builder, Conv, Conv2d, Conv3d, ConvTranspose, CrossEntropy, DType, GridSample, GridSampling, Init, Loop,
-    Outside, Pool, Pool2d, Reduction, Unfold, Var,
+use arenagrad::graph::window::{
+    Conv, Conv2d, Conv3d, ConvTranspose, GridSample, GridSampling, Outside, Pool, Pool2d, Unfold,
 };
+use arenagrad::graph::{Attention, Builder, CrossEntropy, DType, Init, Loop, Reduction, Var};
 use arenagrad::nn::{self, BatchNorm, Conv1d, ConvLayer, ConvTranspose2d, Linear, Lora, MultiHead};
 
 #[test]

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{Attention, Builder, Conv2d, DType, GradOptions, GraphBuf, Init, Layout, Var, grad};
+use arenagrad::graph::window::Conv2d;
+use arenagrad::graph::{Attention, Builder, DType, GradOptions, GraphBuf, Init, Layout, Var, grad};
 use arenagrad::nn::{self, BatchNorm, MultiHead, TransformerBlock};
 use arenagrad::session::{Program, Session, check_gradients};
 

@@ -4,7 +4,8 @@
 use crate::common::slopes::derivatives_agree;
 use crate::common::{How, PLAIN, Tensor, TensorDraws, run, try_run_once};
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Singular, TriangularOptions, Var, Vmap, grad, hvp};
+use arenagrad::graph::linalg::{Singular, TriangularOptions};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, Vmap, grad, hvp};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::opdef::{Domain, Op};

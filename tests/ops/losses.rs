@@ -30,18 +30,22 @@ fn ints(dims: &[usize], data: &[i64]) -> Tensor {
     Tensor { dtype: I64, dims: dims.to_vec(), data: data.iter().map(|&x| x as f64).collect() }
 }
 
+fn reduced(reduction: Reduction, each: Vec<f64>, mean: f64, sum: f64) -> Vec<f64> {
+    match reduction {
+        Reduction::None => each,
+        Reduction::Mean => vec![mean],
+        Reduction::Sum => vec![sum],
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Checks a loss that reduces `each` as torch does: values of all reductions, and derivatives.
 fn loss_is(inputs: &[Tensor], each: &[f64], f: impl for<'g> Fn(&[Var<'g>], Reduction) -> Var<'g>) {
     let sum: f64 = each.iter().sum();
     for reduction in REDUCTIONS {
         let g = graph(inputs, |v| f(v, reduction));
         let got = run(&g, inputs, PLAIN).remove(0).data;
-        let want = match reduction {
-            Reduction::None => each.to_vec(),
-            Reduction::Mean => vec![sum / each.len() as f64],
-            Reduction::Sum => vec![sum],
-            other => panic!("{other:?}"),
-        };
+        let want = reduced(reduction, each.to_vec(), sum / each.len() as f64, sum);
         assert!(conform_distance(&got, &want) < 1e-13, "{reduction:?}: {got:?} {want:?}");
         derivatives_agree(&g, inputs);
     }
@@ -216,12 +220,7 @@ fn classes_have_weights() {
                 v[0].cross_entropy_with(v[1], opt)
             });
             let got = run(&g, &inputs, PLAIN).remove(0);
-            let want = match reduction {
-                Reduction::None => rows.iter().map(|r| r.0).collect(),
-                Reduction::Mean => vec![sum / weights],
-                Reduction::Sum => vec![sum],
-                other => panic!("{other:?}"),
-            };
+            let want = reduced(reduction, rows.iter().map(|r| r.0).collect(), sum / weights, sum);
             assert_eq!(got.dims.len(), if reduction == Reduction::None { 2 } else { 0 });
             assert!(conform_distance(&got.data, &want) < 1e-14, "{smooth} {reduction:?}: {:?} {want:?}", got.data);
             derivatives_agree(&g, &inputs);

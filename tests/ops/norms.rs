@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{Builder, DType, Op, Var};
+use arenagrad::graph::{Builder, DType, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn::{self, BatchNorm};
+use arenagrad::op::Op;
 use arenagrad::session::{Program, Role, Session};
 use arenagrad::tools::ops::norm::NormAttrs;
 use arenagrad::tools::ops::norm::group_norm::GroupNormAttrs;

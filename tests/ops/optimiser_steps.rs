@@ -1,7 +1,8 @@
 //! One step of each optimiser by the methods of values, against torch's formulas.
 
 use crate::common::{PLAIN, Tensor, run};
-use arenagrad::graph::{AdamOptions, Builder, DType, SgdOptions, Var};
+use arenagrad::graph::{Builder, DType, Var};
+use arenagrad::optim::{AdamOptions, SgdOptions};
 
 const F64: DType = DType::F64;
 

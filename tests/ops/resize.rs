@@ -4,10 +4,8 @@
 
 use crate::common::slopes::derivatives_agree;
 use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run};
-use arenagrad::graph::{
-    Builder, DType, GradOptions, GraphBuf, GridSample, GridSampling, Interpolation, Missing, Outside, Pool1d, Pool2d,
-    Pool3d, Var, grad,
-};
+use arenagrad::graph::window::{GridSample, GridSampling, Interpolation, Outside, Pool1d, Pool2d, Pool3d};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Missing, Var, grad};
 use arenagrad::tools::ir::opdef::Domain;
 
 const F64: DType = DType::F64;

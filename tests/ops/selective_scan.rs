@@ -2,9 +2,8 @@
 
 use crate::common::slopes::derivatives_agree;
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
-use arenagrad::graph::{
-    Builder, DType, GradOptions, GraphBuf, Missing, SelectiveScan, Var, Vmap, grad, hvp, vjp, vmap,
-};
+use arenagrad::graph::recurrent::SelectiveScan;
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Missing, Var, Vmap, grad, hvp, vjp, vmap};
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::pipeline;

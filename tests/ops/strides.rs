@@ -5,15 +5,15 @@
 
 use crate::common::{How, PLAIN, Tensor, TensorDraws, run};
 use arenagrad::graph::Builder;
-use arenagrad::graph::Conv;
-use arenagrad::graph::ConvTranspose;
 use arenagrad::graph::DType;
 use arenagrad::graph::GraphBuf;
-use arenagrad::graph::Op;
-use arenagrad::graph::Pool;
-use arenagrad::graph::Unfold;
 use arenagrad::graph::Var;
+use arenagrad::graph::window::Conv;
+use arenagrad::graph::window::ConvTranspose;
+use arenagrad::graph::window::Pool;
+use arenagrad::graph::window::Unfold;
 use arenagrad::graph::{GradOptions, grad};
+use arenagrad::op::Op;
 use arenagrad::session::Session;
 use arenagrad::tools::ops::layout::attrs::SliceAttrs;
 use arenagrad::tools::passes::ad::prepare;

@@ -3,9 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{
-    Builder, Conv3d, ConvTranspose, DType, Interpolation, PadMode, Pool1d, Pool2d, Pool3d, Unfold, Var,
-};
+use arenagrad::graph::window::{Conv3d, ConvTranspose, Interpolation, PadMode, Pool1d, Pool2d, Pool3d, Unfold};
+use arenagrad::graph::{Builder, DType, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
 use arenagrad::session::Session;

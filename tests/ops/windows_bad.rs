@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{
-    Builder, Conv, Conv2d, Conv3d, ConvTranspose, DType, GridSample, Interpolation, PadMode, Pool1d, Pool2d, Pool3d,
-    Unfold, Var,
+use arenagrad::graph::window::{
+    Conv, Conv2d, Conv3d, ConvTranspose, GridSample, Interpolation, PadMode, Pool1d, Pool2d, Pool3d, Unfold,
 };
+use arenagrad::graph::{Builder, DType, Var};
 use arenagrad::nn;
 
 const HUGE: usize = usize::MAX;
@@ -254,13 +254,13 @@ fn refuse_another_builder(name: &str, f: for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>
 fn operands_of_another_builder_are_refused() {
     refuse_another_builder("grid_sample", |x, y| x.grid_sample(y, GridSample::default()));
     #[cfg(feature = "signal")]
-    refuse_another_builder("fft_conv", |x, y| x.fft_conv(y, arenagrad::graph::ConvPart::Full));
+    refuse_another_builder("fft_conv", |x, y| x.fft_conv(y, arenagrad::graph::signal::ConvPart::Full));
 }
 
 #[cfg(feature = "recurrent")]
 #[test]
 fn scans_keep_the_first_error_and_refuse_operands_of_another_builder() {
-    use arenagrad::graph::{SelectiveScan, Ssd};
+    use arenagrad::graph::recurrent::{SelectiveScan, Ssd};
     keep_the_first_error(&[
         |x| x.ssd(x, x, x, x, Ssd::default())[0],
         |x| x.ssd(x, x, x, x, Ssd::default().h0(x))[1],

@@ -1,8 +1,9 @@
 //! Text from a GPT: a loop with kept keys and values gives the tokens of whole windows, beyond the context too.
 
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, DType, Init, Op};
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::nn::{self, Gpt};
+use arenagrad::op::Op;
 use arenagrad::session::{Program, Session};
 use arenagrad::train::Sampling;
 

@@ -1,7 +1,8 @@
 //! Looking inside: inner values as outputs, graphs and plans and traces as text and pictures, gradients checked.
 
 use arenagrad::error::{Kind, Location};
-use arenagrad::graph::{FakeQuantize, Op, OpDef, Quantize};
+use arenagrad::graph::quant::{FakeQuantize, Quantize};
+use arenagrad::op::{Op, OpDef};
 use arenagrad::prelude::*;
 use arenagrad::session::{GradientCheck, check_gradients};
 use arenagrad::tools::ir::opdef::{Batch, Deriv};

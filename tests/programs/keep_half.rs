@@ -2,9 +2,8 @@
 
 use super::common::zoo;
 use arenagrad::error::Result;
-use arenagrad::graph::{
-    Builder, CrossEntropy, DType, FakeQuantize, GradOptions, GraphBuf, Init, Loop, Lsq, Var, Vmap, grad,
-};
+use arenagrad::graph::quant::{FakeQuantize, Lsq};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GradOptions, GraphBuf, Init, Loop, Var, Vmap, grad};
 use arenagrad::nn;
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Keep, PlanReport, Program, Role, Session};

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::drawn::{Fixture, apart, fill, number, numbers, output, summary, unit, write};
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, LeafKind, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, LeafKind, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn::{self, BatchNorm, Gpt};
 use arenagrad::optim::{self, LR, Optimiser, Rule, train};

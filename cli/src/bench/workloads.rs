@@ -6,7 +6,8 @@
 use crate::fail::{Fail, Run, fail_bad_input};
 use crate::safetensors_file;
 use arenagrad::error::Result;
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var};
 use arenagrad::nn;
 use arenagrad::optim::{self, Optimiser, Rule, train};
 use arenagrad::session::{Binding, Program, Role};

@@ -6,7 +6,8 @@
 use super::{LOGITS, LOSS};
 use crate::config::Model;
 use arenagrad::error::Result;
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var};
 use arenagrad::nn;
 
 /// Name of the input of images, `[batch, 1, height, width]`.

@@ -3,7 +3,8 @@
 
 use super::{READERS, Target};
 use crate::files::file_path;
-use arenagrad::graph::{BlockType, Builder, DType, Init};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::gguf::{Gguf, GgufEntry, GgufTensor, Meta, MetaArray, TensorType, encode_file};
 use arenagrad::train::{Load, Unmatched};

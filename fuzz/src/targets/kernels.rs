@@ -5,7 +5,8 @@ use super::pipeline::{any_way, assert_agrees};
 use super::{GRAPHS, Target, scripts};
 use crate::script::Script;
 use arenagrad::error::{Kind, Result};
-use arenagrad::graph::{Attention, Builder, Conv2d, DType, GraphBuf, Init, Layout, Pool2d, Scatter, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Init, Layout, Scatter, Var};
 use arenagrad::optim::{self, train};
 
 pub const TARGET: Target = Target {

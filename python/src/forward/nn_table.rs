@@ -1,7 +1,8 @@
 //! Layers, convolutions, pools and losses with options.
 
 use super::{Args, Forward, forwards};
-use arenagrad::graph::{Attention, Conv, ConvTranspose, Interpolation, Pool, Var as Value};
+use arenagrad::graph::window::{Conv, ConvTranspose, Interpolation, Pool};
+use arenagrad::graph::{Attention, Var as Value};
 use arenagrad::nn;
 use pyo3::prelude::*;
 
@@ -10,7 +11,8 @@ pub const TABLE: &[Forward] = forwards! {
     "(name: str, x: Var, outputs: int, bias: bool = True, weight_init: InitLike | None = None, bias_init: InitLike | \
      None = None, inputs: int | None = None) -> Var"
     "A linear layer, y = x·Wᵀ + b: params `name.weight` [outputs, inputs] and `name.bias`."
-    => |a| nn::linear_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, nn::Linear::default().bias(a.bool(3)?).weight_init(a.maybe_init(4)?).bias_init(a.maybe_init(5)?).inputs(a.maybe_size(6)?));
+    => |a| nn::linear_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, nn::Linear::default()
+            .bias(a.bool(3)?).weight_init(a.maybe_init(4)?).bias_init(a.maybe_init(5)?).inputs(a.maybe_size(6)?));
     "embedding"
     "(name: str, indices: Var, rows: int, width: int, padding: int | None = None, weight_init: InitLike | None = \
      None, dtype: DTypeLike = \"f32\") -> Var"
@@ -107,7 +109,8 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| nn::layer_norm2d(a.g, &a.text(0)?, a.var(1)?, a.f64(2)?);
     "batch_norm" "(name: str, x: Var, eps: float = 1e-5, momentum: float = 0.1, training: bool = True) -> Var"
     "Batch norm of x [N, C, …], with running statistics."
-    => |a| nn::batch_norm(a.g, &a.text(0)?, a.var(1)?, nn::BatchNorm::default().eps(a.f64(2)?).momentum(a.f64(3)?).training(a.bool(4)?));
+    => |a| nn::batch_norm(a.g, &a.text(0)?, a.var(1)?, nn::BatchNorm::default()
+            .eps(a.f64(2)?).momentum(a.f64(3)?).training(a.bool(4)?));
     "rnn"
     "(name: str, x: Var, hidden: int, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: \
      bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None) -> tuple[Var, Var]"
@@ -140,7 +143,9 @@ pub const TABLE: &[Forward] = forwards! {
      Var"
     "Attention of queries over keys and values, as torch's MultiheadAttention."
     => |a| nn::multi_head_attention(a.g, &a.text(0)?, [a.var(1)?, a.var(2)?, a.var(3)?],
-        nn::MultiHead::new(a.size(4)?).kv_heads(a.size(5)?).bias(a.bool(6)?).causal(a.bool(7)?).window(a.maybe_size(8)?).padding(a.maybe_var(9)?).mask(a.maybe_var(10)?).dropout(a.f64(11)?));
+        nn::MultiHead::new(a.size(4)?)
+                .kv_heads(a.size(5)?).bias(a.bool(6)?).causal(a.bool(7)?).window(a.maybe_size(8)?)
+                .padding(a.maybe_var(9)?).mask(a.maybe_var(10)?).dropout(a.f64(11)?));
     "transformer_block"
     "(name: str, x: Var, heads: int, hidden: int, feed_forward: str = \"relu\", norm: str = \"layer\", norm_first: \
      bool = False, causal: bool = False, dropout: float = 0.0, eps: float = 1e-5) -> Var"
@@ -150,12 +155,16 @@ pub const TABLE: &[Forward] = forwards! {
     "(q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, scale: float = 0.0, dropout: float = \
      0.0, bias: Var | None = None) -> Var"
     "Scaled dot-product attention of [batch, heads, sequence, width]."
-    => |a| a.me()?.attention(a.var(1)?, a.var(2)?, Attention::default().causal(a.bool(3)?).window(a.maybe_size(4)?).scale(a.f64(5)?).dropout(a.f64(6)?).bias(a.maybe_var(7)?));
+    => |a| a.me()?.attention(a.var(1)?, a.var(2)?, Attention::default()
+            .causal(a.bool(3)?).window(a.maybe_size(4)?).scale(a.f64(5)?).dropout(a.f64(6)?)
+            .bias(a.maybe_var(7)?));
     "gpt"
     "(tokens: Var, vocabulary: int, context: int, layers: int, heads: int, width: int, bias: bool = False, dropout: \
      float = 0.0, dtype: DTypeLike = \"f32\") -> Var"
     "Logits of a GPT-2, as nanoGPT builds it."
-    => |a| nn::gpt(a.g, a.me()?, a.dtype(8)?, nn::Gpt::default().vocabulary(a.size(1)?).context(a.size(2)?).layers(a.size(3)?).heads(a.size(4)?).width(a.size(5)?).bias(a.bool(6)?).dropout(a.f64(7)?).gelu_tanh(false));
+    => |a| nn::gpt(a.g, a.me()?, a.dtype(8)?, nn::Gpt::default()
+            .vocabulary(a.size(1)?).context(a.size(2)?).layers(a.size(3)?).heads(a.size(4)?).width(a.size(5)?)
+            .bias(a.bool(6)?).dropout(a.f64(7)?).gelu_tanh(false));
     "mamba" "(name: str, x: Var) -> Var"
     "A Mamba block with its defaults."
     => |a| nn::mamba(a.g, &a.text(0)?, a.var(1)?, nn::Mamba::default());

@@ -32,7 +32,11 @@ impl Default for Group {
 }
 
 setters! {
-    [] Group { lr_scale: f64, weight_decay: impl Into<Option<f64>> => weight_decay.into(), rule: impl Into<Option<Rule>> => rule.into() }
+    [] Group {
+        lr_scale: f64,
+        weight_decay: impl Into<Option<f64>> => weight_decay.into(),
+        rule: impl Into<Option<Rule>> => rule.into(),
+    }
 }
 
 impl Group {

@@ -2,7 +2,8 @@
 
 use super::calls::{Call, Calls};
 use super::dtype;
-use arenagrad::graph::{ConvTranspose, DType, Init, Reduction, Var};
+use arenagrad::graph::window::ConvTranspose;
+use arenagrad::graph::{DType, Init, Reduction, Var};
 use arenagrad::nn;
 
 /// A sequence `[batch, steps, width]`, or whatever is there.

@@ -106,7 +106,8 @@ pub const CALLS: &[Call] = calls! {
         let (v, labels, reduction) = (c.var(), c.var(), c.script.pick(&REDUCTIONS));
         let (ignore_index, label_smoothing) = (c.int(), c.number());
         let weight = c.script.flag().then(|| c.var());
-        c.put(v.cross_entropy_with(labels, CrossEntropy::default().ignore_index(ignore_index).label_smoothing(label_smoothing).reduction(reduction).weight(weight)));
+        let options = CrossEntropy::default().ignore_index(ignore_index).label_smoothing(label_smoothing);
+        c.put(v.cross_entropy_with(labels, options.reduction(reduction).weight(weight)));
     },
     |c| {
         let (v, b, reduction) = (c.var(), c.var(), c.script.pick(&REDUCTIONS));

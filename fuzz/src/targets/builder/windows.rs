@@ -1,10 +1,8 @@
 //! Calls of convolutions, pools, windows, norms and attention.
 
 use super::calls::{Call, Calls};
-use arenagrad::graph::{
-    Attention, Conv, ConvTranspose, GridSample, GridSampling, Interpolation, Layout, Outside, Pairing, Pool, Rope,
-    Unfold, Var,
-};
+use arenagrad::graph::window::{Conv, ConvTranspose, GridSample, GridSampling, Interpolation, Outside, Pool, Unfold};
+use arenagrad::graph::{Attention, Layout, Pairing, Rope, Var};
 
 fn sizes<const N: usize>(c: &mut Calls<'_>) -> [usize; N] {
     std::array::from_fn(|_| c.size())

@@ -29,7 +29,7 @@ impl<'g> Var<'g> {
     /// ones; [`Var::rfft`] is faster for them.
     ///
     /// ```
-    /// use arenagrad::graph::FftNorm;
+    /// use arenagrad::graph::signal::FftNorm;
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("spectrum");

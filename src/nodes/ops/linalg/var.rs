@@ -189,7 +189,7 @@ impl<'g> Var<'g> {
     /// zeros.
     ///
     /// ```
-    /// use arenagrad::graph::MatrixFunction;
+    /// use arenagrad::graph::linalg::MatrixFunction;
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("root");

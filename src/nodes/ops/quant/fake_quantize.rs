@@ -138,7 +138,7 @@ impl Builder {
     /// the scales are [`QuantScale::Fixed`].
     ///
     /// ```
-    /// use arenagrad::graph::{FakeQuantize, QuantScale};
+    /// use arenagrad::graph::quant::{FakeQuantize, QuantScale};
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("layer");

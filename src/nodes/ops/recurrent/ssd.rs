@@ -28,7 +28,11 @@ impl Default for Ssd<'_> {
 }
 
 setters! {
-    ['g] Ssd<'g> { chunk: usize, d: impl Into<Option<Var<'g>>> => d.into(), h0: impl Into<Option<Var<'g>>> => h0.into() }
+    ['g] Ssd<'g> {
+        chunk: usize,
+        d: impl Into<Option<Var<'g>>> => d.into(),
+        h0: impl Into<Option<Var<'g>>> => h0.into(),
+    }
 }
 
 /// The sizes of a scan in chunks.

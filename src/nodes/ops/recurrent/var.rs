@@ -31,7 +31,7 @@ impl<'g> Var<'g> {
     /// with Δ > 0. Source: Gu and Dao, "Mamba".
     ///
     /// ```
-    /// use arenagrad::graph::SelectiveScan;
+    /// use arenagrad::graph::recurrent::SelectiveScan;
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// // One channel with one number: h ← ½·h + x.

@@ -357,7 +357,10 @@ pub struct Loop {
 }
 setters! {
     [] Loop {
-        length: impl Into<Option<usize>> => length.into(), reverse: bool, keep_every: impl Into<Option<usize>> => keep_every.into(), at_once: bool
+        length: impl Into<Option<usize>> => length.into(),
+        reverse: bool,
+        keep_every: impl Into<Option<usize>> => keep_every.into(),
+        at_once: bool,
     }
 }
 
