@@ -24,7 +24,7 @@ pub(super) use save_restore::is_saved_trainer_tensor;
 pub use save_restore::{CURSOR, MAX_STEPS};
 use std::time::Instant;
 pub use step_io::MASK;
-use step_io::{StepIo, StepIoMask};
+use step_io::StepIo;
 use streamed::{Pulled, StreamFeed};
 
 /// The result of a step.
@@ -142,7 +142,7 @@ impl Trainer {
         let batch = if let Feed::Shuffled(b) = &feed { b.batch() } else { 0 };
         let mut io = StepIo::new(&program, first, loss, batch)?;
         if matches!(&feed, Feed::Shuffled(b) if b.partial_choice() == Partial::Pad) {
-            io.mask = Some(StepIoMask::new(&program, first, batch)?);
+            io.mask = Some(step_io::Mask::new(&program, first, batch)?);
         }
         let nothing = PlateauState { lr: 0.0, best: 0.0, bad: 0, cooldown: 0 };
         let mut t = Trainer {
