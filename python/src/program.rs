@@ -264,7 +264,7 @@ impl Program {
     fn load(&self, py: Python<'_>, path: PathBuf, strict: bool, cast: bool) -> PyResult<Vec<String>> {
         let unmatched = if strict { Unmatched::Refuse } else { Unmatched::Allow };
         self.detached(py, |p| {
-            let how = Load { missing: unmatched, unexpected: unmatched, cast, ..Load::default() };
+            let how = Load::default().missing(unmatched).unexpected(unmatched).cast(cast);
             Ok(p.load_weights(&Weights::open(path)?, how)?.loaded)
         })
     }
@@ -277,7 +277,7 @@ impl Program {
             kept.push((format!("{KEPT}{}", name.extract::<String>()?), x.extract::<f64>()?.to_le_bytes()));
         }
         self.detached(py, |p| {
-            let own = p.persistent().map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes });
+            let own = p.persistent().map(|(b, bytes)| Entry::new(&b.name, b.dtype, &b.dims, bytes));
             let all: Vec<Entry<'_>> = own.chain(kept.iter().map(|(name, bytes)| kept_entry(name, bytes))).collect();
             checkpoint::save(path, &all)
         })
@@ -425,5 +425,5 @@ const KEPT: &str = "train.kept.";
 
 /// A number of a checkpoint.
 fn kept_entry<'a>(name: &'a str, bytes: &'a [u8]) -> Entry<'a> {
-    Entry { name, dtype: arenagrad::graph::DType::F64, dims: &[1], bytes }
+    Entry::new(name, arenagrad::graph::DType::F64, &[1], bytes)
 }

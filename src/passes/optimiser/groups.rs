@@ -8,11 +8,13 @@ use crate::arena::ids::Id;
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::Graph;
+use crate::nodes::arguments::setters::setters;
 use crate::passes::ad::codes::Codes;
 use crate::passes::signature::Signature;
 
 /// Settings of a group of params that differ from the optimiser's.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Group {
     /// Factor of the learning rate.
     pub lr_scale: f64,
@@ -28,9 +30,17 @@ impl Default for Group {
     }
 }
 
+setters! {
+    [] Group {
+        lr_scale: f64,
+        weight_decay: impl Into<Option<f64>> => weight_decay.into(),
+        rule: impl Into<Option<Rule>> => rule.into(),
+    }
+}
+
 impl Group {
     /// The rule of this group, if `rule` is the optimiser's.
-    pub(super) fn rule(&self, rule: Rule) -> Rule {
+    pub(super) fn rule_beside(&self, rule: Rule) -> Rule {
         let rule = self.rule.unwrap_or(rule);
         self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d))
     }
@@ -43,7 +53,7 @@ impl Group {
                 format!("lr_scale is {}; it must be finite and not negative", self.lr_scale),
             ));
         }
-        self.rule(rule).validate()
+        self.rule_beside(rule).validate()
     }
 }
 
@@ -78,7 +88,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
         let group = first.map_or(Group::default(), |i| opt.groups[i].1);
         let v = signature.leaf(name)?;
         let rank = g.dims(v).len();
-        let mut rule = group.rule(opt.rule);
+        let mut rule = group.rule_beside(opt.rule);
         if rank < opt.decay_from_rank && group.weight_decay.is_none() && group.rule.is_none() {
             rule = rule.with_weight_decay(0.0);
         }

@@ -152,6 +152,7 @@ fn draw_start_value_piece(bytes: &mut [u8], dtype: DType, from: usize, draw: &Dr
         DType::I64 => each_block(bytes, from, draw, |x| x as i64),
         DType::C64 => each_block(bytes, from, draw, |x| [x as f32, 0.0]),
         DType::C128 => each_block(bytes, from, draw, |x| [x, 0.0]),
+        _ => unreachable!("start values of {dtype}"),
     }
 }
 
