@@ -20,6 +20,7 @@ fn kind_word(kind: Kind) -> String {
         Kind::Region => "region".to_string(),
         Kind::Bytes => "bytes".to_string(),
         Kind::Choice(_) => "str".to_string(),
+        _ => "Any".to_string(),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::array::{self, Form};
 use crate::error::call;
 use crate::values::numpy_name;
+use arenagrad::error::{Error, Kind};
 use arenagrad::graph::DType;
 use arenagrad::session::{Binding, Handle, Method, Program, Role};
 use half::{bf16, f16};
@@ -18,13 +19,16 @@ macro_rules! handles {
 
         impl AnyHandle {
             fn find(p: &Program, method: Method, b: &Binding) -> arenagrad::Result<AnyHandle> {
+                let unknown = |what: String| Error::new(Kind::Data, format!("{:?}: {what} is not known here", b.name));
                 Ok(match b.dtype {
                     $($(DType::$dtype)|+ => AnyHandle::$variant(match b.role {
                         Role::Input => p.input_of::<$elem>(method, &b.name)?,
                         Role::Output => p.output_of::<$elem>(method, &b.name)?,
                         Role::Param => p.param::<$elem>(&b.name)?,
                         Role::State => p.state::<$elem>(&b.name)?,
-                    })),*
+                        role => return Err(unknown(format!("the role {}", role.name()))),
+                    }),)*
+                    dtype => return Err(unknown(format!("element type {dtype}"))),
                 })
             }
 
@@ -75,16 +79,6 @@ pub struct Slot {
     handle: AnyHandle,
 }
 
-/// What a role is called.
-pub fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Input => "input",
-        Role::Param => "param",
-        Role::State => "state",
-        Role::Output => "output",
-    }
-}
-
 impl Slot {
     pub fn new(py: Python<'_>, p: &Program, method: Method, b: &Binding) -> PyResult<Slot> {
         Ok(Slot {
@@ -106,7 +100,7 @@ impl Slot {
             return self.copy(p, source);
         }
         let py = value.py();
-        let what = format!("{} {:?}", role_name(self.role), self.name);
+        let what = format!("{} {:?}", self.role.name(), self.name);
         let fit = py.import("arenagrad._arrays")?.getattr("fit")?;
         let fitted = fit.call1((value, self.form.descr.bind(py), &self.dims, self.dtype.name(), what, casting))?;
         match array::exact(&fitted, &self.form) {

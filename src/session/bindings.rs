@@ -24,7 +24,8 @@ pub enum Role {
 }
 
 impl Role {
-    pub(super) fn binding_name(self) -> &'static str {
+    /// The word for it in messages: `input`, `param`, `state` or `output`.
+    pub fn name(self) -> &'static str {
         match self {
             Role::Input => "input",
             Role::Param => "param",
