@@ -2,9 +2,9 @@
 //!
 //! Invariant: one thread at a time uses the program. A second one gets an exception, as does a forked child.
 
-use crate::error::{call, misuse, raise};
+use crate::error::{call, misuse, raise, refuse};
 use crate::plan::{Plan, Trace};
-use crate::slot::{Slot, role_name};
+use crate::slot::Slot;
 use crate::tensors::{Tensors, Which};
 use arenagrad::error::{Error, Kind};
 use arenagrad::session::{Method, Program as Core, Role};
@@ -78,6 +78,7 @@ impl Program {
                     Role::Output => &mut outputs,
                     Role::Param => &mut params,
                     Role::State => &mut states,
+                    other => return Err(refuse(Kind::Plan, format!("{:?} is {other:?}", b.name))),
                 };
                 // Methods share params and states.
                 let shared = matches!(b.role, Role::Param | Role::State);
@@ -147,7 +148,7 @@ impl Program {
             known.push(&more);
         }
         let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
-        let elsewhere = self.slots.iter().find(|s| s.name == name).map(|s| role_name(s.role));
+        let elsewhere = self.slots.iter().find(|s| s.name == name).map(|s| s.role.name());
         let hint = elsewhere.map_or(String::new(), |role| format!("; there is a {role} of that name"));
         raise(&Error::new(Kind::Name, format!("there is no {role} {name:?}; there are {known}{hint}")))
     }

@@ -26,7 +26,8 @@ pub enum Role {
 }
 
 impl Role {
-    pub(super) fn binding_name(self) -> &'static str {
+    /// The word: `input`, `param`, `state` or `output`.
+    pub fn name(self) -> &'static str {
         match self {
             Role::Input => "input",
             Role::Param => "param",

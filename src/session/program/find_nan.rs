@@ -207,7 +207,7 @@ impl Program {
                 let text = format!(
                     "{} {:?} {}{}: {} of {} elements are not finite before the step ({} NaN, {} infinite), the first \
                      is element {first}",
-                    b.role.binding_name(),
+                    b.role.name(),
                     b.name,
                     b.dtype,
                     b.dims,
