@@ -1,4 +1,4 @@
-//! What users see: how many names each page has, that what may grow is marked, and that types do not repeat their module.
+//! What users see: how many names a page has, that what may grow is marked, that types do not repeat their module.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

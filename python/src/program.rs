@@ -78,10 +78,7 @@ impl Program {
                     Role::Output => &mut outputs,
                     Role::Param => &mut params,
                     Role::State => &mut states,
-                    role => {
-                        let text = format!("{:?}: the role {} is not known here", b.name, role.name());
-                        return Err(refuse(Kind::Data, text));
-                    }
+                    other => return Err(refuse(Kind::Plan, format!("{:?} is {other:?}", b.name))),
                 };
                 // Methods share params and states.
                 let shared = matches!(b.role, Role::Param | Role::State);

@@ -3,12 +3,17 @@
 use crate::array::{self, Form};
 use crate::error::call;
 use crate::values::numpy_name;
-use arenagrad::error::{Error, Kind};
+use arenagrad::error::Kind;
 use arenagrad::graph::DType;
 use arenagrad::session::{Binding, Handle, Method, Program, Role};
 use half::{bf16, f16};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+
+/// The error of a tensor that is `what`, which Python cannot reach.
+fn no_array(b: &Binding, what: &str) -> arenagrad::Error {
+    arenagrad::Error::new(Kind::Data, format!("{:?} is {what}, which has no array in Python", b.name))
+}
 
 /// A handle of any element type.
 macro_rules! handles {
@@ -19,16 +24,15 @@ macro_rules! handles {
 
         impl AnyHandle {
             fn find(p: &Program, method: Method, b: &Binding) -> arenagrad::Result<AnyHandle> {
-                let unknown = |what: String| Error::new(Kind::Data, format!("{:?}: {what} is not known here", b.name));
                 Ok(match b.dtype {
                     $($(DType::$dtype)|+ => AnyHandle::$variant(match b.role {
                         Role::Input => p.input_of::<$elem>(method, &b.name)?,
                         Role::Output => p.output_of::<$elem>(method, &b.name)?,
                         Role::Param => p.param::<$elem>(&b.name)?,
                         Role::State => p.state::<$elem>(&b.name)?,
-                        role => return Err(unknown(format!("the role {}", role.name()))),
-                    }),)*
-                    dtype => return Err(unknown(format!("element type {dtype}"))),
+                        other => return Err(no_array(b, other.name())),
+                    })),*,
+                    other => return Err(no_array(b, other.name())),
                 })
             }
 

@@ -25,8 +25,8 @@ pub fn numpy_name(dtype: DType) -> &'static str {
         DType::U64 => "uint64",
         DType::C64 => "complex64",
         DType::C128 => "complex128",
-        // A name that NumPy refuses.
-        dtype => dtype.name(),
+        // NumPy refuses a name that it does not know.
+        other => other.name(),
     }
 }
 

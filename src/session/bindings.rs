@@ -24,7 +24,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word for it in messages: `input`, `param`, `state` or `output`.
+    /// The word: `input`, `param`, `state` or `output`.
     pub fn name(self) -> &'static str {
         match self {
             Role::Input => "input",

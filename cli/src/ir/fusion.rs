@@ -29,8 +29,8 @@ pub fn fusion_json(fusions: &[Fusion]) -> String {
             Outcome::Fired { saved } => (Some(saved), None),
             Outcome::Missed { reason } => (None, Some(reason)),
         };
-        let fired = saved.is_some();
-        json!({ "rule": f.rule, "op": f.op, "place": f.location.to_string(), "fired": fired, "saved": saved, "reason": reason })
+        let (fired, place) = (saved.is_some(), f.location.to_string());
+        json!({ "rule": f.rule, "op": f.op, "place": place, "fired": fired, "saved": saved, "reason": reason })
     };
     Value::from(fusions.iter().map(row).collect::<Vec<_>>()).to_string()
 }

@@ -43,7 +43,7 @@ impl Keep {
 
     /// The choice called `name`.
     pub fn named(name: &str) -> Option<Keep> {
-        Keep::ALL.into_iter().find(|k| k.1 == name).map(|k| k.0)
+        Keep::ALL.iter().find(|k| k.1 == name).map(|k| k.0)
     }
 
     /// The name.

@@ -58,7 +58,16 @@ impl<'g> CodeProduct<'g> {
 }
 
 setters! {
-    ['g] CodeProduct<'g> { x_zp: i64, w_zp: i64, w_zps: Option<Var<'g>>, out_zp: i64, s_x: f64, s_w: f64, s_out: f64, ste: ProductSte }
+    ['g] CodeProduct<'g> {
+        x_zp: i64,
+        w_zp: i64,
+        w_zps: Option<Var<'g>>,
+        out_zp: i64,
+        s_x: f64,
+        s_w: f64,
+        s_out: f64,
+        ste: ProductSte,
+    }
 }
 
 #[cfg(test)]

@@ -19,9 +19,9 @@ impl<'g> Var<'g> {
     ///
     /// A code stands for the real number scale·(q − zero): derivatives pass through codes as through that number. So
     /// the derivative of `dequantize` after `quantize` is 1, and 0 where the code is cut off (see
-    /// [`CodeSte`](crate::graph::quant::CodeSte)). The gradient of a code is `f32`. Moves (`reshape`, `transpose`, slices,
-    /// `concat` …) pass it on, and so do quantised ops; for any other op on codes the derivative is an error. Scales
-    /// and zero points get no gradient here: see [`Var::lsq`].
+    /// [`CodeSte`](crate::graph::quant::CodeSte)). The gradient of a code is `f32`. Moves (`reshape`, `transpose`,
+    /// slices, `concat` …) pass it on, and so do quantised ops; for any other op on codes the derivative is an error.
+    /// Scales and zero points get no gradient here: see [`Var::lsq`].
     ///
     /// # Errors
     /// Those of [`Builder::finish`](crate::graph::Builder::finish): x is not `f32` or `f64`; `scale` is of another
@@ -102,8 +102,9 @@ impl<'g> Var<'g> {
     }
 
     /// As [`Var::fake_quantize`] without a zero point, but `scale` is learned (LSQ): its gradient is κ·Σ ψ(x / scale)·ȳ
-    /// with ψ(z) = round(z) − z in the range, and lo or hi outside of it; κ is [`LsqFactor`](crate::graph::quant::LsqFactor).
-    /// The gradient with respect to x is ȳ in the range, 0 outside. [`Var::lsq_scale`] is the paper's first scale.
+    /// with ψ(z) = round(z) − z in the range, and lo or hi outside of it; κ is
+    /// [`LsqFactor`](crate::graph::quant::LsqFactor). The gradient with respect to x is ȳ in the range, 0 outside.
+    /// [`Var::lsq_scale`] is the paper's first scale.
     ///
     /// ```
     /// use arenagrad::graph::quant::{Lsq, LsqFactor};
