@@ -1,6 +1,6 @@
 //! Average pools and their adjoint, on planes.
 
-use super::geom::{PoolDivisor, PoolGeom, read_call_shape};
+use super::geom::{PoolDivisor, PoolGeom, WIDE, read_call_shape};
 use super::inner_loops::pool_inner_loop_each;
 use super::wide_windows;
 use crate::abi::Args;
@@ -12,6 +12,7 @@ simd! {
     /// Average pool of one plane.
     fn avg_pool_plane[T: Float](g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
         let ([_, w], [kh, kw], [_, wo]) = (g.windows.size, g.windows.kernel, g.windows.out());
+        let all = g.common_divisor(by).map(|d| T::from_f64(d as f64));
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
             y.fill(T::ZERO);
             for row in (0..kh).filter_map(|i| g.windows.element(0, oh, i)) {
@@ -22,6 +23,10 @@ simd! {
                 }
             }
             if by == PoolDivisor::One {
+                continue;
+            }
+            if let Some(d) = all {
+                y.iter_mut().for_each(|y| *y = *y / d);
                 continue;
             }
             for (ow, y) in y.iter_mut().enumerate() {
@@ -49,13 +54,13 @@ simd! {
     /// The adjoint on one plane.
     fn avg_pool_backward_plane[T: Float](g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
         let ([_, w], [kh, kw], [_, wo]) = (g.windows.size, g.windows.kernel, g.windows.out());
+        let all = g.common_divisor(by).map(|d| T::from_f64(d as f64));
         for (oh, dy) in dy.chunks_exact(wo).enumerate() {
             for row in (0..kh).filter_map(|i| g.windows.element(0, oh, i)) {
                 for j in 0..kw {
                     let (cols, at) = g.windows.inside(1, j, wo);
                     let dx = &mut dx[row * w..][..w][at..];
-                    if by != PoolDivisor::Image {
-                        let d = T::from_f64(g.divisor(oh, 0, by) as f64);
+                    if let Some(d) = all {
                         dx.iter_mut().step_by(g.windows.stride[1]).zip(&dy[cols]).for_each(|(dx, v)| *dx += *v / d);
                     } else {
                         for ((dx, v), ow) in dx.iter_mut().step_by(g.windows.stride[1]).zip(&dy[cols.clone()]).zip(cols) {
@@ -86,7 +91,8 @@ simd! {
 
 /// Average pool of the planes in `x`: y gets each window's sum over its divisor.
 pub fn average_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
-    let (halves, is_wide, [image, area]) = (g.has_2x2_windows(), g.has_wide_windows(), g.areas());
+    let is_wide = g.has_wide_windows(WIDE / 2) && !g.has_short_rows();
+    let (halves, [image, area]) = (g.has_2x2_windows(), g.areas());
     for (x, y) in x.chunks_exact(image).zip(y.chunks_exact_mut(area)) {
         match (halves, is_wide) {
             (true, _) => avg_pool_2x2_plane(g.windows.size[1], by, x, y),
@@ -99,7 +105,8 @@ pub fn average_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut 
 /// The adjoint of [`average_planes`].
 pub fn spread_gradients<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
     dx.fill(T::ZERO);
-    let (halves, is_wide, [image, area]) = (g.has_2x2_windows(), g.has_wide_windows(), g.areas());
+    let is_wide = g.has_wide_windows(WIDE / 2) && !g.has_short_rows();
+    let (halves, [image, area]) = (g.has_2x2_windows(), g.areas());
     for (dx, dy) in dx.chunks_exact_mut(image).zip(dy.chunks_exact(area)) {
         match (halves, is_wide) {
             (true, _) => avg_pool_backward_2x2_plane(g.windows.size[1], by, dy, dx),

@@ -5,6 +5,8 @@ use crate::params::params;
 use crate::window::{Units, WindowGeometry};
 use std::ops::Range;
 
+/// Least columns of windows that are computed one by one.
+pub(super) const WIDE: usize = 8;
 /// Flag of average pools: padding counts in the divisor.
 pub const COUNT_PAD: u64 = 1;
 /// Flag of average pools: no divisor; the results are sums.
@@ -71,10 +73,23 @@ impl PoolGeom {
         self.windows == WindowGeometry { stride: [2, 2], ..WindowGeometry::new(self.windows.size, [2, 2]) }
     }
 
-    /// Whether windows are at least 4 wide and overlap little, so that the loops of `wide_windows` are used.
-    pub(super) fn has_wide_windows(&self) -> bool {
+    /// Whether windows of at least `least` columns overlap little, so that the loops of `wide_windows` are used.
+    pub(super) fn has_wide_windows(&self, least: usize) -> bool {
         let WindowGeometry { kernel, stride, dilation, .. } = self.windows;
-        dilation[1] == 1 && kernel[1] >= 4 && (stride[1] >= 3 || self.windows.out()[1] == 1)
+        dilation[1] == 1 && kernel[1] >= least && (stride[1] >= 3 || self.windows.out()[1] == 1)
+    }
+
+    /// Whether windows are one row that is too short for the loops of `wide_windows`, and the general loops have the
+    /// bits of those: they add the elements of a window in order, and no more than two windows to an element of x.
+    pub(super) fn has_short_rows(&self) -> bool {
+        let WindowGeometry { kernel, stride, .. } = self.windows;
+        kernel[0] == 1 && kernel[1] < WIDE && (kernel[1] <= 2 * stride[1] || self.windows.out()[1] == 1)
+    }
+
+    /// The divisor of all windows, if they have the same.
+    pub(super) fn common_divisor(&self, by: PoolDivisor) -> Option<usize> {
+        let whole = self.windows.pad == [[0; 2]; 2];
+        (whole || by != PoolDivisor::Image).then(|| self.divisor(0, 0, by))
     }
 
     /// The divisor of a window.

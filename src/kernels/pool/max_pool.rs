@@ -1,6 +1,6 @@
 //! Max pools, their adjoint, and their tangent (a gather by the saved indices), on planes.
 
-use super::geom::{PoolGeom, read_call_shape};
+use super::geom::{PoolGeom, WIDE, read_call_shape};
 use super::inner_loops::{pool_inner_loop_beats, pool_inner_loop_each, pool_inner_loop_each_indexed};
 use super::{max_2x2, wide_windows};
 use crate::abi::Args;
@@ -56,7 +56,7 @@ simd! {
 /// written.
 pub fn largest_of_planes<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
     let [image, area] = g.areas();
-    let (ask, is_wide) = (!idx.is_empty(), g.has_wide_windows());
+    let (ask, is_wide) = (!idx.is_empty(), g.has_wide_windows(WIDE));
     for (p, (x, y)) in x.chunks_exact(image).zip(y.chunks_exact_mut(area)).enumerate() {
         let idx = if ask { &mut idx[p * area..][..area] } else { &mut [] };
         match (g.has_2x2_windows(), ask) {

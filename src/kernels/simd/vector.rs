@@ -249,9 +249,9 @@ pub(super) use transpose_square;
 #[allow(unsafe_code)]
 pub(super) unsafe fn first_lanes<T: Copy + Default, const N: usize>(from: *const T, lanes: usize) -> [T; N] {
     let mut v = [T::default(); N];
-    for i in 0..lanes.min(N) {
+    for (i, v) in v.iter_mut().enumerate().take(lanes) {
         // SAFETY: the caller allows to read that many.
-        v[i] = unsafe { from.add(i).read() };
+        *v = unsafe { from.add(i).read() };
     }
     v
 }
@@ -263,8 +263,8 @@ pub(super) unsafe fn first_lanes<T: Copy + Default, const N: usize>(from: *const
 #[inline(always)]
 #[allow(unsafe_code)]
 pub(super) unsafe fn write_first_lanes<T: Copy, const N: usize>(to: *mut T, lanes: usize, all: [T; N]) {
-    for i in 0..lanes.min(N) {
+    for (i, x) in all.into_iter().enumerate().take(lanes) {
         // SAFETY: the caller allows to write that many.
-        unsafe { to.add(i).write(all[i]) };
+        unsafe { to.add(i).write(x) };
     }
 }

@@ -91,7 +91,7 @@ fn pool_along_axis<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> V
     let last = axis + 1 == d.len();
     let (planes, size) = if last { (1, [before, n]) } else { (before, [n, after]) };
     let kernel = if last { [1, kernel] } else { [kernel, 1] };
-    let win = WindowGeometry { size, kernel, stride: kernel, pad: [[0; 2]; 2], dilation: [1; 2] };
+    let win = WindowGeometry { stride: kernel, ..WindowGeometry::new(size, kernel) };
     pool_one_plane(x.g, x.reshape([d[0], d[1] * planes, size[0], size[1]]), kind, &win).reshape(to)
 }
 

@@ -37,7 +37,7 @@ pub(in crate::nodes::ops) fn moving_geom(nc: &[usize], plane: [usize; 2], count:
     let kernel = [0, 1].map(|a| plane[a].saturating_sub(count[a]) + 1);
     let more = [0, 1].map(|a| count[a].saturating_sub(plane[a]));
     let pad = more.map(|n| [0, n]);
-    pool_geom(nc, WindowGeometry { size: plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
+    pool_geom(nc, WindowGeometry { pad, ..WindowGeometry::new(plane, kernel) })
 }
 
 /// `max_pool2d_backward`.
