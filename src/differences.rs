@@ -2,8 +2,8 @@
 
 use std::convert::Infallible;
 
-/// The slope at 0 of a function with these values at h, −h, 2·h and −2·h. The error is h⁴ times the fifth derivative, so
-/// the step may be large against rounding.
+/// The slope at 0 of a function with these values at h, −h, 2·h and −2·h. The error is h⁴ times the fifth derivative,
+/// so the step may be large against rounding.
 pub fn slope_of_values([up, down, far_up, far_down]: [f64; 4], h: f64) -> f64 {
     (8.0 * (up - down) - (far_up - far_down)) / (12.0 * h)
 }

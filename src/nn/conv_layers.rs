@@ -1,8 +1,8 @@
 //! Convolutions as layers, transposed ones among them, over one to three axes; their options: those of the ops, and
 //! those of the params.
 //!
-//! `nn::conv2d` takes the options of the op, [`Conv2d`](crate::nodes::Conv2d), and those of the layer, which `.bias(…)`,
-//! `.weight_init(…)` and `.bias_init(…)` make of them and the op does not take.
+//! `nn::conv2d` takes the options of the op, [`Conv2d`](crate::nodes::Conv2d), and those of the layer, which
+//! `.bias(…)`, `.weight_init(…)` and `.bias_init(…)` make of them and the op does not take.
 
 use super::init::uniform_by_fan_in;
 use super::inputs::refuse_inputs;

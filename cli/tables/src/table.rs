@@ -87,8 +87,8 @@ key_types! {
     std::path::PathBuf = "path",
 }
 
-/// Declares a [`Table`]. Each key is `/// meaning`, then `key: Type = default, "example" in "unit", #[attribute];` where
-/// unit and attributes may be left out. `Type as "words"` replaces the words of the type. Values are as TOML has them.
+/// Declares a [`Table`]. Each key is `/// meaning`, then `key: Type = default, "example" in "unit", #[attribute];`.
+/// Unit and attributes may be left out. `Type as "words"` replaces the words of the type. Values are as TOML has them.
 #[macro_export]
 macro_rules! table {
     ($(#[$meta:meta])* $vis:vis struct $name:ident {$(
