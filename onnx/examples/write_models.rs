@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn convnet() -> Result<GraphBuf> {
     let g = Builder::new("convnet");
     let x = g.input("images", [4, 1, 8, 8], DType::F32);
-    let same = Conv2d { pad: [1; 4], ..Conv2d::default() };
+    let same = Conv2d::default().padding([1, 1]);
     let h = nn::conv2d(&g, "conv1", x, 16, [3, 3], same).relu();
     let h = nn::conv2d(&g, "conv2", h, 32, [3, 3], same).relu().max_pool2d(Pool2d::new([2, 2]));
     let h = nn::linear(&g, "fc1", h.reshape([4, usize::MAX]), 64).relu();
@@ -32,16 +32,7 @@ fn gpt() -> Result<GraphBuf> {
     let g = Builder::new("gpt");
     g.training(false);
     let tokens = g.input("tokens", [2, 16], DType::I32);
-    let o = nn::Gpt {
-        vocabulary: 60,
-        context: 16,
-        layers: 2,
-        heads: 4,
-        width: 32,
-        bias: false,
-        dropout: 0.2,
-        gelu_tanh: false,
-    };
+    let o = nn::Gpt::default().vocabulary(60).context(16).layers(2).heads(4).width(32).gelu_tanh(false);
     g.finish([nn::gpt(&g, tokens, DType::F32, o).named("logits")])
 }
 

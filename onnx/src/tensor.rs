@@ -168,7 +168,7 @@ pub fn dtype_of(code: i32) -> Result<DType, String> {
     })
 }
 
-/// The number of the format for a dtype.
+/// The number of the format for a dtype; `Undefined` for one that it has not.
 pub fn code_of(dtype: DType) -> DataType {
     match dtype {
         DType::F32 => DataType::Float,
@@ -186,6 +186,7 @@ pub fn code_of(dtype: DType) -> DataType {
         DType::Bool => DataType::Bool,
         DType::C64 => DataType::Complex64,
         DType::C128 => DataType::Complex128,
+        _ => DataType::Undefined,
     }
 }
 
@@ -201,6 +202,7 @@ fn typed(t: &TensorProto, dtype: DType) -> Vec<u8> {
         DType::I32 | DType::F16 | DType::BF16 | DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::Bool => {
             narrow(dtype.size())
         }
+        _ => Vec::new(),
     }
 }
 

@@ -336,7 +336,7 @@ fn graphs_are_written_and_read_again() {
     let attended = y.transpose(&[1, 0, 2]).attention(
         y.transpose(&[1, 0, 2]),
         y.transpose(&[1, 0, 2]),
-        Attention { layout: Layout::Bsd, heads: 2, ..Attention::default() },
+        Attention::default().layout(Layout::Bsd).heads(2),
     );
     let outputs = [
         y.matmul(k).gelu().named("y"),

@@ -10,7 +10,9 @@ use crate::location;
 use crate::values::{dtype_of, given_attrs};
 use crate::var::Var;
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, Emit, Given, GraphBuf, OpDef, VarId};
+use arenagrad::graph::{Builder, Given, GraphBuf, VarId};
+use arenagrad::op::OpDef;
+use arenagrad::tools::ir::emit::Emit;
 use arenagrad::tools::passes::copier::Copier;
 use parking_lot::{Mutex, ReentrantMutex};
 use pyo3::prelude::*;
@@ -174,7 +176,10 @@ impl Build {
         let py = this.py();
         let me = this.get();
         if let Some(graph) = me.graph.lock().as_ref() {
-            return Ok(Graph::new(graph.clone()));
+            return match values.is_empty() && named.is_none_or(|named| named.is_empty()) {
+                true => Ok(Graph::new(graph.clone())),
+                false => Err(refuse(Kind::Stage, "the graph is finished: it takes no further outputs")),
+            };
         }
         let graph = me.with(py, |g| {
             let mut outs = Vec::new();

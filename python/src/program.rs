@@ -2,9 +2,9 @@
 //!
 //! Invariant: one thread at a time uses the program. A second one gets an exception, as does a forked child.
 
-use crate::error::{call, misuse, raise};
+use crate::error::{call, misuse, raise, refuse};
 use crate::plan::{Plan, Trace};
-use crate::slot::{Slot, role_name};
+use crate::slot::Slot;
 use crate::tensors::{Tensors, Which};
 use arenagrad::error::{Error, Kind};
 use arenagrad::session::{Method, Program as Core, Role};
@@ -67,9 +67,9 @@ impl Drop for Program {
 
 impl Program {
     pub fn new(py: Python<'_>, core: Core, casting: Option<String>) -> PyResult<Program> {
-        let (mut slots, mut methods) = (Vec::new(), Vec::new());
+        let (mut slots, mut methods) = (Vec::<Slot>::new(), Vec::new());
         let (mut params, mut states): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
-        for (at, name) in core.methods().enumerate() {
+        for name in core.methods() {
             let method = call(|| core.method(name))?;
             let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
             for b in call(|| core.bindings_of(method))? {
@@ -78,23 +78,19 @@ impl Program {
                     Role::Output => &mut outputs,
                     Role::Param => &mut params,
                     Role::State => &mut states,
+                    other => return Err(refuse(Kind::Plan, format!("{:?} is {other:?}", b.name))),
                 };
+                // Methods share params and states.
                 let shared = matches!(b.role, Role::Param | Role::State);
-                if !(at > 0
-                    && shared
-                    && list.iter().any(|&i: &usize| -> bool {
-                        let slot: &Slot = &slots[i];
-                        slot.name == b.name
-                    }))
-                {
+                if !(shared && list.iter().any(|&i| slots[i].name == b.name)) {
                     list.push(slots.len());
                     slots.push(Slot::new(py, &core, method, b)?);
                 }
             }
             methods.push(MethodSlots { name: name.to_string(), method, inputs, outputs });
         }
-        let threads =
-            (methods.iter().map(|m| core.plan_of(m.method).map_or(1, |plan| plan.threads))).max().unwrap_or(1);
+        let threads = methods.iter().filter_map(|m| core.plan_of(m.method).ok()).map(|plan| plan.threads).max();
+        let threads = threads.unwrap_or(1);
         let core = Mutex::new(ManuallyDrop::new(core));
         let forks = FORKS.load(Ordering::Relaxed);
         Ok(Program { core, slots, methods, params, states, casting, threads, forks })
@@ -152,7 +148,7 @@ impl Program {
             known.push(&more);
         }
         let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
-        let elsewhere = self.slots.iter().find(|s| s.name == name).map(|s| role_name(s.role));
+        let elsewhere = self.slots.iter().find(|s| s.name == name).map(|s| s.role.name());
         let hint = elsewhere.map_or(String::new(), |role| format!("; there is a {role} of that name"));
         raise(&Error::new(Kind::Name, format!("there is no {role} {name:?}; there are {known}{hint}")))
     }
@@ -269,7 +265,7 @@ impl Program {
     fn load(&self, py: Python<'_>, path: PathBuf, strict: bool, cast: bool) -> PyResult<Vec<String>> {
         let unmatched = if strict { Unmatched::Refuse } else { Unmatched::Allow };
         self.detached(py, |p| {
-            let how = Load { missing: unmatched, unexpected: unmatched, cast, ..Load::default() };
+            let how = Load::default().missing(unmatched).unexpected(unmatched).cast(cast);
             Ok(p.load_weights(&Weights::open(path)?, how)?.loaded)
         })
     }
@@ -282,7 +278,7 @@ impl Program {
             kept.push((format!("{KEPT}{}", name.extract::<String>()?), x.extract::<f64>()?.to_le_bytes()));
         }
         self.detached(py, |p| {
-            let own = p.persistent().map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes });
+            let own = p.persistent().map(|(b, bytes)| Entry::new(&b.name, b.dtype, &b.dims, bytes));
             let all: Vec<Entry<'_>> = own.chain(kept.iter().map(|(name, bytes)| kept_entry(name, bytes))).collect();
             checkpoint::save(path, &all)
         })
@@ -371,7 +367,7 @@ impl Program {
         let me = this.get();
         for &i in me.params.iter().chain(&me.states) {
             let slot = me.slot(i);
-            let view = slot.view(this.clone().into_any(), &*me.lock()?, false)?;
+            let view = slot.view(this.clone().into_any(), &mut *me.lock()?, false)?;
             dict.set_item(&slot.key, view.call_method0(intern!(this.py(), "copy"))?)?;
         }
         Ok(dict)
@@ -430,5 +426,5 @@ const KEPT: &str = "train.kept.";
 
 /// A number of a checkpoint.
 fn kept_entry<'a>(name: &'a str, bytes: &'a [u8]) -> Entry<'a> {
-    Entry { name, dtype: arenagrad::graph::DType::F64, dims: &[1], bytes }
+    Entry::new(name, arenagrad::graph::DType::F64, &[1], bytes)
 }

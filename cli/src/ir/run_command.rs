@@ -4,7 +4,7 @@
 //! shape. Outputs are written after all of them are computed.
 
 use super::onnx_file::{is_onnx, onnx_failure, read_onnx};
-use super::{ir_failure, ir_warnings, load_ir};
+use super::{ir_failure, ir_warnings, load_graph};
 use crate::args::RunArgs;
 use crate::fail::{Run, fail_bad_input};
 use crate::run_dir::RunDir;
@@ -17,18 +17,18 @@ use std::path::Path;
 /// Runs the command.
 pub fn run_command(a: &RunArgs) -> Run {
     let files = run_value_files(a)?;
-    let model = is_onnx(&a.file).then(|| read_onnx(&a.file, &a.sizes, &files)).transpose()?;
+    let model = is_onnx(&a.graph.file).then(|| read_onnx(&a.graph.file, &a.graph.sizes, &files)).transpose()?;
     let graph = match &model {
         Some(model) => model.graph.clone(),
-        None => load_ir(&a.file, &a.sizes)?,
+        None => load_graph(&a.graph)?,
     };
-    let mut p = Session::new().threads(a.threads).compile(&graph).map_err(ir_failure(&a.file))?;
+    let mut p = Session::new().threads(a.threads).compile(&graph).map_err(ir_failure(&a.graph.file))?;
     let (known, mut warnings) = (graph.warnings(), p.plan().warnings.clone());
     warnings.retain(|w| !known.contains(w));
-    ir_warnings(&a.file, &warnings);
-    p.init(a.seed).map_err(ir_failure(&a.file))?;
+    ir_warnings(&a.graph.file, &warnings);
+    p.init(a.seed).map_err(ir_failure(&a.graph.file))?;
     if let Some(model) = &model {
-        model.load(&mut p).map_err(onnx_failure(&a.file))?;
+        model.load(&mut p).map_err(onnx_failure(&a.graph.file))?;
     }
     if let Some(path) = &a.weights {
         safetensors_file::load_safetensors_params(&mut p, path)?;
@@ -44,7 +44,7 @@ pub fn run_command(a: &RunArgs) -> Run {
     if !missing.is_empty() {
         return Err(fail_bad_input(format!("no value for {}; give --in {}=FILE.npy", missing.join(", "), missing[0])));
     }
-    p.step().map_err(ir_failure(&a.file))?;
+    p.step().map_err(ir_failure(&a.graph.file))?;
     let dir = RunDir::new(&a.out);
     dir.create()?;
     let _lock = dir.lock()?;

@@ -2,7 +2,8 @@
 //! that is read back.
 
 use super::{GRAPHS, Target};
-use arenagrad::graph::{Attention, Builder, Conv2d, DType, GraphBuf, Init, Layout, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Init, Layout, Var};
 use arenagrad::nn;
 use arenagrad::session::Session;
 use arenagrad::tools::ir::text;
@@ -64,7 +65,7 @@ fn seeds() -> Vec<Vec<u8>> {
         }),
         model(|g| {
             let x = g.input("x", [1, 2, 4, 4], DType::F32);
-            let same = Conv2d { pad: [1; 4], ..Conv2d::default() };
+            let same = Conv2d::default().padding([1, 1]);
             let h = nn::conv2d(g, "conv", x, 2, [3, 3], same).relu().max_pool2d(Pool2d::new([2, 2]));
             vec![h.pad(&[0, 0, 1, 0], &[0, 0, 0, 1], 0.5).sum([1]).named("y")]
         }),
@@ -76,7 +77,7 @@ fn seeds() -> Vec<Vec<u8>> {
             let at = g.input("at", [1, 3], DType::I32);
             let table = g.param("table", [5, 4], DType::F32, Init::Normal(1.0));
             let x = table.gather(at, 0).layer_norm(g.full(1.0, [4], DType::F32), g.full(0.0, [4], DType::F32), 1e-5);
-            let causal = Attention { layout: Layout::Bsd, heads: 2, causal: true, ..Attention::default() };
+            let causal = Attention::default().layout(Layout::Bsd).heads(2).causal(true);
             vec![x.attention(x, x, causal).named("y")]
         }),
     ]

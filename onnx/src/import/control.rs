@@ -164,7 +164,8 @@ fn repeat_live<'g>(
     for v in &carries {
         start.push(cx.var(v, false)?);
     }
-    let how = Loop { length: trips.map(|n| (n - first).max(0) as usize), ..Loop::default() };
+    let mut how = Loop::default();
+    how.length = trips.map(|n| (n - first).max(0) as usize);
     let on = |c: &[Var<'g>]| match trips {
         Some(n) => c[0].logical_and(c[1].less(n as f64)),
         None => c[0],

@@ -4,6 +4,7 @@ use super::{Entry, own, same};
 use crate::error::Result;
 use crate::import::{Cx, Out, one};
 use arenagrad::graph::{Attention, DType, Var};
+use arenagrad::op::Op;
 
 pub const OPS: &[Entry] =
     &[same("Attention", attention), same("RotaryEmbedding", rotary), own("LinearAttention", linear)];
@@ -61,8 +62,8 @@ fn attention<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     let simple = !c.has(6) && !c.wants(3) && left < 0 && right < 0 && v.dims()[3] == width && scale > 0.0;
     let y = match simple && (!causal || before == 0 || before + q.dims()[2] == keys) {
         true => {
-            let opt =
-                Attention { causal, top_left: before == 0, scale, softcap: cap, bias: mask, ..Attention::default() };
+            let mut opt = Attention::default().causal(causal).top_left(before == 0).scale(scale).softcap(cap);
+            opt.bias = mask;
             [q.attention(k, v, opt), q]
         }
         false => {
@@ -122,7 +123,7 @@ fn scores<'g>(c: &Cx<'_, 'g>, [q, k, v]: [Var<'g>; 3], mask: Option<Var<'g>>, ru
         bias = bias + minus((-far).less_equal(rule.right as f64));
     }
     let biased = capped + bias;
-    let blind = bias.reduce(arenagrad::graph::Op::REDUCE_MAX, -1, true).equal(f64::NEG_INFINITY).broadcast(full);
+    let blind = bias.reduce(Op::REDUCE_MAX, -1, true).equal(f64::NEG_INFINITY).broadcast(full);
     let weights = blind.select(biased.full_like(0.0), blind.select(biased.full_like(0.0), biased).softmax(-1));
     let asked = match c.int("qk_matmul_output_mode", 0) {
         0 => raw,

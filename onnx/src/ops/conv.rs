@@ -4,7 +4,8 @@ use super::norm::per_channel;
 use super::{Entry, own, same};
 use crate::error::Result;
 use crate::import::{Cx, Out, one};
-use arenagrad::graph::{Conv, ConvTranspose, DType, Var};
+use arenagrad::graph::window::{Conv, ConvTranspose};
+use arenagrad::graph::{DType, Var};
 
 pub const OPS: &[Entry] = &[
     same("Conv", |c| {
@@ -86,8 +87,9 @@ pub fn first<const N: usize>(all: &[usize]) -> [usize; N] {
 /// A convolution along one to three axes.
 pub fn convolve<'g>(x: Var<'g>, w: Var<'g>, win: &Windows, groups: i64) -> Result<Var<'g>> {
     fn options<const N: usize, const P: usize>(win: &Windows, groups: usize) -> Conv<N, P> {
-        let (stride, dilation) = (first(&win.stride), first(&win.dilation));
-        Conv { stride, pad: first(&win.pads()), dilation, groups }
+        let mut conv = Conv::default().groups(groups);
+        (conv.stride, conv.dilation, conv.pad) = (first(&win.stride), first(&win.dilation), first(&win.pads()));
+        conv
     }
     let groups = groups.max(1) as usize;
     Ok(match win.kernel.len() {
@@ -122,8 +124,9 @@ pub fn centred<'g>(c: &Cx<'_, 'g>, x: usize, zero: usize, axis: Option<usize>) -
 /// The transpose of a convolution. It is computed whole and then cut, since both ends may be padded differently.
 fn transposed<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     fn options<const N: usize>(win: &Windows, groups: usize) -> ConvTranspose<N> {
-        let (stride, dilation) = (first(&win.stride), first(&win.dilation));
-        ConvTranspose { stride, pad: [0; N], output_pad: [0; N], dilation, groups }
+        let mut conv = ConvTranspose::default().groups(groups);
+        (conv.stride, conv.dilation) = (first(&win.stride), first(&win.dilation));
+        conv
     }
     let (x, w) = (c.x(0)?, c.x(1)?);
     let (d, groups) = (x.dims(), c.int("group", 1).max(1) as usize);
@@ -180,7 +183,7 @@ fn causal<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
         None => c.g.full(0.0, [*batch, *channels, k - 1], x.dtype()),
     };
     let all = past.concat(&[x], 2);
-    let y = all.conv1d(w, Conv { groups: *channels, ..Conv::default() });
+    let y = all.conv1d(w, Conv::default().groups(*channels));
     let y = biased(c, y, 2)?[0];
     let y = match c.text("activation", "none") {
         "none" => y,

@@ -4,7 +4,8 @@ use super::{Entry, moved, own};
 use crate::error::Result;
 use crate::import::{Cx, Out, one};
 use crate::tensor::{count, dims_of, dtype_of};
-use arenagrad::graph::{DType, PadMode, Var};
+use arenagrad::graph::window::PadMode;
+use arenagrad::graph::{DType, Var};
 
 pub const OPS: &[Entry] = &[
     moved("Reshape", reshape),

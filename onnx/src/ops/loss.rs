@@ -15,9 +15,8 @@ pub const OPS: &[Entry] = &[
             return Ok(vec![nll(c, p)?, p]);
         }
         let (rows, labels, [shape, _]) = rows(c, x)?;
-        let weight = c.opt(2)?;
-        let opt =
-            CrossEntropy { ignore_index: ignored(c), reduction: reduction(c)?, weight, ..CrossEntropy::per_row() };
+        let mut opt = CrossEntropy::per_row().ignore_index(ignored(c)).reduction(reduction(c)?);
+        opt.weight = c.opt(2)?;
         let y = rows.cross_entropy_with(labels, opt);
         one(if y.rank() == 1 { y.reshape(shape) } else { y })
     }),
@@ -50,7 +49,8 @@ fn rows<'g>(c: &Cx<'_, 'g>, x: Var<'g>) -> Result<(Var<'g>, Var<'g>, [Vec<usize>
 
 fn nll<'g>(c: &Cx<'_, 'g>, x: Var<'g>) -> Result<Var<'g>> {
     let (rows, labels, [shape, _]) = rows(c, x)?;
-    let opt = NllLoss { ignore_index: ignored(c), weight: c.opt(2)?, reduction: reduction(c)? };
+    let mut opt = NllLoss::default().ignore_index(ignored(c)).reduction(reduction(c)?);
+    opt.weight = c.opt(2)?;
     let y = nll_loss(rows, labels, opt);
     Ok(if y.rank() == 1 { y.reshape(shape) } else { y })
 }

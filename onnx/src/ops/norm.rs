@@ -2,7 +2,8 @@
 
 use super::{Entry, from_left, own, same};
 use crate::import::{Cx, Out, one};
-use arenagrad::graph::{DType, Op, Var};
+use arenagrad::graph::{DType, Var};
+use arenagrad::op::Op;
 
 pub const OPS: &[Entry] = &[
     same("BatchNormalization", batch_norm),

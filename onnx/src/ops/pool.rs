@@ -5,7 +5,9 @@ use super::{Entry, own, same};
 use crate::error::Result;
 use crate::import::{Cx, Out, one};
 use crate::tensor::{Tensor, count};
-use arenagrad::graph::{DType, Op, Pool, Scatter, Var};
+use arenagrad::graph::window::Pool;
+use arenagrad::graph::{DType, Scatter, Var};
+use arenagrad::op::Op;
 
 pub const OPS: &[Entry] = &[
     own("MaxPool", max_pool),

@@ -3,7 +3,8 @@
 use super::{Entry, moved, own, same};
 use crate::import::{Cx, Out, one};
 use crate::tensor::count;
-use arenagrad::graph::{DType, Op, Var};
+use arenagrad::graph::{DType, Var};
+use arenagrad::op::Op;
 
 pub const OPS: &[Entry] = &[
     same("ReduceSum", |c| reduce(c, 0.0, |x, axes, keep| sum(x, axes, keep))),

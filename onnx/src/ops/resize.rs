@@ -4,7 +4,8 @@ use super::{Entry, moved, same};
 use crate::error::Result;
 use crate::import::{Cx, Out, one};
 use crate::tensor::{Tensor, dims_of};
-use arenagrad::graph::{DType, Interpolation, Var};
+use arenagrad::graph::window::Interpolation;
+use arenagrad::graph::{DType, Var};
 
 pub const OPS: &[Entry] = &[same("Resize", |c| resize(c)), moved("Upsample", |c| resize(c))];
 

@@ -3,7 +3,8 @@
 use super::layout::dtype_or;
 use super::{Entry, own, same};
 use crate::import::{Cx, Out, one};
-use arenagrad::graph::{DType, FftNorm, Var};
+use arenagrad::graph::signal::FftNorm;
+use arenagrad::graph::{DType, Var};
 use std::f64::consts::PI;
 
 pub const OPS: &[Entry] = &[

@@ -4,7 +4,8 @@ use super::{Entry, own, same};
 use crate::error::Result;
 use crate::import::{Cx, Out, one};
 use crate::tensor::{Tensor, count, dims_of};
-use arenagrad::graph::{GridSample, GridSampling, Outside, Scatter, Var};
+use arenagrad::graph::window::{GridSample, GridSampling, Outside};
+use arenagrad::graph::{Scatter, Var};
 
 pub const OPS: &[Entry] = &[
     same("GridSample", grid_sample),
@@ -26,7 +27,7 @@ fn grid_sample<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
         "reflection" => Outside::Reflection,
         other => return c.refuse(format!("the padding {other:?} is not supported")),
     };
-    let opt = GridSample { mode, padding, align_corners: c.flag("align_corners", false) };
+    let opt = GridSample::default().mode(mode).padding(padding).align_corners(c.flag("align_corners", false));
     match x.rank() {
         4 => one(x.grid_sample(grid, opt)),
         5 if padding != Outside::Reflection && mode != GridSampling::Cubic => one(volume(x, grid, opt)),

@@ -7,6 +7,7 @@ mod nodes;
 mod rules;
 
 use crate::error::{Error, Result, model};
+use crate::proto::tensor_proto::DataType;
 use crate::proto::{ModelProto, OperatorSetIdProto, TensorProto};
 use crate::tensor::code_of;
 use arenagrad::error::Kind;
@@ -36,6 +37,9 @@ pub fn write(graph: &GraphBuf, program: &Program) -> Result<Vec<u8>> {
     }
     let graph = prepare(graph)?;
     let g = graph.view();
+    if let Some(dtype) = g.dtype.iter().find(|d| code_of(**d) == DataType::Undefined) {
+        return model(format!("the format has no elements of type {dtype}"));
+    }
     let mut out = Nodes::new(g);
     for leaf in g.leaves() {
         match leaf.kind {
@@ -44,6 +48,7 @@ pub fn write(graph: &GraphBuf, program: &Program) -> Result<Vec<u8>> {
                 let tensor = initialiser(g, leaf.value, leaf.name, program)?;
                 out.graph.initializer.push(tensor);
             }
+            _ => return model(format!("leaf {:?} is of a kind that the format has not", leaf.name)),
         }
     }
     out.region(g.entry())?;
