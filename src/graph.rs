@@ -21,7 +21,7 @@
 //! # }
 //! ```
 
-pub use crate::kernels::sample::Sampling;
+pub use crate::kernels::random::sample::Sampling;
 pub use crate::nodes::{
     Attention, AxialRope2d, Builder, CrossEntropy, CustomFn, DType, Given, Graph, GraphBuf, Init, Layout, Leaf,
     LeafKind, Loop, Pairing, PerAxis, Reduction, Rope, Routine, Scatter, Sizes, StartValues, SwitchBranch, Ty, Var,

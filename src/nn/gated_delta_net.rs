@@ -1,6 +1,6 @@
 //! The layer of gated DeltaNets.
 
-use super::conv_layers::conv1d_with;
+use super::conv_layers::conv1d;
 use super::linear_layers::{linear_no_bias, linear_width};
 use super::mamba::step_bias_init;
 use super::norms::rms_norm;
@@ -39,7 +39,7 @@ setters! {
 fn project_stream<'g>(g: &'g Builder, name: &str, x: Var<'g>, width: usize, kernel: usize) -> Var<'g> {
     let x = linear_no_bias(g, &format!("{name}_proj"), x, width).transpose(&[0, 2, 1]);
     let causal = Conv1d { pad: [kernel - 1, 0], groups: width, ..Conv1d::default() };
-    let y = conv1d_with(g, &format!("{name}_conv1d"), x, width, kernel, causal.bias(false));
+    let y = conv1d(g, &format!("{name}_conv1d"), x, width, kernel, causal.bias(false));
     y.transpose(&[0, 2, 1]).silu()
 }
 

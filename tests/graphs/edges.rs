@@ -442,7 +442,7 @@ fn all_nodes_come_from_the_users_lines() {
     let logits = nn::gpt(&g, g.input("t", [2, 4], I32), F32, gpt);
     let image = nn::batch_norm(&g, "bn", x.reshape([2, 4, 2, 4]), nn::BatchNorm::default());
     let image = nn::avg_pool2d(
-        nn::conv2d(&g, "conv", image, 3, [1, 1], Default::default()),
+        nn::conv2d(&g, "conv", image, 3, [1, 1], nn::Conv2d::default()),
         Pool2d::new([2, 2]).divisor_override(3),
     );
     let [cos, sin] = g.rope_tables(4, 2, 1e4, F32);

@@ -19,7 +19,7 @@ use arenagrad::tools::arena::{Region, ids::Id};
 use arenagrad::tools::ir::text::{parse_all, parse_all_with_sizes, print};
 use arenagrad::tools::ir::verify::{Stage, verify};
 use arenagrad::tools::passes::fusion_notes::order_outcomes;
-use arenagrad::tools::passes::pipeline::{self, Trace};
+use arenagrad::tools::passes::{fusion_notes::Trace, pipeline};
 use arenagrad::tools::testing::bless;
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -109,16 +109,16 @@ fn layers_of_windows_take_the_same_options() {
         assert!(params[0].contains("n.weight"), "{params:?}");
     };
     let (one, two, three) = (Conv1d::default().padding(1), Conv2d::default().padding(1), Conv3d::default().padding(1));
-    without(&[2, 4, 9], &|g, x| nn::conv1d_with(g, "n", x, 6, 3, one.bias(false)), &[2, 6, 9]);
-    without(&[2, 4, 9, 8], &|g, x| nn::conv2d_with(g, "n", x, 6, 3, two.bias(false)), &[2, 6, 9, 8]);
-    without(&[2, 4, 9, 8], &|g, x| nn::conv2d_no_bias(g, "n", x, 6, [3, 1], two), &[2, 6, 9, 10]);
-    without(&[1, 2, 3, 4, 5], &|g, x| nn::conv3d_with(g, "n", x, 6, 3, three.bias(false)), &[1, 6, 3, 4, 5]);
+    without(&[2, 4, 9], &|g, x| nn::conv1d(g, "n", x, 6, 3, one.bias(false)), &[2, 6, 9]);
+    without(&[2, 4, 9, 8], &|g, x| nn::conv2d(g, "n", x, 6, 3, two.bias(false)), &[2, 6, 9, 8]);
+    without(&[2, 4, 9, 8], &|g, x| nn::conv2d(g, "n", x, 6, [3, 1], two.bias(false)), &[2, 6, 9, 10]);
+    without(&[1, 2, 3, 4, 5], &|g, x| nn::conv3d(g, "n", x, 6, 3, three.bias(false)), &[1, 6, 3, 4, 5]);
     let up = ConvTranspose2d::default().stride(2).bias(false);
-    without(&[2, 4, 3, 3], &|g, x| nn::conv_transpose2d_with(g, "n", x, 6, 2, up), &[2, 6, 6, 6]);
+    without(&[2, 4, 3, 3], &|g, x| nn::conv_transpose2d(g, "n", x, 6, 2, up), &[2, 6, 6, 6]);
     // A layer's options take those of the windows after `.bias(…)` as well.
     assert_eq!(two.bias(false).stride(2).groups(2), ConvLayer::from(two.stride(2).groups(2)).bias(false));
     let (params, _) = layer(&[2, 4, 9], |g, x| {
-        nn::conv1d_with(g, "n", x, 6, [3], one.weight_init(Init::Normal(0.5)).bias_init(Init::Zeros))
+        nn::conv1d(g, "n", x, 6, [3], one.weight_init(Init::Normal(0.5)).bias_init(Init::Zeros))
     });
     assert!(params.len() == 2 && params[0].contains("init=normal scale=0.5"), "{params:?}");
     assert!(params[1].contains("init=zeros"), "{params:?}");
@@ -217,13 +217,9 @@ fn layers_may_state_their_inputs() {
     };
     type Layer = &'static dyn for<'g> Fn(&'g Builder, Var<'g>) -> Var<'g>;
     let layers: [(Layer, &[usize], &[usize]); 4] = [
+        (&|g, x| nn::conv2d(g, "conv", x, 4, 3, Conv2d::default().inputs(3).bias(false)), &[2, 3, 8, 8], &[2, 8, 8, 3]),
         (
-            &|g, x| nn::conv2d_with(g, "conv", x, 4, 3, Conv2d::default().inputs(3).bias(false)),
-            &[2, 3, 8, 8],
-            &[2, 8, 8, 3],
-        ),
-        (
-            &|g, x| nn::conv_transpose1d_with(g, "up", x, 4, 3, nn::ConvTranspose1d::default().inputs(3)),
+            &|g, x| nn::conv_transpose1d(g, "up", x, 4, 3, nn::ConvTranspose1d::default().inputs(3)),
             &[2, 3, 8],
             &[2, 8, 3],
         ),

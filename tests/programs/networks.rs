@@ -51,7 +51,7 @@ fn residual<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, stride: 
     let norm = |part: &str, x| nn::batch_norm(g, &format!("{name}.{part}"), x, BatchNorm::default());
     let conv = |part: &str, x, kernel: usize, stride: usize| {
         let o = Conv2d::default().stride([stride; 2]).pad([kernel / 2; 4]);
-        nn::conv2d_no_bias(g, &format!("{name}.{part}"), x, outputs, [kernel; 2], o)
+        nn::conv2d(g, &format!("{name}.{part}"), x, outputs, [kernel; 2], o.bias(false))
     };
     let y = norm("bn1", conv("conv1", x, 3, stride)).relu();
     let y = norm("bn2", conv("conv2", y, 3, 1));
@@ -62,7 +62,7 @@ fn residual<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, stride: 
 fn resnet(g: &Builder, dtype: DType) -> Var<'_> {
     let x = g.input("x", [8, 3, 16, 16], dtype);
     let same = Conv2d::default().pad([1; 4]);
-    let h = nn::conv2d_no_bias(g, "conv1", x, 8, [3, 3], same);
+    let h = nn::conv2d(g, "conv1", x, 8, [3, 3], same.bias(false));
     let h = nn::batch_norm(g, "bn1", h, BatchNorm::default()).relu();
     let h = residual(g, "layer1.0", h, 8, 1);
     let h = residual(g, "layer2.0", h, 16, 2);

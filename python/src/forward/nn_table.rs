@@ -23,34 +23,34 @@ pub const TABLE: &[Forward] = forwards! {
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, \
      groups: int = 1, bias: bool = True) -> Var"
     "A convolution of x [N, C, L]: params `name.weight` and `name.bias`."
-    => |a| nn::conv1d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<1>(3)?, conv(a, 4)?.bias(a.bool(8)?));
+    => |a| nn::conv1d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<1>(3)?, conv(a, 4)?.bias(a.bool(8)?));
     "conv2d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, \
      groups: int = 1, bias: bool = True) -> Var"
     "A convolution of x [N, C, H, W]: params `name.weight` and `name.bias`."
-    => |a| nn::conv2d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<2>(3)?, conv(a, 4)?.bias(a.bool(8)?));
+    => |a| nn::conv2d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<2>(3)?, conv(a, 4)?.bias(a.bool(8)?));
     "conv3d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, \
      groups: int = 1, bias: bool = True) -> Var"
     "A convolution of x [N, C, D, H, W]: params `name.weight` and `name.bias`."
-    => |a| nn::conv3d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<3>(3)?, conv(a, 4)?.bias(a.bool(8)?));
+    => |a| nn::conv3d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<3>(3)?, conv(a, 4)?.bias(a.bool(8)?));
     "conv_transpose1d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = \
      0, dilation: Shape = 1, groups: int = 1, bias: bool = True) -> Var"
     "A transposed convolution of x [N, C, L]."
-    => |a| nn::conv_transpose1d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<1>(3)?, transposed(a,
+    => |a| nn::conv_transpose1d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<1>(3)?, transposed(a,
         4)?.bias(a.bool(9)?));
     "conv_transpose2d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = \
      0, dilation: Shape = 1, groups: int = 1, bias: bool = True) -> Var"
     "A transposed convolution of x [N, C, H, W]."
-    => |a| nn::conv_transpose2d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<2>(3)?, transposed(a,
+    => |a| nn::conv_transpose2d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<2>(3)?, transposed(a,
         4)?.bias(a.bool(9)?));
     "conv_transpose3d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = \
      0, dilation: Shape = 1, groups: int = 1, bias: bool = True) -> Var"
     "A transposed convolution of x [N, C, D, H, W]."
-    => |a| nn::conv_transpose3d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<3>(3)?, transposed(a,
+    => |a| nn::conv_transpose3d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<3>(3)?, transposed(a,
         4)?.bias(a.bool(9)?));
     "max_pool1d"
     "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"

@@ -6,7 +6,7 @@
 use super::cast;
 use super::element_loops::*;
 use super::special;
-use super::tile_code::StepCode;
+use super::step_code::StepCode;
 use super::tile_op::TileOp as Op;
 use super::tile_table::TileBytes;
 use crate::float::Float;

@@ -13,7 +13,7 @@ use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::leaf::ParamAttrs;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
 use crate::passes::copier::Copier;
-use crate::passes::pipeline::Trace;
+use crate::passes::fusion_notes::Trace;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::passes::signature::{
     Signature, check_free_names, clean_leaf_name, loss_by_name, output_by_name, underivable_error,

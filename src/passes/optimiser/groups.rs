@@ -10,7 +10,6 @@ use crate::names;
 use crate::nodes::Graph;
 use crate::nodes::arguments::setters::setters;
 use crate::passes::ad::codes::Codes;
-use crate::passes::optimiser::lbfgs::check_single_history;
 use crate::passes::signature::Signature;
 
 /// Settings of a group of params that differ from the optimiser's.
@@ -124,6 +123,31 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
     Err(Error::new(Kind::Shape, text))
 }
 
+/// An error unless all params of L-BFGS have one history and one rate, and no projection.
+fn check_single_history(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
+    let mut history = None;
+    for kind in &s.kinds {
+        let Rule::Lbfgs { history_size, .. } = kind.rule else { continue };
+        let first = *history.get_or_insert(history_size);
+        if first != history_size {
+            let text =
+                format!("lbfgs: groups have history_size {first} and {history_size}; all params share one history");
+            return Err(Error::new(Kind::Data, text));
+        }
+        if kind.lr_scale != 1.0 {
+            let text = format!("lbfgs: a group has lr_scale {}; all params of lbfgs share one rate", kind.lr_scale);
+            return Err(Error::new(Kind::Data, text));
+        }
+    }
+    let is_lbfgs = |&(i, _): &(usize, &&str)| matches!(s.kinds[s.kind_of[i]].rule, Rule::Lbfgs { .. });
+    let projected = |name: &str| opt.projections.iter().any(|p| names::matches_name(&p.pattern, name));
+    if let Some((_, name)) = params.iter().enumerate().filter(is_lbfgs).find(|(_, name)| projected(name)) {
+        let text = format!("lbfgs: param {name:?} has a projection, which its history would not see");
+        return Err(Error::new(Kind::Data, text));
+    }
+    Ok(())
+}
+
 /// An error if a leaf of `g` has a name that a training step adds.
 pub(super) fn check_leaf_names(g: Graph<'_>) -> Result<()> {
     let Some(leaf) = g.leaves().find(|l| l.name == LR || l.name.starts_with("opt.")) else { return Ok(()) };
@@ -136,9 +160,9 @@ pub(super) fn check_leaf_names(g: Graph<'_>) -> Result<()> {
 
 /// An error if one of `params` holds codes: their gradient is that of real numbers, which no update of integers takes.
 pub(super) fn refuse_code_params(g: Graph<'_>, params: &[&str]) -> Result<()> {
-    let codes = Codes::of(g);
-    let found = params.iter().find_map(|name| g.find_leaf(name).map(|l| (name, l.0)).filter(|l| codes.is_code(l.1)));
-    let Some((name, v)) = found else { return Ok(()) };
+    let (codes, signature) = (Codes::of(g), Signature::new(g));
+    let mut leaves = params.iter().filter_map(|name| Some((name, signature.leaf(name).ok()?)));
+    let Some((name, v)) = leaves.find(|l| codes.is_code(l.1)) else { return Ok(()) };
     let text = format!("{name:?} is {}, codes of real numbers, which no optimiser steps: freeze it", g.ty_text(v));
     Err(Error::new(Kind::Derivative, text).at(g.location(g.def[v.at()])))
 }

@@ -1,12 +1,14 @@
 //! Programs: one arena, its named tensors, and steps.
 
+mod binding_table;
 pub(super) mod find_nan;
+mod index;
 pub(super) mod marked_inputs;
 pub(super) mod method;
 pub(super) mod part;
 mod written;
 
-use super::bindings::{self, Binding, BindingIndex, BindingTable, Role};
+use super::bindings::{self, Binding, BindingIndex, Role};
 use super::compiled_graph::CompiledGraph;
 use super::elem::{self, Elem};
 use super::fresh::Fresh;
@@ -23,6 +25,7 @@ use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::{Graph, Op};
 use crate::sched::Scheduled;
 use crate::sched::exec::{Exec, Stop};
+use binding_table::BindingTable;
 use method::Method;
 use part::{MethodData, Part};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -299,10 +302,12 @@ impl Program {
             start_values::check_drawn_init((b.dtype, &b.dims), init, &b.name)
                 .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.name(), b.name)))?;
         }
+        let is_large = self.bindings.iter().any(|b| b.init.is_some() && start_values::is_large(&b.dims));
+        let pool = start_values::workers(if is_large { self.threads() } else { 1 });
         for (i, b) in self.bindings.iter().enumerate() {
             let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) else { continue };
             let bytes = &mut self.arena.bytes_mut()[b.range()];
-            start_values::fill_leaf_bytes(bytes, (b.dtype, &b.dims), init, seed, &b.name);
+            start_values::fill_leaf_bytes(bytes, (b.dtype, &b.dims), init, (seed, &b.name), pool.as_ref());
             self.fresh.put(i);
         }
         Ok(())

@@ -3,6 +3,7 @@
 use super::header::bad_checkpoint;
 use crate::error::Result;
 use crate::nodes::DType;
+use crate::session::{Binding, Program};
 
 /// A named tensor, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +17,13 @@ pub struct Entry<'a> {
     pub dims: &'a [usize],
     /// Elements, little-endian and row-major.
     pub bytes: &'a [u8],
+}
+
+/// The params and states of `program` that are `wanted`, as entries of a file. [`Binding::is_weight`] picks those of a
+/// file of weights.
+pub fn entries(program: &Program, wanted: impl Fn(&Binding) -> bool) -> Vec<Entry<'_>> {
+    let kept = program.persistent().filter(|(b, _)| wanted(b));
+    kept.map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes }).collect()
 }
 
 impl<'a> Entry<'a> {

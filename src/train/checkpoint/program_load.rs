@@ -15,7 +15,7 @@ use crate::nodes::arguments::setters::setters;
 use crate::nodes::ops::random::var::RNG_STATE;
 use crate::passes::optimiser::EMA;
 use crate::session::{Binding, Program, Role};
-use crate::train::trainer::is_saved_trainer_tensor;
+use crate::train::saved_names::is_saved_trainer_tensor;
 use hashbrown::HashMap;
 use std::path::Path;
 

@@ -18,7 +18,8 @@ mod metadata;
 mod tensor_type;
 mod write;
 
-pub use gguf_file::{Gguf, GgufTensor, HEADER_LIMIT};
+pub use cursor::HEADER_LIMIT;
+pub use gguf_file::{Gguf, GgufTensor};
 pub use metadata::{Meta, MetaArray};
 pub use tensor_type::TensorType;
 pub use write::{GgufEntry, encode_file, save};

@@ -1,8 +1,8 @@
 //! Writing GGUF files.
 
 use super::bad_gguf;
-use super::gguf_file::{HEADER_LIMIT, find_alignment};
-use super::metadata::Meta;
+use super::cursor::HEADER_LIMIT;
+use super::metadata::{Meta, append_string, find_alignment};
 use super::tensor_type::TensorType;
 use crate::error::Result;
 use crate::train::write_atomically;
@@ -115,12 +115,6 @@ fn check_gguf_entry(t: &GgufEntry<'_>) -> Result<u32> {
         return Err(bad_gguf(text));
     }
     Ok(id)
-}
-
-/// Writes a string: its length, then its bytes.
-pub(super) fn append_string(x: impl AsRef<[u8]>, to: &mut Vec<u8>) {
-    to.extend((x.as_ref().len() as u64).to_le_bytes());
-    to.extend(x.as_ref());
 }
 
 #[cfg(test)]

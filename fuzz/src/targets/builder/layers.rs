@@ -53,9 +53,9 @@ pub const CALLS: &[Call] = &[
     |c| {
         let (name, x, n, k) = (c.name(), c.var().sum(..).broadcast([2, 4, 6, 5]), c.size(), c.size());
         let y = match c.script.below(3) {
-            0 => nn::conv2d_no_bias(c.g, &name, x, n, k, nn::Conv2d::default().padding(c.size())),
+            0 => nn::conv2d(c.g, &name, x, n, k, nn::Conv2d::default().padding(c.size()).bias(false)),
             1 => nn::conv_transpose2d(c.g, &name, x, n, k, ConvTranspose::default().stride(c.size())),
-            _ => nn::conv2d_with(c.g, &name, x, n, k, nn::Conv2d::default().groups(2).bias_init(Init::Ones)),
+            _ => nn::conv2d(c.g, &name, x, n, k, nn::Conv2d::default().groups(2).bias_init(Init::Ones)),
         };
         c.put(y);
     },

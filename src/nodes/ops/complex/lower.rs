@@ -1,6 +1,6 @@
 //! Kernel calls of `complex`, `real` and `imag`.
 
-use crate::kernels::complex::{self, complex_kernel_for, complex_part_kernel_for};
+use crate::kernels::elementwise::complex::{self, complex_kernel_for, complex_part_kernel_for};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 

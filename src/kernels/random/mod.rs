@@ -19,6 +19,10 @@
 //! | [`random_int_kernel`] | key: as below | `I[len]` | [`Int`] |
 //! | [`random_uniform_kernel`], [`random_normal_kernel`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
+pub mod key;
+pub mod sample;
+pub mod start_draws;
+
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
