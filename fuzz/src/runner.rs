@@ -14,7 +14,7 @@ use crate::targets::Target;
 use crate::watch::Watch;
 use arenagrad::tools::arena::rng::SplitMix64;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long an input with a finding is made smaller.
