@@ -3,31 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::tools::ops::table::OPS;
+use sources::{module_name, root, sources};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// All Rust files below `dir`, with their text.
-fn sources(dir: &str) -> Vec<(String, String)> {
-    fn walk(dir: &Path, into: &mut Vec<PathBuf>) {
-        for entry in std::fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => walk(&path, into),
-                false if path.extension().is_some_and(|e| e == "rs") => into.push(path),
-                false => {}
-            }
-        }
-    }
-    let mut paths = Vec::new();
-    walk(&root().join(dir), &mut paths);
-    paths.sort();
-    let name = |p: &Path| p.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
-    paths.iter().map(|p| (name(p), std::fs::read_to_string(p).unwrap())).collect()
-}
+#[path = "common/sources.rs"]
+mod sources;
 
 fn everything() -> Vec<(String, String)> {
     let fuzz = ["fuzz/src", "fuzz/tests", "fuzz/libfuzzer/fuzz_targets"];
@@ -77,20 +58,6 @@ fn words_are_plain() {
     }
 }
 
-/// The names that `use arenagrad::prelude::*` brings.
-#[test]
-fn the_prelude_is_small() {
-    let text = std::fs::read_to_string(root().join("src/lib.rs")).unwrap();
-    let prelude = text.split_once("pub mod prelude {").unwrap().1;
-    let uses = prelude.split_once("\n}").unwrap().0.split(';').filter(|line| line.contains("pub use"));
-    let names: Vec<&str> = uses
-        .flat_map(|line| line.rsplit("::").next().unwrap().split([',', '{', '}']))
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .collect();
-    assert!(names.contains(&"Builder") && names.len() <= 25, "{} names: {names:?}", names.len());
-}
-
 #[test]
 fn functions_are_short() {
     for (name, text) in everything() {
@@ -120,14 +87,6 @@ fn modules_have_one_form() {
         let folder = root().join(name.strip_suffix(".rs").unwrap());
         assert!(!folder.is_dir(), "{name} stands beside its folder: move it to mod.rs there");
     }
-}
-
-/// The name that a path has for the module in file `name`: that of the file, or of its folder.
-fn module_name(name: &str) -> &str {
-    let path = Path::new(name);
-    let own = path.file_stem().unwrap().to_str().unwrap();
-    let folder = || path.parent().and_then(Path::file_name).unwrap().to_str().unwrap();
-    if ["mod", "lib"].contains(&own) { folder() } else { own }
 }
 
 #[test]
@@ -172,8 +131,6 @@ const UNSAFE: &[&str] = &[
     "src/kernels/simd/portable.rs",
     "src/kernels/simd/transpose_x86.rs",
     "src/kernels/simd/vector.rs",
-    "src/kernels/simd/x86_v3.rs",
-    "src/kernels/simd/x86_v4.rs",
     "src/nodes/ir/graph/mod.rs",
     "src/sched/exec.rs",
     "src/sched/team.rs",

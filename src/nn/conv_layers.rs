@@ -23,6 +23,7 @@ use crate::nodes::{Builder, Conv, Conv1d, ConvTranspose, Init, PerAxis, Var};
 /// assert_eq!(*y.dims(), [8, 16, 16, 16]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ConvLayer<const N: usize, const P: usize> {
     /// The windows.
     pub conv: Conv<N, P>,
@@ -38,6 +39,7 @@ pub struct ConvLayer<const N: usize, const P: usize> {
 
 /// Options of a transposed convolution as a layer over `N` axes, made as those of a [`ConvLayer`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ConvTransposeLayer<const N: usize> {
     /// The windows.
     pub conv: ConvTranspose<N>,
@@ -68,10 +70,10 @@ macro_rules! layer_options {
 
         setters! {
             [$($generics)*] $layer<$($n),*> {
-                inputs: usize => Some(inputs),
+                inputs: impl Into<Option<usize>> => inputs.into(),
                 bias: bool,
-                weight_init: Init => Some(weight_init),
-                bias_init: Init => Some(bias_init),
+                weight_init: impl Into<Option<Init>> => weight_init.into(),
+                bias_init: impl Into<Option<Init>> => bias_init.into(),
             }
         }
 

@@ -11,6 +11,7 @@ use crate::nodes::{Builder, Init, Var};
 
 /// Options of [`gated_delta_net`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GatedDeltaNet {
     /// Number of heads.
     pub heads: usize,
@@ -30,7 +31,7 @@ impl GatedDeltaNet {
 }
 
 setters! {
-    [] GatedDeltaNet { heads: usize, keys: usize, values: usize => Some(values), kernel: usize }
+    [] GatedDeltaNet { heads: usize, keys: usize, values: impl Into<Option<usize>> => values.into(), kernel: usize }
 }
 
 /// `x` through `name_proj`, a causal convolution of each channel `name_conv1d`, and SiLU.

@@ -11,6 +11,7 @@ use std::ops::Range;
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Role {
     /// Written by the caller.
     Input,
@@ -23,7 +24,8 @@ pub enum Role {
 }
 
 impl Role {
-    pub(super) fn binding_name(self) -> &'static str {
+    /// The word: `input`, `param`, `state` or `output`.
+    pub fn name(self) -> &'static str {
         match self {
             Role::Input => "input",
             Role::Param => "param",

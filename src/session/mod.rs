@@ -191,6 +191,7 @@ impl Session {
 
     /// Checks plans and kernels while stepping: fills dead bytes with NaN, and checks that no kernel writes the red
     /// zone behind a buffer. Runs on one thread, and slowly.
+    #[doc(hidden)]
     pub fn poison(mut self, on: bool) -> Session {
         self.choices.poison = on;
         self
@@ -198,6 +199,7 @@ impl Session {
 
     /// Divides every instruction of two units or more among all threads, even where one thread is faster. For tests of
     /// plans and kernels on small graphs. Results do not depend on it.
+    #[doc(hidden)]
     pub fn share(mut self, on: bool) -> Session {
         self.choices.share = on;
         self

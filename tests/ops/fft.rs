@@ -2,7 +2,8 @@
 
 use crate::common::fixture::Fixture;
 use crate::common::{PLAIN, run};
-use arenagrad::graph::{ConvPart, FftNorm, hvp};
+use arenagrad::graph::hvp;
+use arenagrad::graph::signal::{ConvPart, FftNorm};
 use arenagrad::prelude::*;
 use arenagrad::tools::differences::{slope, slope_of_values};
 use std::f64::consts::TAU;

@@ -1,6 +1,7 @@
 //! Layers with a scan inside: what they compute from known params, causality, training, wrong use.
 
-use arenagrad::graph::{Builder, DType, GradOptions, Init, SelectiveScan, Var, grad};
+use arenagrad::graph::recurrent::SelectiveScan;
+use arenagrad::graph::{Builder, DType, GradOptions, Init, Var, grad};
 use arenagrad::nn::{self, GatedDeltaNet, Mamba};
 use arenagrad::optim::{Adam, train};
 use arenagrad::session::Session;

@@ -5,7 +5,8 @@ use crate::splat_scenes::{
     CAMERA, F64, NAMES, Scene, drawn, gradients, image_by, image_of, plain_image, render, staged, tensor, vector,
 };
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, DType, GraphBuf, Init, Missing, SplatImage, Splats, Var};
+use arenagrad::graph::splat::{SplatImage, Splats};
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Missing, Var};
 use arenagrad::graph::{hvp, jvp, vjp};
 use arenagrad::optim;
 use arenagrad::prelude::{Session, train};

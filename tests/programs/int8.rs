@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{Builder, Conv2d, DType, FakeQuantize, GraphBuf, Init, Lsq, Pool2d, Qat, Var};
+use arenagrad::graph::quant::{FakeQuantize, Lsq, Qat};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Var};
 use arenagrad::nn;
 use arenagrad::optim::{Sgd, train};
 use arenagrad::session::{Elem, Program, Role, Session, export_int8};

@@ -30,12 +30,14 @@ pub struct Cli {
 
 /// Parses the name of a precision.
 fn precision_arg(name: &str) -> Result<Precision, String> {
-    Precision::named(name).ok_or_else(|| format!("it may be {}", Precision::ALL.map(|p| p.1).join(", ")))
+    Precision::named(name)
+        .ok_or_else(|| format!("it may be {}", Precision::ALL.iter().map(|p| p.1).collect::<Vec<_>>().join(", ")))
 }
 
 /// Parses the name of a type in which values are kept.
 fn keep_arg(name: &str) -> Result<Keep, String> {
-    Keep::named(name).ok_or_else(|| format!("it may be {}", Keep::ALL.map(|k| k.1).join(", ")))
+    Keep::named(name)
+        .ok_or_else(|| format!("it may be {}", Keep::ALL.iter().map(|k| k.1).collect::<Vec<_>>().join(", ")))
 }
 
 /// Parses a number of threads, for all commands and for configurations. An error names the bounds.

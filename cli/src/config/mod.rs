@@ -302,7 +302,7 @@ fn config_data(file: &ConfigFile, args: &TrainArgs, base: &Path) -> KeyRun<Optio
 /// The precision called `name`, or the default.
 fn config_precision(name: Option<&str>) -> KeyRun<Precision> {
     let Some(name) = name else { return Ok(Precision::default()) };
-    let known = || Precision::ALL.map(|p| p.1).join(", ");
+    let known = || Precision::ALL.iter().map(|p| p.1).collect::<Vec<_>>().join(", ");
     let fault = || key_fault("precision", format!("precision is {name:?}; it may be {}", known()));
     Precision::named(name).ok_or_else(fault)
 }
@@ -310,7 +310,7 @@ fn config_precision(name: Option<&str>) -> KeyRun<Precision> {
 /// The type in which values are kept, called `name`, or the default.
 fn config_keep(name: Option<&str>) -> KeyRun<Keep> {
     let Some(name) = name else { return Ok(Keep::default()) };
-    let known = || Keep::ALL.map(|k| k.1).join(", ");
+    let known = || Keep::ALL.iter().map(|k| k.1).collect::<Vec<_>>().join(", ");
     Keep::named(name).ok_or_else(|| key_fault("keep", format!("keep is {name:?}; it may be {}", known())))
 }
 

@@ -20,7 +20,7 @@ pub fn check_command(a: &CheckArgs) -> Run {
     let plan = program.plan();
     let (buffers, bytes) = (plan.buffers.len(), plan.arena_bytes);
     emit_stdout(format!("plan proven: {} instructions, {buffers} buffers in {bytes} bytes", plan.instructions))?;
-    let check = GradientCheck { tolerance: a.tolerance, seed: a.seed, elements: a.elements };
+    let check = GradientCheck::default().tolerance(a.tolerance).seed(a.seed).elements(a.elements);
     let report = check.run(&graph, &[]).map_err(|e| match e.kind {
         Kind::Diverged => fail_expectation(format!("{}: {e}", a.graph.file.display())),
         _ => ir_failure(&a.graph.file)(e),

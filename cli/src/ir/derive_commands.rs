@@ -3,7 +3,6 @@
 //!
 //! Invariant: standard output holds one graph, or the report that replaces it, and nothing else.
 
-use super::fusion::fusion_place_text;
 use super::print_opt_grad::{grad_command_output, print_command_text};
 use super::{ir_failure, load_graph};
 use crate::args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
@@ -86,7 +85,7 @@ pub fn vmap_command(a: &VmapArgs) -> Run {
         return emit_stdout(print_command_text(&a.graph.file, done.view(), a.locations));
     }
     let all = one_by_one_ops(&done);
-    let line = |o: &OneByOne| format!("{:<20} {}: one member after another\n", o.op, fusion_place_text(&o.location));
+    let line = |o: &OneByOne| format!("{:<20} {}: one member after another\n", o.op, o.location);
     let lines: String = all.iter().map(line).collect();
     let ops = if all.len() == 1 { "op runs" } else { "ops run" };
     emit_stdout(format!("{lines}{} {ops} one member after another\n", all.len()))

@@ -47,7 +47,9 @@ pub fn load_ir(path: &Path, sizes: &SizeArgs) -> Run<GraphBuf> {
 pub fn ir_warnings(path: &Path, warnings: &[Warning]) {
     let file = path.display().to_string();
     for w in warnings {
-        warn_stderr(Warning { location: w.location.clone().in_file(&file), ..w.clone() });
+        let mut w = w.clone();
+        w.location = w.location.in_file(&file);
+        warn_stderr(w);
     }
 }
 

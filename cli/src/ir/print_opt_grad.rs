@@ -49,7 +49,7 @@ pub fn grad_command(a: &GradArgs) -> Run {
     let g = graph.view();
     let output = grad_command_output(&a.graph.file, g, a.output.as_deref())?;
     let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
-    let options = GradOptions { wrt: a.wrt.clone(), missing, ..GradOptions::default() };
+    let options = GradOptions::wrt(&a.wrt).missing(missing);
     let done = grad(g, &output, &options).map_err(ir_failure(&a.graph.file))?;
     if a.trace {
         print_opt_trace(&grad::trace_preparation(g, &output, &options).map_err(ir_failure(&a.graph.file))?);

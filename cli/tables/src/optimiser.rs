@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "each is the rule of its name")]
+#[non_exhaustive]
 pub enum OptimiserKind {
     Sgd,
     Adam,
@@ -160,7 +161,7 @@ const NO_MOMENTUM: KindKey = kind_key("momentum", "0.0");
 
 impl OptimiserKind {
     /// All kinds, in the order of the reference page.
-    pub const ALL: [OptimiserKind; 15] = [
+    pub const ALL: &[OptimiserKind] = &[
         OptimiserKind::Sgd,
         OptimiserKind::Adam,
         OptimiserKind::AdamW,
@@ -266,7 +267,7 @@ impl OptimiserTable {
         let (kind, reads) = self.kind.reads();
         let given = given_kind_keys(self);
         refuse_keys_of_other_kind(at, kind, &given, &[&["kind"], &WHOLE[..]].concat(), reads)?;
-        let rule = self.filled(self.default_rule());
+        let rule = self.filled(at, self.default_rule())?;
         let rule = self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d));
         rule.validate().map_err(|e| table_fault(at, &given, &e))?;
         Ok(rule)
@@ -293,8 +294,8 @@ impl OptimiserTable {
         }
     }
 
-    /// `rule` with the given hyper-parameters.
-    fn filled(&self, mut rule: Rule) -> Rule {
+    /// `rule` with the given hyper-parameters. `at` is the path of this table.
+    fn filled(&self, at: &str, mut rule: Rule) -> KeyRun<Rule> {
         fn put<T: Copy>(to: &mut T, from: Option<T>) {
             *to = from.unwrap_or(*to);
         }
@@ -353,8 +354,9 @@ impl OptimiserTable {
                 put(eps, self.eps);
                 put(scale, self.adjust_lr.map(AdjustLr::scale));
             }
+            other => return Err(key_fault(at, format!("{at}: there are no keys for the rule {}", other.name()))),
         }
-        rule
+        Ok(rule)
     }
 
     /// The optimiser with learning rate `lr`.
@@ -407,6 +409,6 @@ impl OptimiserGroupTable {
             return Err(key_fault(path, text));
         }
         let rule = rule.map(|r| r.rule(&format!("{at}.rule"))).transpose()?;
-        Ok(Group { lr_scale: self.lr_scale.unwrap_or(1.0), weight_decay: self.weight_decay, rule })
+        Ok(Group::default().lr_scale(self.lr_scale.unwrap_or(1.0)).weight_decay(self.weight_decay).rule(rule))
     }
 }

@@ -16,6 +16,7 @@ const START_FACTOR: f64 = 1.0 / 3.0;
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "each is the schedule of its name")]
+#[non_exhaustive]
 pub enum ScheduleKind {
     Constant,
     ConstantFactor,
@@ -34,7 +35,7 @@ pub enum ScheduleKind {
 
 impl ScheduleKind {
     /// All kinds, in the order of the reference page.
-    pub const ALL: [ScheduleKind; 12] = [
+    pub const ALL: &[ScheduleKind] = &[
         ScheduleKind::Constant,
         ScheduleKind::ConstantFactor,
         ScheduleKind::Step,

@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn bytes_of_each_type_come_back() {
-        for dtype in DType::ALL {
+        for &dtype in DType::ALL {
             // Patterns whose exponents are small in each float type; the bytes of a bool are 0 and 1.
             let bytes: Vec<u8> = (0..32).map(|i| if dtype == DType::Bool { i % 2 } else { 17 * (i % 4) }).collect();
             let a = decode_array(dtype, &[32 / dtype.size()], &bytes);

@@ -9,7 +9,7 @@ use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::{Act, GemmFloat, act_fn};
-use crate::window_sizes::Units;
+use crate::window::Units;
 use std::ops::Range;
 
 /// Units of [`conv2d_forward`]: images, or blocks of output channels if there are few images.

@@ -16,7 +16,7 @@
 //! Invariant: each number of a state is one chain of `mul_add` over the steps, and each y one over the states.
 
 use super::lanes::{self, LANES, Lanes, largest_magnitudes};
-use super::selective_scan_params::{BLOCK, FORWARD_ROW, GROUP, SelectiveScan};
+use super::selective_scan_params::{BLOCK, FORWARD_ROW, GROUP, GroupScratch, SelectiveScan, VectorScratch};
 use super::selective_scan_rows::{
     ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row, prefetch_scan_slice,
     scan_channel_groups, share_of_scan_steps, write_scan_row_decays,
@@ -62,8 +62,7 @@ impl<'a, T: GemmFloat> SelectiveScanVector<'a, T> {
         v: ScanRowVector,
         scratch: &'a mut [Lanes<T>],
     ) -> SelectiveScanVector<'a, T> {
-        let (rates, rest) = scratch.split_at_mut(p.states);
-        let (h, rows) = rest.split_at_mut(p.states);
+        let VectorScratch { rates, h, rows } = VectorScratch::cut(p, scratch);
         v.load_rates(p, x, rates);
         v.load_h0(p, x, h);
         let (most, d) = (largest_magnitudes(rates), x.d.map(|d| lanes::load_vector(d, v.channel, v.width)));
@@ -137,12 +136,12 @@ impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
 
     /// A group of channels of member `b`.
     fn group(&mut self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, b: usize, channels: Range<usize>) {
-        let each = p.forward_vector_scratch();
-        let (own, rest) = self.scratch[..p.scratch()].split_at_mut(p.group_vectors() * LANES * each);
-        let mut own = own.as_chunks_mut().0.chunks_exact_mut(each).zip(ScanRowVector::all(b, channels.clone()));
+        let GroupScratch { vectors, numbers } = GroupScratch::cut(p, self.scratch);
+        let own = vectors.as_chunks_mut().0.chunks_exact_mut(VectorScratch::len(p));
+        let mut own = own.zip(ScanRowVector::all(b, channels.clone()));
         let mut vectors: SelectiveScanGroup<'_, T> =
             from_fn(|_| own.next().map(|(own, v)| SelectiveScanVector::new(p, x, v, own)));
-        let (mut numbers, mut y) = (ScanStepNumbers::new(p, BLOCK, rest), self.y.at(b, &channels));
+        let (mut numbers, mut y) = (ScanStepNumbers::new(p, BLOCK, numbers), self.y.at(b, &channels));
         let mut scan = |of: Range<usize>, vectors: &mut SelectiveScanGroup<'_, T>| {
             for steps in blocks_of_steps(of) {
                 numbers.load(p, x, b, steps.clone());

@@ -3,6 +3,7 @@
 use super::lanes::LANES;
 use super::sequence_units::{SequenceUnits, sequence_stretch};
 use crate::params::params;
+use crate::scratch::scratch;
 use std::ops::Range;
 
 /// The most runs of channels: a sum over the channels has no more parts.
@@ -42,6 +43,26 @@ params! {
     }
 }
 
+scratch! {
+    /// The scratch of a vector of channels, in vectors.
+    pub(super) struct VectorScratch(p: &SelectiveScan) {
+        rates: p.states,
+        /// The state.
+        h: p.states,
+        /// The steps of a block.
+        rows: BLOCK * FORWARD_ROW,
+    }
+}
+
+scratch! {
+    /// The scratch of a group of vectors.
+    pub(super) struct GroupScratch(p: &SelectiveScan) {
+        vectors: (p.group_vectors() * LANES).saturating_mul(VectorScratch::len(p)),
+        /// B and C of a block.
+        numbers: (2 * BLOCK).saturating_mul(p.states),
+    }
+}
+
 impl SelectiveScan {
     /// How units divide the channels.
     pub fn units(&self) -> SequenceUnits {
@@ -60,15 +81,9 @@ impl SelectiveScan {
         channels.div_ceil(LANES).min(GROUP)
     }
 
-    /// Vectors of scratch for each vector of a group: the rates, the state, and the steps of a block.
-    pub(super) fn forward_vector_scratch(&self) -> usize {
-        self.states.saturating_mul(2).saturating_add(BLOCK * FORWARD_ROW)
-    }
-
     /// Elements of scratch for each thread of the forward kernel.
     pub fn scratch(&self) -> usize {
-        let vectors = (self.group_vectors() * LANES).saturating_mul(self.forward_vector_scratch());
-        vectors.saturating_add((2 * BLOCK).saturating_mul(self.states))
+        GroupScratch::len(self)
     }
 
     /// Steps between two states that are kept. If only the backward kernel keeps them, there are at least those of a

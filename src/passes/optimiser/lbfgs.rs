@@ -19,7 +19,7 @@ const LEAST_CURVATURE: f64 = 1e-10;
 
 /// The rate and the number of the step.
 #[derive(Clone, Copy)]
-pub(super) struct LbfgsStep<'g> {
+pub(super) struct Step<'g> {
     /// The learning rate, in f64.
     pub lr: Var<'g>,
     /// The number of this step, from 1, an `i64`.
@@ -48,7 +48,7 @@ pub(super) fn compute_moves<'g>(
     settings: &Settings,
     params: &[Var<'g>],
     grads: &[Var<'g>],
-    step: impl FnOnce() -> LbfgsStep<'g>,
+    step: impl FnOnce() -> Step<'g>,
 ) -> Vec<Option<Var<'g>>> {
     let mut moves = vec![None; params.len()];
     let rule_of = |i: usize| settings.kinds[settings.kind_of[i]].rule;
@@ -72,7 +72,7 @@ pub(super) fn compute_moves<'g>(
 }
 
 /// What a step adds to the vector of all params, whose gradient is `g`.
-fn compute_move<'g>(b: &'g Builder, g: Var<'g>, rows: usize, step: LbfgsStep<'g>) -> Var<'g> {
+fn compute_move<'g>(b: &'g Builder, g: Var<'g>, rows: usize, step: Step<'g>) -> Var<'g> {
     let (n, dtype) = (g.numel(), g.dtype());
     let state = |name: &str, dims: &[usize]| b.state(&format!("opt.{name}"), dims, dtype, Init::Zeros);
     let (last_grad, last_move) = (state("prev_flat_grad", &[n]), state("prev_step", &[n]));

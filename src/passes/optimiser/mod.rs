@@ -377,7 +377,7 @@ fn append_updates<'g>(
     let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
     let t = if counts { count_step(b) } else { b.var(Value::NONE) };
     let schedules = nadam_schedules(b, settings, t);
-    let moves = lbfgs::compute_moves(b, settings, &params, &grads, || lbfgs::LbfgsStep { lr: lr.cast(DType::F64), t });
+    let moves = lbfgs::compute_moves(b, settings, &params, &grads, || lbfgs::Step { lr: lr.cast(DType::F64), t });
     for (i, ((name, &p), g)) in names.iter().zip(&params).zip(grads).enumerate() {
         let leaf = leaves[i];
         let kind = &settings.kinds[settings.kind_of[i]];

@@ -6,6 +6,7 @@
 /// An update rule, with torch's names, formulas and defaults. All rules give torch's numbers, except [`Rule::Lion`] and
 /// [`Rule::Lamb`], which torch does not have. [`Rule::Lbfgs`] gives those of one iteration of torch's.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Rule {
     /// `g += wd·p; buf = μ·buf + (1 − damp)·g (g at the first step); p −= lr·(buf, or g + μ·buf with nesterov)`.
     Sgd {
@@ -280,6 +281,7 @@ impl Rule {
 
 /// How Muon's rate depends on the sides A and B of the matrix, as in torch's `adjust_lr_fn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MuonScale {
     /// √max(1, A/B).
     #[default]

@@ -18,6 +18,7 @@ use std::ops::ControlFlow;
 
 /// A size that a program can be made in.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Budget {
     /// Bytes of the arena.
     pub arena_bytes: usize,

@@ -7,6 +7,7 @@ use crate::session::{Binding, Program};
 
 /// A named tensor, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Entry<'a> {
     /// The name, unique in a file.
     pub name: &'a str,
@@ -25,7 +26,12 @@ pub fn entries(program: &Program, wanted: impl Fn(&Binding) -> bool) -> Vec<Entr
     kept.map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes }).collect()
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    /// A tensor. `bytes` are its elements.
+    pub fn new(name: &'a str, dtype: DType, dims: &'a [usize], bytes: &'a [u8]) -> Entry<'a> {
+        Entry { name, dtype, dims, bytes }
+    }
+
     /// Whether no element is NaN or infinite.
     pub fn is_finite(&self) -> bool {
         let floats = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().all(|b| f32::from_le_bytes(*b).is_finite());

@@ -16,6 +16,7 @@ const MAX_AXES: usize = 4;
 
 /// A named tensor for a file, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct GgufEntry<'a> {
     /// The name, unique in the file.
     pub name: &'a str,
@@ -25,6 +26,13 @@ pub struct GgufEntry<'a> {
     pub dims: &'a [usize],
     /// Elements or blocks, little-endian and row-major.
     pub bytes: &'a [u8],
+}
+
+impl<'a> GgufEntry<'a> {
+    /// A tensor. `bytes` are its elements or blocks.
+    pub fn new(name: &'a str, kind: TensorType, dims: &'a [usize], bytes: &'a [u8]) -> GgufEntry<'a> {
+        GgufEntry { name, kind, dims, bytes }
+    }
 }
 
 /// The bytes of a file with this metadata and these tensors, in this order. Data is aligned to the `u32` under

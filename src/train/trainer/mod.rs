@@ -25,11 +25,12 @@ pub use param_copies::{averages, copy_averages, copy_params, set_params};
 pub use save_restore::MAX_STEPS;
 use std::time::Instant;
 pub use step_io::MASK;
-use step_io::{StepIo, StepIoMask};
+use step_io::StepIo;
 use streamed::{Pulled, StreamFeed};
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Steps done, this one included.
     pub step: u64,
@@ -47,6 +48,7 @@ pub struct Progress {
 
 /// What happens to a step whose loss is not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NonFinite {
     /// An error of kind [`Kind::Diverged`].
     #[default]
@@ -141,7 +143,7 @@ impl Trainer {
         let batch = if let Feed::Shuffled(b) = &feed { b.batch() } else { 0 };
         let mut io = StepIo::new(&program, first, loss, batch)?;
         if matches!(&feed, Feed::Shuffled(b) if b.partial_choice() == Partial::Pad) {
-            io.mask = Some(StepIoMask::new(&program, first, batch)?);
+            io.mask = Some(step_io::Mask::new(&program, first, batch)?);
         }
         let nothing = PlateauState { lr: 0.0, best: 0.0, bad: 0, cooldown: 0 };
         let mut t = Trainer {

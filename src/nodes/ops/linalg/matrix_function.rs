@@ -16,6 +16,7 @@ use Domain::Dominant;
 choice! {
     /// A function of symmetric matrices.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum MatrixFunction {
         /// e^A.
         #[default]

@@ -3,7 +3,7 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`lsq_backward`] | g, x: `T[outer, channels, inner]`, s: `T[channels]` | x̄ like x, partial sums `T[parts, channels]`, scratch | [`LsqBackward`] |
+//! | [`lsq_backward`] | g, x: `T[outer, channels, inner]`, s: `T[channels]` | x̄ like x, partial sums `T[parts, channels]`, scratch | [`Backward`] |
 //!
 //! Invariant: a partial sum adds the terms of its unit in a fixed order, so its bits depend on shapes alone. Used by
 //! the lowering of `lsq_backward`, which adds the partial sums.
@@ -11,8 +11,9 @@
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise;
 use crate::params::params;
+use crate::reduce::pairwise;
+use crate::scratch::scratch;
 use crate::simd;
 
 /// Elements in one unit, about.
@@ -23,7 +24,7 @@ const NARROW: usize = 64;
 
 params! {
     /// Params of [`lsq_backward`].
-    pub struct LsqBackward {
+    pub struct Backward {
         /// The product of the axes before that of the scales.
         pub outer: usize,
         /// Number of scales, at least 1.
@@ -50,7 +51,17 @@ enum UnitKind {
     Rows,
 }
 
-impl LsqBackward {
+scratch! {
+    /// The scratch of a unit of `n` elements.
+    struct LsqScratch(n: usize) {
+        /// g, then the terms of the cotangents of scales.
+        terms: n,
+        /// x.
+        copy: n,
+    }
+}
+
+impl Backward {
     fn kind(&self) -> UnitKind {
         match (self.channels, self.inner) {
             (1, _) => UnitKind::Part,
@@ -74,6 +85,11 @@ impl LsqBackward {
     /// Number of units.
     pub fn units(&self) -> usize {
         (self.outer * self.channels * self.inner).div_ceil(self.per_unit().max(1))
+    }
+
+    /// Elements of scratch of each thread.
+    pub fn scratch(&self) -> usize {
+        LsqScratch::len(self.per_unit())
     }
 
     /// Partial sums that a unit writes.
@@ -104,15 +120,15 @@ simd! {
 /// The cotangents of x, and partial sums of those of the scales.
 ///
 /// Reads g, x: `T[outer, channels, inner]`, s: `T[channels]`; writes x̄: the same as x, in place of g or x or not,
-/// [`LsqBackward::per_unit`], the partial sums: `T[parts, channels]`, [`LsqBackward::sums_per_unit`], and scratch of
-/// two units (`Split::PerThread`); params [`LsqBackward`].
+/// [`Backward::per_unit`], the partial sums: `T[parts, channels]`, [`Backward::sums_per_unit`], and scratch
+/// (`Split::PerThread`, [`Backward::scratch`]); params [`Backward`].
 pub fn lsq_backward<T: Float>(args: &mut Args<'_>) {
-    let p = LsqBackward::from_words(args.params());
+    let p = Backward::from_words(args.params());
     let operand = |i: usize| args.inplace(i).is_none().then(|| args.read::<T>(i));
     let (g, x, scales) = (operand(0), operand(1), args.read::<T>(2));
     let (mut unit, per, count) = (args.units().start, p.per_unit(), p.sums_per_unit());
     let (dx, sums, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
-    let (terms, copy) = scratch.split_at_mut(per);
+    let LsqScratch { terms, copy } = LsqScratch::cut(per, scratch);
     let (lo, hi, factor) = (T::from_f64(p.lo), T::from_f64(p.hi), T::from_f64(p.factor));
     for (dx, sums) in dx.chunks_mut(per).zip(sums.chunks_exact_mut(count)) {
         let (first, n) = (unit * per, dx.len());
@@ -148,7 +164,7 @@ mod tests {
     use crate::harness::{In, Out, close, noise, run_in_ranges, written_elements};
 
     /// The definition: x̄, and the cotangent of each scale.
-    fn naive(p: &LsqBackward, g: &[f64], x: &[f64], s: &[f64]) -> [Vec<f64>; 2] {
+    fn naive(p: &Backward, g: &[f64], x: &[f64], s: &[f64]) -> [Vec<f64>; 2] {
         let (mut dx, mut ds) = (vec![0.0; x.len()], vec![0.0; s.len()]);
         for (i, (g, x)) in g.iter().zip(x).enumerate() {
             let c = i / p.inner % p.channels;
@@ -163,8 +179,8 @@ mod tests {
     #[test]
     fn cotangents_are_those_of_the_definition_in_place_or_not() {
         for (outer, channels, inner) in [(1, 1, 1), (1, 1, 9000), (3, 5, 70), (700, 6, 1), (2, 3, 5), (0, 3, 2)] {
-            let p = LsqBackward { outer, channels, inner, lo: -3.0, hi: 2.0, factor: 0.25 };
-            assert_eq!(LsqBackward::from_words(&p.to_words()), p);
+            let p = Backward { outer, channels, inner, lo: -3.0, hi: 2.0, factor: 0.25 };
+            assert_eq!(Backward::from_words(&p.to_words()), p);
             let n = outer * channels * inner;
             let (g, x) = (noise(n, 1), noise(n, 2));
             let s: Vec<f64> = (0..channels).map(|c| 0.2 + 0.1 * c as f64).collect();
