@@ -1,84 +1,113 @@
 //! The convolution and its gradients: units, scratch, functions over slices and entry points.
 
 use super::conv_micro::ConvMicroEpilogue;
-use super::conv_plan::{ConvPlan, weight_grad_blocks};
+use super::conv_plan::{ConvPlan, largest_divisor, weight_grad_blocks};
 use super::correlate::{self, Product, correlate};
 use super::geom::ConvGeom;
+use super::product::{self, forward_share, input_share, weight_is_product};
 use super::weight_grad;
-use crate::abi::Args;
+use crate::abi::{Args, MatrixMut, Split};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::{Act, GemmFloat, act_fn};
 use crate::window_sizes::Units;
 use std::ops::Range;
 
-/// Units of [`conv2d_forward`]: images, or blocks of output channels if there are few images.
-pub fn conv2d_units(g: &ConvGeom) -> Units {
-    let (count, per_unit) = ConvPlan::forward(g).units();
-    Units { count, per_unit }
+/// How units of [`conv2d_forward`] divide y, and their number: images, or output channels if there are few images.
+pub fn conv2d_division(g: &ConvGeom) -> (Split, usize) {
+    match forward_share(g) {
+        Some(share) => share.division(g.n, g.c_out, g.out_h() * g.out_w()),
+        None => ConvPlan::forward(g).division(),
+    }
 }
 
 /// Elements of scratch per thread for [`conv2d_forward`].
 pub fn conv2d_scratch(g: &ConvGeom) -> usize {
-    correlate::thread_scratch_len(&ConvPlan::forward(g))
+    match forward_share(g) {
+        Some(share) => product::forward_scratch(g, share),
+        None => correlate::thread_scratch_len(&ConvPlan::forward(g)),
+    }
 }
 
-/// y = act(conv(x, weight) (+ bias)) for the units `units`; `y` is their part of the output.
+/// y = act(conv(x, weight) (+ bias)) for the units `units`; `y` is their part of the output, one row if the split is
+/// not by columns.
 ///
 /// x is `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`, bias `[c_out]` or empty, y `[n, c_out, ho, wo]`.
 pub fn conv2d_forward<T: GemmFloat>(
     g: &ConvGeom,
-    x: &[T],
-    weight: &[T],
-    bias: &[T],
+    (x, weight, bias): (&[T], &[T], &[T]),
     act: Act,
     units: Range<usize>,
-    y: &mut [T],
+    mut y: MatrixMut<'_, T>,
     scratch: &mut [T],
 ) {
     let relu = act == Act::Relu;
     let epilogue = ConvMicroEpilogue { bias, relu, act: if relu { None } else { act_fn(act) } };
-    correlate(&ConvPlan::forward(g), Product { src: x, weight, epilogue }, units, y, scratch);
+    match forward_share(g) {
+        Some(share) => {
+            let (part, y) = share.part(g.n, g.c_out, g.out_h() * g.out_w(), units, y);
+            product::forward(g, share, (x, weight), epilogue, part, y, scratch);
+        }
+        None => correlate(&ConvPlan::forward(g), Product { src: x, weight, epilogue }, units, y.row(0), scratch),
+    }
 }
 
-/// Units of [`conv2d_backward_input`].
-pub fn conv2d_backward_input_units(g: &ConvGeom) -> Units {
-    let (count, per_unit) = ConvPlan::backward(g).units();
-    Units { count, per_unit }
+/// As [`conv2d_division`], for [`conv2d_backward_input`].
+pub fn conv2d_backward_input_division(g: &ConvGeom) -> (Split, usize) {
+    match input_share(g) {
+        Some(share) => share.division(g.n, g.c_in, g.h * g.w),
+        None => ConvPlan::backward(g).division(),
+    }
 }
 
 /// Elements of scratch per thread for [`conv2d_backward_input`].
 pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
-    correlate::thread_scratch_len(&ConvPlan::backward(g))
+    match input_share(g) {
+        Some(share) => product::input_grad_scratch(g, share),
+        None => correlate::thread_scratch_len(&ConvPlan::backward(g)),
+    }
 }
 
-/// dx, the adjoint of [`conv2d_forward`] in x, for the units `units`; `dx` is their part of the result.
+/// dx, the adjoint of [`conv2d_forward`] in x, for the units `units`; `dx` is their part of the result, one row if the
+/// split is not by columns.
 pub fn conv2d_backward_input<T: GemmFloat>(
     g: &ConvGeom,
     dy: &[T],
     weight: &[T],
     units: Range<usize>,
-    dx: &mut [T],
+    mut dx: MatrixMut<'_, T>,
     scratch: &mut [T],
 ) {
+    if let Some(share) = input_share(g) {
+        let (part, dx) = share.part(g.n, g.c_in, g.h * g.w, units, dx);
+        return product::input_grad(g, share, (dy, weight), part, dx, scratch);
+    }
     let p = Product { src: dy, weight, epilogue: ConvMicroEpilogue { bias: &[], relu: false, act: None } };
-    correlate(&ConvPlan::backward(g), p, units, dx, scratch);
+    correlate(&ConvPlan::backward(g), p, units, dx.row(0), scratch);
 }
 
 /// Units of [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_units(g: &ConvGeom) -> Units {
-    let (blocks, channels) = weight_grad_blocks(g);
+    let (blocks, channels) = image_blocks(g);
     Units { count: blocks * (g.c_out / channels), per_unit: channels * g.taps() }
 }
 
 /// Number of image blocks. [`conv2d_backward_weight`] writes one part for each, one after the other, each as large as
 /// the weight. With one block the part is the gradient; otherwise [`conv2d_weight_combine`] adds the parts.
 pub fn conv2d_weight_parts(g: &ConvGeom) -> usize {
-    weight_grad_blocks(g).0
+    image_blocks(g).0
+}
+
+/// (image blocks, output channels of a unit) of the weight gradient.
+fn image_blocks(g: &ConvGeom) -> (usize, usize) {
+    if weight_is_product(g) { (1, largest_divisor(g.c_out, 16)) } else { weight_grad_blocks(g) }
 }
 
 /// Elements of scratch per thread for [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
+    if weight_is_product(g) {
+        return product::weight_grad_scratch(g);
+    }
     weight_grad::thread_scratch_len(g, &ConvPlan::weight(g))
 }
 
@@ -92,6 +121,11 @@ pub fn conv2d_backward_weight<T: GemmFloat>(
     parts: &mut [T],
     scratch: &mut [T],
 ) {
+    if weight_is_product(g) {
+        let (channels, taps) = (conv2d_backward_weight_units(g).per_unit / g.taps(), g.taps());
+        let from = units.start * channels;
+        return product::weight_grad(g, (x, dy), from..from + parts.len() / taps, parts, scratch);
+    }
     weight_grad::compute_parts(g, x, dy, units, parts, scratch);
 }
 
@@ -103,28 +137,37 @@ pub fn conv2d_weight_combine<T: Float>(parts: &[T], len: usize, from: usize, dw:
     weight_grad::combine_parts(parts, len, from, dw);
 }
 
+/// The part of the first write of a call, whose split is `split`: one row, if that is not by columns.
+fn own_part<'a, T: GemmFloat>(args: &mut Args<'a>, split: Split) -> MatrixMut<'a, T> {
+    if matches!(split, Split::Columns { .. }) {
+        return args.panel(0);
+    }
+    let part = args.write::<T>(0);
+    let len = part.len();
+    MatrixMut::new(part, 1, len)
+}
+
 /// Entry point of [`conv2d_forward`].
 ///
-/// Reads x, weight and, optionally, bias; writes y, `PerUnit(conv2d_units.per_unit)`, and scratch,
-/// `PerThread(conv2d_scratch)`; params [`ConvGeom`], then, optionally, the number of an activation ([`Act`]);
-/// `conv2d_units.count` units.
+/// Reads x, weight and, optionally, bias; writes y, divided by [`conv2d_division`], and scratch,
+/// `PerThread(conv2d_scratch)`; params [`ConvGeom`], then, optionally, the number of an activation ([`Act`]).
 pub fn conv2d_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
     let act = args.params().get(ConvGeom::WORDS).map_or(Act::None, |w| Act::from_word(*w));
     let bias = if args.reads() > 2 { args.read::<T>(2) } else { &[] };
-    let (y, scratch) = (args.write::<T>(0), args.write::<T>(1));
-    conv2d_forward(&g, args.read(0), args.read(1), bias, act, args.units(), y, scratch);
+    let (y, scratch) = (own_part(args, conv2d_division(&g).0), args.write::<T>(1));
+    conv2d_forward(&g, (args.read(0), args.read(1), bias), act, args.units(), y, scratch);
 }
 
 by_dtype!(conv2d_kernel_for = conv2d_kernel::<floats>);
 
 /// Entry point of [`conv2d_backward_input`].
 ///
-/// Reads dy, weight; writes dx, `PerUnit(conv2d_backward_input_units.per_unit)`, and scratch,
-/// `PerThread(conv2d_backward_input_scratch)`; params [`ConvGeom`]; `conv2d_backward_input_units.count` units.
+/// Reads dy, weight; writes dx, divided by [`conv2d_backward_input_division`], and scratch,
+/// `PerThread(conv2d_backward_input_scratch)`; params [`ConvGeom`].
 pub fn conv2d_backward_input_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let g = ConvGeom::from_words(args.params());
-    let (dx, scratch) = (args.write::<T>(0), args.write::<T>(1));
+    let (dx, scratch) = (own_part(args, conv2d_backward_input_division(&g).0), args.write::<T>(1));
     conv2d_backward_input(&g, args.read(0), args.read(1), args.units(), dx, scratch);
 }
 

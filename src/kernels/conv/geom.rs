@@ -94,6 +94,11 @@ impl ConvGeom {
         self.c_in / self.groups * self.kh * self.kw
     }
 
+    /// Whether each window is one pixel, and there is a window for each pixel.
+    pub(super) fn windows_are_pixels(&self) -> bool {
+        self.kh * self.kw == 1 && self.stride == [1, 1] && self.pad == [0; 4]
+    }
+
     /// The geometry as parameter words.
     pub fn to_words(self) -> [u64; Self::WORDS] {
         let ([s0, s1], [t, b, l, r], [d0, d1]) = (self.stride, self.pad, self.dilation);

@@ -15,6 +15,7 @@ mod correlate;
 mod geom;
 mod image_lanes;
 mod outer_sweep;
+mod product;
 mod strip;
 #[cfg(test)]
 mod tests;
