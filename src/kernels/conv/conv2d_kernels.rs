@@ -4,7 +4,9 @@ use super::conv_micro::ConvMicroEpilogue;
 use super::conv_plan::{ConvPlan, largest_divisor, weight_grad_blocks};
 use super::correlate::{self, Product, correlate};
 use super::geom::ConvGeom;
-use super::product::{self, forward_share, input_share, weight_is_product};
+use super::channel_lanes::{self, correlate_lanes};
+use super::product::{self, weight_is_product};
+use super::way::Way;
 use super::weight_grad;
 use crate::abi::{Args, MatrixMut, Split};
 use crate::by_dtype::by_dtype;
@@ -15,17 +17,15 @@ use std::ops::Range;
 
 /// How units of [`conv2d_forward`] divide y, and their number: images, or output channels if there are few images.
 pub fn conv2d_division(g: &ConvGeom) -> (Split, usize) {
-    match forward_share(g) {
-        Some(share) => share.division(g.n, g.c_out, g.out_h() * g.out_w()),
-        None => ConvPlan::forward(g).division(),
-    }
+    Way::forward(g).division([g.n, g.c_out, g.out_h() * g.out_w()])
 }
 
 /// Elements of scratch per thread for [`conv2d_forward`].
 pub fn conv2d_scratch(g: &ConvGeom) -> usize {
-    match forward_share(g) {
-        Some(share) => product::forward_scratch(g, share),
-        None => correlate::thread_scratch_len(&ConvPlan::forward(g)),
+    match Way::forward(g) {
+        Way::Strip(plan) => correlate::thread_scratch_len(&plan),
+        Way::Lanes(plan, _) => channel_lanes::lanes_scratch(&plan),
+        Way::Product(share) => product::forward_scratch(g, share),
     }
 }
 
@@ -43,28 +43,31 @@ pub fn conv2d_forward<T: GemmFloat>(
 ) {
     let relu = act == Act::Relu;
     let epilogue = ConvMicroEpilogue { bias, relu, act: if relu { None } else { act_fn(act) } };
-    match forward_share(g) {
-        Some(share) => {
-            let (part, y) = share.part(g.n, g.c_out, g.out_h() * g.out_w(), units, y);
+    let size = [g.n, g.c_out, g.out_h() * g.out_w()];
+    match Way::forward(g) {
+        Way::Strip(plan) => correlate(&plan, Product { src: x, weight, epilogue }, units, y.row(0), scratch),
+        Way::Lanes(plan, share) => {
+            let (part, y) = share.part(size, units, y);
+            correlate_lanes(&plan, (x, weight), epilogue, part, y, scratch);
+        }
+        Way::Product(share) => {
+            let (part, y) = share.part(size, units, y);
             product::forward(g, share, (x, weight), epilogue, part, y, scratch);
         }
-        None => correlate(&ConvPlan::forward(g), Product { src: x, weight, epilogue }, units, y.row(0), scratch),
     }
 }
 
 /// As [`conv2d_division`], for [`conv2d_backward_input`].
 pub fn conv2d_backward_input_division(g: &ConvGeom) -> (Split, usize) {
-    match input_share(g) {
-        Some(share) => share.division(g.n, g.c_in, g.h * g.w),
-        None => ConvPlan::backward(g).division(),
-    }
+    Way::backward(g).division([g.n, g.c_in, g.h * g.w])
 }
 
 /// Elements of scratch per thread for [`conv2d_backward_input`].
 pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
-    match input_share(g) {
-        Some(share) => product::input_grad_scratch(g, share),
-        None => correlate::thread_scratch_len(&ConvPlan::backward(g)),
+    match Way::backward(g) {
+        Way::Strip(plan) => correlate::thread_scratch_len(&plan),
+        Way::Lanes(plan, _) => channel_lanes::lanes_scratch(&plan),
+        Way::Product(share) => product::input_grad_scratch(g, share),
     }
 }
 
@@ -78,12 +81,19 @@ pub fn conv2d_backward_input<T: GemmFloat>(
     mut dx: MatrixMut<'_, T>,
     scratch: &mut [T],
 ) {
-    if let Some(share) = input_share(g) {
-        let (part, dx) = share.part(g.n, g.c_in, g.h * g.w, units, dx);
-        return product::input_grad(g, share, (dy, weight), part, dx, scratch);
+    let epilogue = ConvMicroEpilogue { bias: &[], relu: false, act: None };
+    let size = [g.n, g.c_in, g.h * g.w];
+    match Way::backward(g) {
+        Way::Strip(plan) => correlate(&plan, Product { src: dy, weight, epilogue }, units, dx.row(0), scratch),
+        Way::Lanes(plan, share) => {
+            let (part, dx) = share.part(size, units, dx);
+            correlate_lanes(&plan, (dy, weight), epilogue, part, dx, scratch);
+        }
+        Way::Product(share) => {
+            let (part, dx) = share.part(size, units, dx);
+            product::input_grad(g, share, (dy, weight), part, dx, scratch);
+        }
     }
-    let p = Product { src: dy, weight, epilogue: ConvMicroEpilogue { bias: &[], relu: false, act: None } };
-    correlate(&ConvPlan::backward(g), p, units, dx.row(0), scratch);
 }
 
 /// Units of [`conv2d_backward_weight`].

@@ -8,6 +8,7 @@
 //! neither on the range of units nor on the instruction set. The gradient of a bias is a sum of dy, which `reduce`
 //! computes. Used by the lowering of the convolution ops.
 
+mod channel_lanes;
 mod conv2d_kernels;
 mod conv_micro;
 mod conv_plan;
@@ -19,6 +20,7 @@ mod product;
 mod strip;
 #[cfg(test)]
 mod tests;
+mod way;
 mod weight_grad;
 
 pub use conv2d_kernels::*;

@@ -2,7 +2,8 @@
 
 use super::super::conv_micro::ConvMicroEpilogue;
 use super::super::geom::ConvGeom;
-use super::product_plan::{COLUMNS, ProductShare, ROWS, TERMS};
+use super::super::way::Share;
+use super::product_plan::{COLUMNS, ROWS, TERMS};
 use super::windows::load_windows;
 use crate::abi::MatrixMut;
 use crate::gemm::{Gemm, GemmFloat, OpenProduct, Strides};
@@ -21,7 +22,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new(g: &ConvGeom, share: ProductShare) -> Blocks {
+    fn new(g: &ConvGeom, share: Share) -> Blocks {
         let (area, each) = (g.out_h() * g.out_w(), g.c_in / g.groups);
         let staged = share.fold > 1;
         let direct = g.windows_are_pixels() && !staged;
@@ -49,7 +50,7 @@ impl Blocks {
 }
 
 /// Elements of scratch of a thread.
-pub(in super::super) fn forward_scratch(g: &ConvGeom, share: ProductShare) -> usize {
+pub(in super::super) fn forward_scratch(g: &ConvGeom, share: Share) -> usize {
     let b = Blocks::new(g, share);
     let product = b.product::<f32>(g).scratch::<f32>().max(b.product::<f64>(g).scratch::<f64>());
     b.sizes(g).iter().sum::<usize>() + product
@@ -58,7 +59,7 @@ pub(in super::super) fn forward_scratch(g: &ConvGeom, share: ProductShare) -> us
 /// Computes channels `channels` of images `images`: a row of `y` for each image.
 pub(in super::super) fn forward<T: GemmFloat>(
     g: &ConvGeom,
-    share: ProductShare,
+    share: Share,
     (x, weight): (&[T], &[T]),
     epilogue: ConvMicroEpilogue<'_, T>,
     (images, channels): (Range<usize>, Range<usize>),

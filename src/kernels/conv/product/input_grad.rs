@@ -1,7 +1,8 @@
 //! The input gradient: the product of the transposed weights and dy is what each tap of a window adds to x.
 
 use super::super::geom::ConvGeom;
-use super::product_plan::{INPUT_ROWS, ProductShare};
+use super::super::way::Share;
+use super::product_plan::INPUT_ROWS;
 use super::scatter::PhasePlanes;
 use crate::abi::MatrixMut;
 use crate::gemm::{Gemm, GemmFloat, OpenProduct, Strides};
@@ -19,7 +20,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new(g: &ConvGeom, share: ProductShare) -> Blocks {
+    fn new(g: &ConvGeom, share: Share) -> Blocks {
         Blocks {
             channels: (INPUT_ROWS / (g.kh * g.kw)).clamp(1, g.c_in / g.groups),
             columns: share.fold * g.out_h() * g.out_w(),
@@ -48,7 +49,7 @@ impl Blocks {
 }
 
 /// Elements of scratch of a thread.
-pub(in super::super) fn input_grad_scratch(g: &ConvGeom, share: ProductShare) -> usize {
+pub(in super::super) fn input_grad_scratch(g: &ConvGeom, share: Share) -> usize {
     let b = Blocks::new(g, share);
     let product = b.product::<f32>(g).scratch::<f32>().max(b.product::<f64>(g).scratch::<f64>());
     b.sizes(g).iter().sum::<usize>() + product
@@ -57,7 +58,7 @@ pub(in super::super) fn input_grad_scratch(g: &ConvGeom, share: ProductShare) ->
 /// Computes channels `channels` of x of images `images`: a row of `dx` for each image.
 pub(in super::super) fn input_grad<T: GemmFloat>(
     g: &ConvGeom,
-    share: ProductShare,
+    share: Share,
     (dy, weight): (&[T], &[T]),
     (images, channels): (Range<usize>, Range<usize>),
     mut dx: MatrixMut<'_, T>,
