@@ -2,11 +2,12 @@
 
 use super::conv_micro::ConvMicroEpilogue;
 use super::conv_plan::{ConvPlan, largest_divisor, weight_grad_blocks};
+use super::depthwise::{self, PlanePlan};
 use super::correlate::{self, Product, correlate};
 use super::geom::ConvGeom;
 use super::channel_lanes::{self, correlate_lanes};
-use super::product::{self, weight_is_product};
-use super::way::Way;
+use super::product::{self};
+use super::way::{WeightWay, Way};
 use super::weight_grad;
 use crate::abi::{Args, MatrixMut, Split};
 use crate::by_dtype::by_dtype;
@@ -26,6 +27,7 @@ pub fn conv2d_scratch(g: &ConvGeom) -> usize {
         Way::Strip(plan) => correlate::thread_scratch_len(&plan),
         Way::Lanes(plan, _) => channel_lanes::lanes_scratch(&plan),
         Way::Product(share) => product::forward_scratch(g, share),
+        Way::Planes(plan) => depthwise::planes_scratch(&plan),
     }
 }
 
@@ -54,6 +56,10 @@ pub fn conv2d_forward<T: GemmFloat>(
             let (part, y) = share.part(size, units, y);
             product::forward(g, share, (x, weight), epilogue, part, y, scratch);
         }
+        Way::Planes(plan) => {
+            let planes = plan.planes_of(&units);
+            depthwise::correlate_planes(&plan, (x, weight), epilogue, planes, y.row(0), scratch);
+        }
     }
 }
 
@@ -68,6 +74,7 @@ pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
         Way::Strip(plan) => correlate::thread_scratch_len(&plan),
         Way::Lanes(plan, _) => channel_lanes::lanes_scratch(&plan),
         Way::Product(share) => product::input_grad_scratch(g, share),
+        Way::Planes(plan) => depthwise::planes_scratch(&plan),
     }
 }
 
@@ -93,6 +100,10 @@ pub fn conv2d_backward_input<T: GemmFloat>(
             let (part, dx) = share.part(size, units, dx);
             product::input_grad(g, share, (dy, weight), part, dx, scratch);
         }
+        Way::Planes(plan) => {
+            let planes = plan.planes_of(&units);
+            depthwise::correlate_planes(&plan, (dy, weight), epilogue, planes, dx.row(0), scratch);
+        }
     }
 }
 
@@ -110,15 +121,20 @@ pub fn conv2d_weight_parts(g: &ConvGeom) -> usize {
 
 /// (image blocks, output channels of a unit) of the weight gradient.
 fn image_blocks(g: &ConvGeom) -> (usize, usize) {
-    if weight_is_product(g) { (1, largest_divisor(g.c_out, 16)) } else { weight_grad_blocks(g) }
+    match WeightWay::of(g) {
+        WeightWay::Strip | WeightWay::Planes => weight_grad_blocks(g),
+        WeightWay::Lanes | WeightWay::Product => (1, largest_divisor(g.c_out, 16)),
+    }
 }
 
 /// Elements of scratch per thread for [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
-    if weight_is_product(g) {
-        return product::weight_grad_scratch(g);
+    match WeightWay::of(g) {
+        WeightWay::Strip => weight_grad::thread_scratch_len(g, &ConvPlan::weight(g)),
+        WeightWay::Lanes => channel_lanes::lanes_weight_scratch(g),
+        WeightWay::Product => product::weight_grad_scratch(g),
+        WeightWay::Planes => depthwise::plane_weight_scratch(&PlanePlan::new(g, false)),
     }
-    weight_grad::thread_scratch_len(g, &ConvPlan::weight(g))
 }
 
 /// The adjoint of [`conv2d_forward`] in the weight, as [`conv2d_weight_parts`] parts, for the units `units`; `parts` is
@@ -131,12 +147,16 @@ pub fn conv2d_backward_weight<T: GemmFloat>(
     parts: &mut [T],
     scratch: &mut [T],
 ) {
-    if weight_is_product(g) {
-        let (channels, taps) = (conv2d_backward_weight_units(g).per_unit / g.taps(), g.taps());
-        let from = units.start * channels;
-        return product::weight_grad(g, (x, dy), from..from + parts.len() / taps, parts, scratch);
+    let (blocks, channels) = image_blocks(g);
+    // Output channels, counted over the blocks of images.
+    let from = units.start * channels;
+    let own = from..from + parts.len() / g.taps();
+    match WeightWay::of(g) {
+        WeightWay::Strip => weight_grad::compute_parts(g, x, dy, units, parts, scratch),
+        WeightWay::Lanes => channel_lanes::lanes_weight_grad(g, (x, dy), own, parts, scratch),
+        WeightWay::Product => product::weight_grad(g, (x, dy), own, parts, scratch),
+        WeightWay::Planes => depthwise::plane_weight_grad(g, blocks, (x, dy), from, parts, scratch),
     }
-    weight_grad::compute_parts(g, x, dy, units, parts, scratch);
 }
 
 /// Elements of dw in a unit of [`conv2d_weight_combine`].

@@ -13,6 +13,7 @@ mod conv2d_kernels;
 mod conv_micro;
 mod conv_plan;
 mod correlate;
+mod depthwise;
 mod geom;
 mod image_lanes;
 mod outer_sweep;

@@ -3,8 +3,10 @@
 //! Invariant: all follows from the geometry alone, so the bits of the results do, too.
 
 use super::channel_lanes::LanesPlan;
+use super::depthwise::{PlanePlan, is_depthwise};
 use super::conv_plan::{ConvPlan, largest_divisor};
 use super::geom::ConvGeom;
+use super::product::{fold_of, upright};
 use crate::abi::{MatrixMut, Split};
 use std::ops::Range;
 
@@ -16,6 +18,8 @@ pub(super) enum Way {
     Lanes(LanesPlan, Share),
     /// As a matrix product.
     Product(Share),
+    /// Channel by channel.
+    Planes(PlanePlan),
 }
 
 /// How units divide an output `[n, channels, area]`.
@@ -62,24 +66,89 @@ pub(super) fn tune(name: &str, or: usize) -> usize {
     std::env::var(name).ok().map_or(or, |v| v.parse().unwrap())
 }
 
+/// How the weight gradient is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WeightWay {
+    /// By strips of x, in parts by blocks of images.
+    Strip,
+    /// With output channels in the lanes.
+    Lanes,
+    /// As a matrix product.
+    Product,
+    /// Channel by channel.
+    Planes,
+}
+
+impl WeightWay {
+    pub fn of(g: &ConvGeom) -> WeightWay {
+        let channels = (g.c_in / g.groups).min(g.c_out / g.groups);
+        if is_depthwise(g) {
+            return WeightWay::Planes;
+        }
+        match tune("DW", 9) {
+            0 => return WeightWay::Strip,
+            1 => return WeightWay::Product,
+            2 => return WeightWay::Lanes,
+            _ => {}
+        }
+        if g.n == 0 || channels < if g.windows_are_pixels() { 16 } else { 32 } {
+            WeightWay::Strip
+        } else if g.kh * g.kw == 1 || upright(g) {
+            WeightWay::Product
+        } else {
+            WeightWay::Lanes
+        }
+    }
+}
+
 impl Way {
     /// Of the forward pass.
     pub fn forward(g: &ConvGeom) -> Way {
-        let area = g.out_h() * g.out_w();
-        match tune("FWD", 2) {
-            1 if g.n > 0 && g.c_out / g.groups >= 16 => Way::Product(Share::new(g.n, super::product::fold_of(g.n, area), g.c_out)),
-            2 if g.n > 0 && g.c_out / g.groups >= 16 => Way::Lanes(LanesPlan::forward(g), Share::new(g.n, 1, g.c_out)),
-            _ => Way::Strip(ConvPlan::forward(g)),
+        if is_depthwise(g) {
+            return Way::Planes(PlanePlan::new(g, false));
+        }
+        let (area, channels) = (g.out_h() * g.out_w(), (g.c_in / g.groups).min(g.c_out / g.groups));
+        let product = |fold| Way::Product(Share::new(g.n, fold, g.c_out));
+        let lanes = || Way::Lanes(LanesPlan::forward(g), Share::new(g.n, 1, g.c_out));
+        match tune("FWD", 9) {
+            0 => return Way::Strip(ConvPlan::forward(g)),
+            1 => return product(fold_of(g.n, area)),
+            2 => return lanes(),
+            _ => {}
+        }
+        if g.n == 0 || channels < if g.windows_are_pixels() { 16 } else { 32 } {
+            Way::Strip(ConvPlan::forward(g))
+        } else if g.windows_are_pixels() {
+            product(if area < 128 { fold_of(g.n, area) } else { 1 })
+        } else if g.kh * g.kw == 1 || g.n * area < 128 {
+            product(fold_of(g.n, area))
+        } else {
+            lanes()
         }
     }
 
     /// Of the input gradient.
     pub fn backward(g: &ConvGeom) -> Way {
-        let area = g.out_h() * g.out_w();
-        match tune("DX", 2) {
-            1 if g.n > 0 && g.c_out / g.groups >= 16 && area <= 1024 => Way::Product(Share::new(g.n, super::product::fold_of(g.n, area), g.c_in)),
-            2 if g.n > 0 && g.c_out / g.groups >= 16 => Way::Lanes(LanesPlan::backward(g), Share::new(g.n, 1, g.c_in)),
-            _ => Way::Strip(ConvPlan::backward(g)),
+        if is_depthwise(g) {
+            return Way::Planes(PlanePlan::new(g, true));
+        }
+        let (area, channels) = (g.out_h() * g.out_w(), (g.c_in / g.groups).min(g.c_out / g.groups));
+        let product = |fold| Way::Product(Share::new(g.n, fold, g.c_in));
+        let lanes = || Way::Lanes(LanesPlan::backward(g), Share::new(g.n, 1, g.c_in));
+        match tune("DX", 9) {
+            0 => return Way::Strip(ConvPlan::backward(g)),
+            1 => return product(fold_of(g.n, area)),
+            2 => return lanes(),
+            _ => {}
+        }
+        if g.n == 0 || channels < if g.windows_are_pixels() { 16 } else { 32 } {
+            Way::Strip(ConvPlan::backward(g))
+        } else if g.windows_are_pixels() && area >= 128 {
+            product(1)
+        } else if g.n * area < 64 {
+            product(fold_of(g.n, area))
+        } else {
+            lanes()
         }
     }
 
@@ -87,6 +156,10 @@ impl Way {
     pub fn division(&self, [n, channels, area]: [usize; 3]) -> (Split, usize) {
         match self {
             Way::Strip(c) => c.division(),
+            Way::Planes(p) => {
+                let (some, count) = p.units();
+                (Split::PerUnit(some * area), count)
+            }
             Way::Lanes(_, share) | Way::Product(share) => share.division(n, channels, area),
         }
     }

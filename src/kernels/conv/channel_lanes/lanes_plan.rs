@@ -28,6 +28,7 @@ pub(in super::super) struct LanesPlan {
     pub stride: [usize; 2],
     /// The output is `step` interleaved sub-grids.
     pub step: [usize; 2],
+    pub run: usize,
     /// Rows of a sub-grid that are computed from one strip.
     pub band: usize,
     /// Zeros before the image, and rows and columns of the strip.
@@ -37,9 +38,9 @@ pub(in super::super) struct LanesPlan {
     /// Weight index = `m · w_dst + c · w_src + tap` for output channel m and source channel c of a group.
     pub w_dst: usize,
     pub w_src: usize,
-    back: bool,
-    dilation: [usize; 2],
-    pad: [usize; 2],
+    pub back: bool,
+    pub dilation: [usize; 2],
+    pub pad: [usize; 2],
 }
 
 impl LanesPlan {
@@ -70,6 +71,7 @@ impl LanesPlan {
             kernel: [g.kh, g.kw],
             stride: if back { [1, 1] } else { g.stride },
             step: if back { g.stride } else { [1, 1] },
+            run: 0,
             band: 1,
             lead: [0, 0],
             rows: 0,
@@ -86,9 +88,13 @@ impl LanesPlan {
         p.cols = p.strip_len(1, grid[1], ends[1].1);
         let [across, row] = [grid[1] * p.step[0] * p.step[1], p.cols * src_c];
         let rows = (STRIP / row.max(1) / p.stride[0]).min(POSITIONS / across.max(1));
-        p.band = rows.clamp(1, grid[0].max(1));
-        p.rows = p.strip_len(0, p.band, ends[0].1);
-        p
+        p.run = super::super::way::tune("RUN", 128);
+        p.with_band(rows.clamp(1, grid[0].max(1)))
+    }
+
+    /// The same plan with strips for `band` rows of positions.
+    pub fn with_band(self, band: usize) -> LanesPlan {
+        LanesPlan { band, rows: self.strip_len(0, band, self.shifts(0).1), ..self }
     }
 
     /// Rows and columns of the largest sub-grid.

@@ -9,8 +9,10 @@
 //! blocks and the units are. Used by the entry points of the folder.
 
 mod lanes_plan;
+mod lanes_weight_grad;
 mod operands;
 mod sweep;
 
 pub(super) use lanes_plan::LanesPlan;
+pub(super) use lanes_weight_grad::{lanes_weight_grad, lanes_weight_scratch};
 pub(super) use sweep::{correlate_lanes, lanes_scratch};

@@ -4,7 +4,7 @@ use super::lanes_plan::{GROUP, LanesPlan};
 use crate::gemm::{GemmFloat, transpose};
 
 /// Source channels whose weights are transposed at once.
-const SOME: usize = 16;
+pub(super) const SOME: usize = 16;
 
 /// Elements that [`pack_weights`] needs beside its result.
 pub(super) fn transposed_len(p: &LanesPlan) -> usize {

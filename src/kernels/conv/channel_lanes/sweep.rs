@@ -1,7 +1,7 @@
 //! The loops of correlations with channels in the lanes: channels, images, bands of rows, sub-grids, runs, tiles.
 
 use super::super::conv_micro::ConvMicroEpilogue;
-use super::lanes_plan::{GROUP, LanesPlan, RUN};
+use super::lanes_plan::{GROUP, LanesPlan};
 use super::operands::{load_pixels, pack_weights, transposed_len};
 use crate::abi::MatrixMut;
 use crate::gemm::{GemmFloat, RegisterTileOperands, transpose};
@@ -77,8 +77,10 @@ fn sum_band<T: GemmFloat>(p: &LanesPlan, row: usize, count: usize, strip: &[T], 
             let all = taps.count * p.src_c;
             let (run, rest) = weights.split_at(all * GROUP);
             weights = rest;
-            for at in (0..all).step_by(RUN) {
-                let k = RUN.min(all - at);
+            // Pieces of about equal length.
+            let piece = all.div_ceil(all.div_ceil(p.run));
+            for at in (0..all).step_by(piece) {
+                let k = piece.min(all - at);
                 let mut j = 0;
                 while j < count {
                     let width = T::width(token, tallest, count - j);

@@ -20,5 +20,5 @@ mod windows;
 
 pub(super) use forward::{forward, forward_scratch};
 pub(super) use input_grad::{input_grad, input_grad_scratch};
-pub(super) use product_plan::{fold_of, weight_is_product};
+pub(super) use product_plan::{fold_of, upright};
 pub(super) use weight_grad_product::{weight_grad, weight_grad_scratch};

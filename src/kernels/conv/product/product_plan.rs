@@ -22,7 +22,8 @@ pub(in super::super) fn fold_of(n: usize, area: usize) -> usize {
     (1..=most).rev().min_by(|a, b| idle(*a).total_cmp(&idle(*b))).unwrap_or(1)
 }
 
-/// Whether the weight gradient is a product.
-pub(in super::super) fn weight_is_product(g: &ConvGeom) -> bool {
-    super::super::way::tune("DW", 1) == 1 && g.n > 0 && g.c_out / g.groups >= 16
+/// Whether the product of the weight gradient is the gradient itself, not its transpose: with few positions, windows
+/// take less time to transpose than the gradient.
+pub(in super::super) fn upright(g: &ConvGeom) -> bool {
+    g.n * g.out_h() * g.out_w() < g.c_out / g.groups
 }

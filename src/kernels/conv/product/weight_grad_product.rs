@@ -1,7 +1,7 @@
 //! The weight gradient as a product whose sums run over the positions of all images.
 
 use super::super::geom::ConvGeom;
-use super::product_plan::WEIGHT_BLOCK;
+use super::product_plan::{WEIGHT_BLOCK, upright};
 use super::windows::{each_row_part, load_windows};
 use crate::abi::MatrixMut;
 use crate::gemm::{Gemm, GemmFloat, OpenProduct, Strides, transpose};
@@ -15,8 +15,7 @@ struct Blocks {
     channels: usize,
     /// Output channels of a block.
     outs: usize,
-    /// Whether the product is the gradient, not its transpose: with few positions, windows take less time to
-    /// transpose than the gradient.
+    /// See [`upright`].
     upright: bool,
 }
 
@@ -27,7 +26,7 @@ impl Blocks {
             positions: WEIGHT_BLOCK.min(positions),
             channels: (WEIGHT_BLOCK / (g.kh * g.kw)).clamp(1, g.c_in / g.groups),
             outs: WEIGHT_BLOCK.min(g.c_out / g.groups),
-            upright: positions < g.c_out / g.groups,
+            upright: upright(g),
         }
     }
 
