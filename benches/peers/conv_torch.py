@@ -39,11 +39,11 @@ def least_ms(call) -> float:
     """The least time of a call in milliseconds."""
     for _ in range(3):
         call()
-    end, best, calls = time.thread_time() + SECONDS, math.inf, 0
-    while calls < 5 or time.thread_time() < end:
-        start = time.thread_time()
+    end, best, calls = time.perf_counter() + SECONDS, math.inf, 0
+    while calls < 5 or time.perf_counter() < end:
+        start = time.perf_counter()
         call()
-        best, calls = min(best, time.thread_time() - start), calls + 1
+        best, calls = min(best, time.perf_counter() - start), calls + 1
     return 1e3 * best
 
 

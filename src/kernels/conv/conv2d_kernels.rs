@@ -1,13 +1,13 @@
 //! The convolution and its gradients: units, scratch, functions over slices and entry points.
 
-use super::conv_micro::ConvMicroEpilogue;
-use super::conv_plan::{ConvPlan, largest_divisor, weight_grad_blocks};
-use super::depthwise::{self, PlanePlan};
-use super::correlate::{self, Product, correlate};
-use super::geom::ConvGeom;
 use super::channel_lanes::{self, correlate_lanes};
+use super::conv_micro::ConvMicroEpilogue;
+use super::conv_plan::ConvPlan;
+use super::correlate::{self, Product, correlate};
+use super::depthwise::{self, PlanePlan};
+use super::geom::ConvGeom;
 use super::product::{self};
-use super::way::{WeightWay, Way};
+use super::way::{Way, WeightWay};
 use super::weight_grad;
 use crate::abi::{Args, MatrixMut, Split};
 use crate::by_dtype::by_dtype;
@@ -23,11 +23,16 @@ pub fn conv2d_division(g: &ConvGeom) -> (Split, usize) {
 
 /// Elements of scratch per thread for [`conv2d_forward`].
 pub fn conv2d_scratch(g: &ConvGeom) -> usize {
-    match Way::forward(g) {
-        Way::Strip(plan) => correlate::thread_scratch_len(&plan),
-        Way::Lanes(plan, _) => channel_lanes::lanes_scratch(&plan),
-        Way::Product(share) => product::forward_scratch(g, share),
-        Way::Planes(plan) => depthwise::planes_scratch(&plan),
+    forward_scratch_of(&Way::forward(g), g)
+}
+
+/// [`conv2d_scratch`] of a way.
+pub(super) fn forward_scratch_of(way: &Way, g: &ConvGeom) -> usize {
+    match way {
+        Way::Strip(plan) => correlate::thread_scratch_len(plan),
+        Way::Lanes(plan, _) => channel_lanes::lanes_scratch(plan),
+        Way::Product(share) => product::forward_scratch(g, *share),
+        Way::Planes(plan) => depthwise::planes_scratch(plan),
     }
 }
 
@@ -36,6 +41,19 @@ pub fn conv2d_scratch(g: &ConvGeom) -> usize {
 ///
 /// x is `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`, bias `[c_out]` or empty, y `[n, c_out, ho, wo]`.
 pub fn conv2d_forward<T: GemmFloat>(
+    g: &ConvGeom,
+    operands: (&[T], &[T], &[T]),
+    act: Act,
+    units: Range<usize>,
+    y: MatrixMut<'_, T>,
+    scratch: &mut [T],
+) {
+    forward_by(&Way::forward(g), g, operands, act, units, y, scratch);
+}
+
+/// [`conv2d_forward`] in one way.
+pub(super) fn forward_by<T: GemmFloat>(
+    way: &Way,
     g: &ConvGeom,
     (x, weight, bias): (&[T], &[T], &[T]),
     act: Act,
@@ -46,19 +64,19 @@ pub fn conv2d_forward<T: GemmFloat>(
     let relu = act == Act::Relu;
     let epilogue = ConvMicroEpilogue { bias, relu, act: if relu { None } else { act_fn(act) } };
     let size = [g.n, g.c_out, g.out_h() * g.out_w()];
-    match Way::forward(g) {
-        Way::Strip(plan) => correlate(&plan, Product { src: x, weight, epilogue }, units, y.row(0), scratch),
+    match way {
+        Way::Strip(plan) => correlate(plan, Product { src: x, weight, epilogue }, units, y.row(0), scratch),
         Way::Lanes(plan, share) => {
             let (part, y) = share.part(size, units, y);
-            correlate_lanes(&plan, (x, weight), epilogue, part, y, scratch);
+            correlate_lanes(plan, (x, weight), epilogue, part, y, scratch);
         }
         Way::Product(share) => {
             let (part, y) = share.part(size, units, y);
-            product::forward(g, share, (x, weight), epilogue, part, y, scratch);
+            product::forward(g, *share, (x, weight), epilogue, part, y, scratch);
         }
         Way::Planes(plan) => {
             let planes = plan.planes_of(&units);
-            depthwise::correlate_planes(&plan, (x, weight), epilogue, planes, y.row(0), scratch);
+            depthwise::correlate_planes(plan, (x, weight), epilogue, planes, y.row(0), scratch);
         }
     }
 }
@@ -70,11 +88,14 @@ pub fn conv2d_backward_input_division(g: &ConvGeom) -> (Split, usize) {
 
 /// Elements of scratch per thread for [`conv2d_backward_input`].
 pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
-    match Way::backward(g) {
-        Way::Strip(plan) => correlate::thread_scratch_len(&plan),
-        Way::Lanes(plan, _) => channel_lanes::lanes_scratch(&plan),
-        Way::Product(share) => product::input_grad_scratch(g, share),
-        Way::Planes(plan) => depthwise::planes_scratch(&plan),
+    input_scratch_of(&Way::backward(g), g)
+}
+
+/// [`conv2d_backward_input_scratch`] of a way.
+pub(super) fn input_scratch_of(way: &Way, g: &ConvGeom) -> usize {
+    match way {
+        Way::Product(share) => product::input_grad_scratch(g, *share),
+        way => forward_scratch_of(way, g),
     }
 }
 
@@ -85,51 +106,60 @@ pub fn conv2d_backward_input<T: GemmFloat>(
     dy: &[T],
     weight: &[T],
     units: Range<usize>,
+    dx: MatrixMut<'_, T>,
+    scratch: &mut [T],
+) {
+    input_by(&Way::backward(g), g, (dy, weight), units, dx, scratch);
+}
+
+/// [`conv2d_backward_input`] in one way.
+pub(super) fn input_by<T: GemmFloat>(
+    way: &Way,
+    g: &ConvGeom,
+    (dy, weight): (&[T], &[T]),
+    units: Range<usize>,
     mut dx: MatrixMut<'_, T>,
     scratch: &mut [T],
 ) {
     let epilogue = ConvMicroEpilogue { bias: &[], relu: false, act: None };
     let size = [g.n, g.c_in, g.h * g.w];
-    match Way::backward(g) {
-        Way::Strip(plan) => correlate(&plan, Product { src: dy, weight, epilogue }, units, dx.row(0), scratch),
+    match way {
+        Way::Strip(plan) => correlate(plan, Product { src: dy, weight, epilogue }, units, dx.row(0), scratch),
         Way::Lanes(plan, share) => {
             let (part, dx) = share.part(size, units, dx);
-            correlate_lanes(&plan, (dy, weight), epilogue, part, dx, scratch);
+            correlate_lanes(plan, (dy, weight), epilogue, part, dx, scratch);
         }
         Way::Product(share) => {
             let (part, dx) = share.part(size, units, dx);
-            product::input_grad(g, share, (dy, weight), part, dx, scratch);
+            product::input_grad(g, *share, (dy, weight), part, dx, scratch);
         }
         Way::Planes(plan) => {
             let planes = plan.planes_of(&units);
-            depthwise::correlate_planes(&plan, (dy, weight), epilogue, planes, dx.row(0), scratch);
+            depthwise::correlate_planes(plan, (dy, weight), epilogue, planes, dx.row(0), scratch);
         }
     }
 }
 
 /// Units of [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_units(g: &ConvGeom) -> Units {
-    let (blocks, channels) = image_blocks(g);
+    let (blocks, channels) = WeightWay::of(g).blocks(g);
     Units { count: blocks * (g.c_out / channels), per_unit: channels * g.taps() }
 }
 
 /// Number of image blocks. [`conv2d_backward_weight`] writes one part for each, one after the other, each as large as
 /// the weight. With one block the part is the gradient; otherwise [`conv2d_weight_combine`] adds the parts.
 pub fn conv2d_weight_parts(g: &ConvGeom) -> usize {
-    image_blocks(g).0
-}
-
-/// (image blocks, output channels of a unit) of the weight gradient.
-fn image_blocks(g: &ConvGeom) -> (usize, usize) {
-    match WeightWay::of(g) {
-        WeightWay::Strip | WeightWay::Planes => weight_grad_blocks(g),
-        WeightWay::Lanes | WeightWay::Product => (1, largest_divisor(g.c_out, 16)),
-    }
+    WeightWay::of(g).blocks(g).0
 }
 
 /// Elements of scratch per thread for [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
-    match WeightWay::of(g) {
+    weight_scratch_of(WeightWay::of(g), g)
+}
+
+/// [`conv2d_backward_weight_scratch`] of a way.
+pub(super) fn weight_scratch_of(way: WeightWay, g: &ConvGeom) -> usize {
+    match way {
         WeightWay::Strip => weight_grad::thread_scratch_len(g, &ConvPlan::weight(g)),
         WeightWay::Lanes => channel_lanes::lanes_weight_scratch(g),
         WeightWay::Product => product::weight_grad_scratch(g),
@@ -147,11 +177,23 @@ pub fn conv2d_backward_weight<T: GemmFloat>(
     parts: &mut [T],
     scratch: &mut [T],
 ) {
-    let (blocks, channels) = image_blocks(g);
+    weight_by(WeightWay::of(g), g, (x, dy), units, parts, scratch);
+}
+
+/// [`conv2d_backward_weight`] in one way.
+pub(super) fn weight_by<T: GemmFloat>(
+    way: WeightWay,
+    g: &ConvGeom,
+    (x, dy): (&[T], &[T]),
+    units: Range<usize>,
+    parts: &mut [T],
+    scratch: &mut [T],
+) {
+    let (blocks, channels) = way.blocks(g);
     // Output channels, counted over the blocks of images.
     let from = units.start * channels;
     let own = from..from + parts.len() / g.taps();
-    match WeightWay::of(g) {
+    match way {
         WeightWay::Strip => weight_grad::compute_parts(g, x, dy, units, parts, scratch),
         WeightWay::Lanes => channel_lanes::lanes_weight_grad(g, (x, dy), own, parts, scratch),
         WeightWay::Product => product::weight_grad(g, (x, dy), own, parts, scratch),

@@ -1,8 +1,12 @@
 //! Convolutions against a naive loop over all products, their adjoint identities, and equal bits for all ranges of
 //! units.
 
+use super::channel_lanes::LanesPlan;
 use super::conv_plan::ConvPlan;
+use super::conv2d_kernels::{forward_by, forward_scratch_of, input_by, input_scratch_of, weight_by, weight_scratch_of};
+use super::way::{Share, Way, WeightWay};
 use super::*;
+use crate::abi::{MatrixMut, Split};
 use crate::float::Float;
 use crate::gemm::{Act, GemmFloat};
 use crate::harness::{hash_number, hash_numbers};
@@ -36,6 +40,30 @@ fn ranges(count: usize, cuts: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Runs a kernel in `cuts` ranges; scratch holds NaN at the start of each.
+fn run_divided<T: Float>(
+    (split, count): (Split, usize),
+    len: usize,
+    scratch: usize,
+    cuts: usize,
+    f: impl Fn(Range<usize>, MatrixMut<'_, T>, &mut [T]),
+) -> Vec<T> {
+    let Split::Columns { row, width } = split else {
+        let Split::PerUnit(per_unit) = split else { panic!("{split:?}") };
+        return run(Units { count, per_unit }, len, scratch, cuts, |r, part, s| {
+            let all = part.len();
+            f(r, MatrixMut::new(part, 1, all), s);
+        });
+    };
+    let mut out = vec![T::NAN; len];
+    for r in ranges(count, cuts) {
+        let mut scratch = vec![T::NAN; scratch];
+        let columns = (r.start * width).min(row)..(r.end * width).min(row);
+        f(r, MatrixMut::new(&mut out, len / row, row).cut(0..len / row, columns), &mut scratch);
+    }
+    out
+}
+
+/// Runs a kernel in `cuts` ranges; scratch holds NaN at the start of each.
 fn run<T: Float>(
     u: Units,
     len: usize,
@@ -53,15 +81,15 @@ fn run<T: Float>(
 }
 
 fn forward<T: GemmFloat>(g: &ConvGeom, x: &[T], w: &[T], bias: &[T], relu: bool, cuts: usize) -> Vec<T> {
-    run(conv2d_units(g), g.y_len(), conv2d_scratch(g), cuts, |r, y, s| {
+    run_divided(conv2d_division(g), g.y_len(), conv2d_scratch(g), cuts, |r, y, s| {
         let act = if relu { Act::Relu } else { Act::None };
-        conv2d_forward(g, x, w, bias, act, r, y, s)
+        conv2d_forward(g, (x, w, bias), act, r, y, s)
     })
 }
 
 fn input<T: GemmFloat>(g: &ConvGeom, dy: &[T], w: &[T], cuts: usize) -> Vec<T> {
-    let (u, s) = (conv2d_backward_input_units(g), conv2d_backward_input_scratch(g));
-    run(u, g.x_len(), s, cuts, |r, dx, s| conv2d_backward_input(g, dy, w, r, dx, s))
+    let (u, s) = (conv2d_backward_input_division(g), conv2d_backward_input_scratch(g));
+    run_divided(u, g.x_len(), s, cuts, |r, dx, s| conv2d_backward_input(g, dy, w, r, dx, s))
 }
 
 fn weight<T: GemmFloat>(g: &ConvGeom, x: &[T], dy: &[T], cuts: usize) -> Vec<T> {
@@ -175,7 +203,43 @@ fn shapes() -> Vec<ConvGeom> {
         // several bands and rows longer than a tile
         ConvGeom { pad: [1, 1, 1, 1], ..g(1, [3, 11], [70, 75], [3, 3]) },
     ];
-    all.into_iter().chain(crowds()).collect()
+    all.into_iter().chain(crowds()).chain(channels()).collect()
+}
+
+/// Enough channels that they are the lanes, or that a product of matrices pays: strides, padding on one side, dilation,
+/// groups, blocks of channels and of positions that are not full, images whose positions fill a block only together.
+fn channels() -> Vec<ConvGeom> {
+    let (wide, base) = (geom(3, [33, 70], [9, 10], [3, 3]), geom(5, [36, 40], [7, 9], [4, 3]));
+    let s2 = |g| ConvGeom { stride: [2, 2], ..g };
+    let pad = |g| ConvGeom { pad: [1; 4], ..g };
+    vec![
+        pad(wide),
+        s2(pad(wide)),
+        ConvGeom { stride: [3, 2], pad: [2, 0, 1, 4], ..wide },
+        ConvGeom { dilation: [2, 3], pad: [3, 2, 1, 3], ..wide },
+        ConvGeom { dilation: [3, 2], stride: [2, 3], pad: [3, 3, 2, 2], ..base },
+        ConvGeom { dilation: [2, 2], stride: [2, 2], pad: [1, 2, 1, 2], ..base },
+        ConvGeom { c_in: 66, c_out: 128, groups: 2, ..s2(base) },
+        ConvGeom { pad: [4, 5, 3, 6], stride: [1, 4], ..base },
+        ConvGeom { h: 30, w: 35, n: 2, ..pad(wide) },
+        ConvGeom { h: 30, w: 35, n: 2, ..s2(pad(wide)) },
+        // Few positions.
+        ConvGeom { h: 2, w: 2, ..pad(wide) },
+        ConvGeom { h: 4, w: 3, n: 4, c_out: 130, ..s2(pad(wide)) },
+        ConvGeom { h: 5, w: 3, n: 2, c_in: 300, groups: 2, ..pad(wide) },
+        // One tap.
+        ConvGeom { kh: 1, kw: 1, ..base },
+        ConvGeom { kh: 1, kw: 1, h: 13, w: 12, ..base },
+        ConvGeom { kh: 1, kw: 1, n: 7, h: 3, w: 2, ..base },
+        ConvGeom { kh: 1, kw: 1, ..s2(wide) },
+        ConvGeom { kh: 1, kw: 1, n: 17, stride: [3, 2], pad: [1, 0, 0, 1], ..base },
+        // Every channel by itself.
+        ConvGeom { c_in: 36, c_out: 36, groups: 36, ..s2(pad(base)) },
+        ConvGeom { c_in: 5, c_out: 5, groups: 5, h: 20, w: 37, dilation: [2, 1], pad: [3, 1, 0, 2], ..base },
+        ConvGeom { c_in: 5, c_out: 5, groups: 5, h: 40, w: 90, kh: 5, stride: [3, 1], pad: [0, 2, 4, 9], ..base },
+        ConvGeom { c_in: 3, c_out: 3, groups: 3, h: 1, w: 150, kh: 1, kw: 15, pad: [0, 0, 7, 7], ..base },
+        ConvGeom { c_in: 3, c_out: 3, groups: 3, n: 2, h: 140, w: 130, kw: 4, pad: [1; 4], ..s2(base) },
+    ]
 }
 
 /// Enough small images that they are the lanes: strides, padding, dilation, groups, blocks of channels of all sizes,
@@ -250,7 +314,9 @@ fn every_instruction_set_gives_the_same_bits() {
     // Lanes are channels for the first weight, and positions for the others.
     let (many, few) = (geom(3, [5, 13], [9, 21], [3, 3]), geom(3, [3, 5], [9, 21], [5, 5]));
     let pad = |g| ConvGeom { pad: [1, 1, 1, 1], ..g };
-    for g in [pad(many), pad(few), ConvGeom { stride: [2, 2], ..pad(many) }].into_iter().chain(crowds()) {
+    for g in
+        [pad(many), pad(few), ConvGeom { stride: [2, 2], ..pad(many) }].into_iter().chain(crowds()).chain(channels())
+    {
         let (x, w, dy) =
             (hash_numbers::<f32>(g.x_len(), 1), hash_numbers::<f32>(g.w_len(), 2), hash_numbers::<f32>(g.y_len(), 3));
         let all = || [forward(&g, &x, &w, &[], true, 1), input(&g, &dy, &w, 1), weight(&g, &x, &dy, 1)];
@@ -260,6 +326,48 @@ fn every_instruction_set_gives_the_same_bits() {
             all().iter().zip(&best).for_each(|(a, b)| same(a, b, "bits", &g));
         }
         limit(detect_isa());
+    }
+}
+
+/// Every way of computing a convolution, where another is chosen as well.
+#[test]
+fn every_way_matches_naive_loops() {
+    for g in channels().into_iter().chain(shapes().into_iter().take(20)).filter(|g| g.n > 0) {
+        let (x, w) = (hash_numbers::<f64>(g.x_len(), 1), hash_numbers::<f64>(g.w_len(), 2));
+        let dy = hash_numbers::<f64>(g.y_len(), 3);
+        let (mut y, mut dx, mut dw) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()], vec![0.0; g.w_len()]);
+        each(&g, |i, k, o| {
+            y[o] += x[i] * w[k];
+            dx[i] += dy[o] * w[k];
+            dw[k] += dy[o] * x[i];
+        });
+        for (fold, cuts) in [(1, 1), (2, 3), (7, 2)] {
+            let fold = fold.min(g.n);
+            let lanes = |plan, channels| Way::Lanes(plan, Share::new(g.n, 1, channels));
+            let product = |channels| Way::Product(Share::new(g.n, fold, channels));
+            for way in [lanes(LanesPlan::forward(&g), g.c_out), product(g.c_out)] {
+                let (division, scratch) =
+                    (way.division([g.n, g.c_out, g.out_h() * g.out_w()]), forward_scratch_of(&way, &g));
+                let got = run_divided(division, g.y_len(), scratch, cuts, |r, y, s| {
+                    forward_by(&way, &g, (&x, &w, &[]), Act::None, r, y, s);
+                });
+                close(&got, &y, 1e-11, "y", &g);
+            }
+            for way in [lanes(LanesPlan::backward(&g), g.c_in), product(g.c_in)] {
+                let (division, scratch) = (way.division([g.n, g.c_in, g.h * g.w]), input_scratch_of(&way, &g));
+                let got =
+                    run_divided(division, g.x_len(), scratch, cuts, |r, dx, s| input_by(&way, &g, (&dy, &w), r, dx, s));
+                close(&got, &dx, 1e-11, "dx", &g);
+            }
+        }
+        for way in [WeightWay::Lanes, WeightWay::Product] {
+            let (_, channels) = way.blocks(&g);
+            let units = Units { count: g.c_out / channels, per_unit: channels * g.taps() };
+            let got = run(units, g.w_len(), weight_scratch_of(way, &g), 2, |r, dw, s| {
+                weight_by(way, &g, (&x, &dy), r, dw, s)
+            });
+            close(&got, &dw, 1e-11, "dw", &g);
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 //! Invariant: all follows from the geometry alone, so the bits of the results do, too.
 
 use super::channel_lanes::LanesPlan;
+use super::conv_plan::{ConvPlan, largest_divisor, weight_grad_blocks};
 use super::depthwise::{PlanePlan, is_depthwise};
-use super::conv_plan::{ConvPlan, largest_divisor};
 use super::geom::ConvGeom;
 use super::product::{fold_of, upright};
 use crate::abi::{MatrixMut, Split};
@@ -62,8 +62,10 @@ impl Share {
     }
 }
 
-pub(super) fn tune(name: &str, or: usize) -> usize {
-    std::env::var(name).ok().map_or(or, |v| v.parse().unwrap())
+/// Whether there are too few channels for lanes, or for copies to be cheap beside products.
+fn keeps_strips(g: &ConvGeom) -> bool {
+    let least = if g.windows_are_pixels() { 16 } else { 32 };
+    g.n == 0 || g.c_in / g.groups < least || g.c_out / g.groups < least
 }
 
 /// How the weight gradient is computed.
@@ -80,18 +82,20 @@ pub(super) enum WeightWay {
 }
 
 impl WeightWay {
+    /// (image blocks, output channels of a unit).
+    pub fn blocks(self, g: &ConvGeom) -> (usize, usize) {
+        match self {
+            WeightWay::Strip | WeightWay::Planes => weight_grad_blocks(g),
+            WeightWay::Lanes | WeightWay::Product => (1, largest_divisor(g.c_out, 16)),
+        }
+    }
+
+    /// Of a convolution.
     pub fn of(g: &ConvGeom) -> WeightWay {
-        let channels = (g.c_in / g.groups).min(g.c_out / g.groups);
         if is_depthwise(g) {
             return WeightWay::Planes;
         }
-        match tune("DW", 9) {
-            0 => return WeightWay::Strip,
-            1 => return WeightWay::Product,
-            2 => return WeightWay::Lanes,
-            _ => {}
-        }
-        if g.n == 0 || channels < if g.windows_are_pixels() { 16 } else { 32 } {
+        if keeps_strips(g) {
             WeightWay::Strip
         } else if g.kh * g.kw == 1 || upright(g) {
             WeightWay::Product
@@ -107,16 +111,10 @@ impl Way {
         if is_depthwise(g) {
             return Way::Planes(PlanePlan::new(g, false));
         }
-        let (area, channels) = (g.out_h() * g.out_w(), (g.c_in / g.groups).min(g.c_out / g.groups));
+        let area = g.out_h() * g.out_w();
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_out));
         let lanes = || Way::Lanes(LanesPlan::forward(g), Share::new(g.n, 1, g.c_out));
-        match tune("FWD", 9) {
-            0 => return Way::Strip(ConvPlan::forward(g)),
-            1 => return product(fold_of(g.n, area)),
-            2 => return lanes(),
-            _ => {}
-        }
-        if g.n == 0 || channels < if g.windows_are_pixels() { 16 } else { 32 } {
+        if keeps_strips(g) {
             Way::Strip(ConvPlan::forward(g))
         } else if g.windows_are_pixels() {
             product(if area < 128 { fold_of(g.n, area) } else { 1 })
@@ -132,16 +130,10 @@ impl Way {
         if is_depthwise(g) {
             return Way::Planes(PlanePlan::new(g, true));
         }
-        let (area, channels) = (g.out_h() * g.out_w(), (g.c_in / g.groups).min(g.c_out / g.groups));
+        let area = g.out_h() * g.out_w();
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_in));
         let lanes = || Way::Lanes(LanesPlan::backward(g), Share::new(g.n, 1, g.c_in));
-        match tune("DX", 9) {
-            0 => return Way::Strip(ConvPlan::backward(g)),
-            1 => return product(fold_of(g.n, area)),
-            2 => return lanes(),
-            _ => {}
-        }
-        if g.n == 0 || channels < if g.windows_are_pixels() { 16 } else { 32 } {
+        if keeps_strips(g) {
             Way::Strip(ConvPlan::backward(g))
         } else if g.windows_are_pixels() && area >= 128 {
             product(1)

@@ -8,7 +8,7 @@ use super::super::geom::ConvGeom;
 /// Channels that are computed together.
 pub(super) const GROUP: usize = 64;
 /// Most numbers of a run that are summed in one visit of the sums: their weights stay in L1.
-pub(super) const RUN: usize = 128;
+pub(super) const RUN: usize = 256;
 /// Elements of a strip, about.
 const STRIP: usize = 1 << 16;
 /// Positions of the sums, about: they stay in L2.
@@ -28,7 +28,6 @@ pub(in super::super) struct LanesPlan {
     pub stride: [usize; 2],
     /// The output is `step` interleaved sub-grids.
     pub step: [usize; 2],
-    pub run: usize,
     /// Rows of a sub-grid that are computed from one strip.
     pub band: usize,
     /// Zeros before the image, and rows and columns of the strip.
@@ -71,7 +70,6 @@ impl LanesPlan {
             kernel: [g.kh, g.kw],
             stride: if back { [1, 1] } else { g.stride },
             step: if back { g.stride } else { [1, 1] },
-            run: 0,
             band: 1,
             lead: [0, 0],
             rows: 0,
@@ -88,7 +86,6 @@ impl LanesPlan {
         p.cols = p.strip_len(1, grid[1], ends[1].1);
         let [across, row] = [grid[1] * p.step[0] * p.step[1], p.cols * src_c];
         let rows = (STRIP / row.max(1) / p.stride[0]).min(POSITIONS / across.max(1));
-        p.run = super::super::way::tune("RUN", 128);
         p.with_band(rows.clamp(1, grid[0].max(1)))
     }
 
@@ -135,8 +132,8 @@ impl LanesPlan {
         (0..rows * cols).map(move |s| [s / cols, s % cols])
     }
 
-    /// Calls `f(row, column, taps)` for each run of sub-grid `sub`: its pixels of position (0, 0) begin at (row, column)
-    /// of the strip. A run is adjacent pixels; `taps` gives the tap of each.
+    /// Calls `f(row, column, taps)` for each run of sub-grid `sub`, which is adjacent pixels: those of position (0, 0)
+    /// begin at (row, column) of the strip. `taps` gives the tap of each.
     pub fn each_run(&self, sub: [usize; 2], mut f: impl FnMut(usize, usize, Taps)) {
         let lead = |a: usize, shift: isize| (shift + self.lead[a] as isize) as usize;
         for i in 0..self.kernel[0] {

@@ -111,7 +111,8 @@ pub(in super::super) fn lanes_weight_grad<T: GemmFloat>(
     }
 }
 
-/// Copies rows `rows` of `count` channels of dy from `m` on, for each of the images: a row of channels for each position.
+/// Copies rows `rows` of `count` channels of dy from `m` on, for each of the images: a row of channels for each
+/// position.
 fn load_dy<T: GemmFloat>(
     g: &ConvGeom,
     dy: &[T],
@@ -140,7 +141,6 @@ struct Strips<'a, T> {
 }
 
 /// Adds the products of the windows of a block and dy to the sums of `count` channels.
-#[expect(clippy::too_many_arguments, reason = "operands and scratch")]
 fn add_windows<T: GemmFloat>(
     p: &LanesPlan,
     strips: Strips<'_, T>,

@@ -49,8 +49,8 @@ pub(super) fn pack_weights<T: GemmFloat>(
     }
 }
 
-/// Copies the pixels that rows `row..` of a sub-grid read from the planes of a group of an image. Zeros around the image
-/// are there already in columns; rows outside of it are cleared.
+/// Copies the pixels that rows `row..` of a sub-grid read from the planes of a group of an image. The zeros left and
+/// right of the image are there already; rows outside of it are cleared.
 pub(super) fn load_pixels<T: GemmFloat>(p: &LanesPlan, planes: &[T], row: usize, strip: &mut [T]) {
     let ([h, w], line) = (p.src, p.cols * p.src_c);
     let width = w.min(p.cols - p.lead[1]);

@@ -1,7 +1,7 @@
 //! The loops of correlations with channels in the lanes: channels, images, bands of rows, sub-grids, runs, tiles.
 
 use super::super::conv_micro::ConvMicroEpilogue;
-use super::lanes_plan::{GROUP, LanesPlan};
+use super::lanes_plan::{GROUP, LanesPlan, RUN};
 use super::operands::{load_pixels, pack_weights, transposed_len};
 use crate::abi::MatrixMut;
 use crate::gemm::{GemmFloat, RegisterTileOperands, transpose};
@@ -78,13 +78,14 @@ fn sum_band<T: GemmFloat>(p: &LanesPlan, row: usize, count: usize, strip: &[T], 
             let (run, rest) = weights.split_at(all * GROUP);
             weights = rest;
             // Pieces of about equal length.
-            let piece = all.div_ceil(all.div_ceil(p.run));
+            let piece = all.div_ceil(all.div_ceil(RUN));
             for at in (0..all).step_by(piece) {
                 let k = piece.min(all - at);
                 let mut j = 0;
                 while j < count {
                     let width = T::width(token, tallest, count - j);
-                    let tiles = Tiles { rows, cols, sub, at: (down * p.cols + across) * p.src_c + at, k, j, width, add };
+                    let tiles =
+                        Tiles { rows, cols, sub, at: (down * p.cols + across) * p.src_c + at, k, j, width, add };
                     tiles.sum(token, p, tallest, strip, &run[at * GROUP + j..], sums);
                     j += width;
                 }
@@ -115,15 +116,7 @@ struct Tiles {
 
 impl Tiles {
     #[inline(always)]
-    fn sum<T: GemmFloat>(
-        &self,
-        token: Token,
-        p: &LanesPlan,
-        tallest: usize,
-        strip: &[T],
-        b: &[T],
-        sums: &mut [T],
-    ) {
+    fn sum<T: GemmFloat>(&self, token: Token, p: &LanesPlan, tallest: usize, strip: &[T], b: &[T], sums: &mut [T]) {
         if self.cols == 0 {
             return;
         }
@@ -137,19 +130,22 @@ impl Tiles {
                 let a = &strip[self.at + (row * p.stride[0] * p.cols + q * p.stride[1]) * p.src_c..];
                 let to = ((row * p.step[0] + self.sub[0]) * p.dst[1] + self.sub[1] + q * p.step[1]) * GROUP;
                 let c = MatrixMut::new(&mut sums[to..], height, c_row).cut(0..height, self.j..self.j + self.width);
-                T::tile(token, RegisterTileOperands {
-                    a,
-                    a_row,
-                    a_col: 1,
-                    b,
-                    b_row: GROUP,
-                    k: self.k,
-                    c,
-                    add: self.add,
-                    prefetch_c: false,
-                    prefetch: None,
-                    step: None,
-                });
+                T::tile(
+                    token,
+                    RegisterTileOperands {
+                        a,
+                        a_row,
+                        a_col: 1,
+                        b,
+                        b_row: GROUP,
+                        k: self.k,
+                        c,
+                        add: self.add,
+                        prefetch_c: false,
+                        prefetch: None,
+                        step: None,
+                    },
+                );
                 q += height;
             }
         }

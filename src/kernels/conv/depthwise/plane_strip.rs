@@ -73,7 +73,7 @@ impl PlanePlan {
             p.lead[a] = far.saturating_sub(p.pad[a]).div_ceil(g.stride[a]);
             p.pad[a].div_ceil(g.stride[a]) + p.lead[a]
         });
-        p.pitch = (grid[1].next_multiple_of(LANES) + reach[1]).next_multiple_of(LANES);
+        p.pitch = grid[1] + reach[1];
         let fit = (STRIP / p.pitch / p.phase[0] / p.phase[1]).saturating_sub(reach[0]);
         p.band = fit.next_multiple_of(8).clamp(8, grid[0].max(1).next_multiple_of(8));
         p.rows = p.band + reach[0];
@@ -132,38 +132,44 @@ impl PlanePlan {
         units.start * some..self.planes.min(units.end * some)
     }
 
-    /// Copies what rows `row..` of the sub-grids read into a cleared strip. Later copies overwrite all that earlier ones
-    /// wrote.
+    /// Copies what rows `row..` of the sub-grids read into a cleared strip, row after row. Later copies overwrite all
+    /// that earlier ones wrote.
     pub fn load<T: Float>(&self, plane: &[T], row: usize, strip: &mut [T]) {
         let (w, [ph, pw]) = (self.src[1], self.phase);
-        for q in 0..pw {
-            // Columns before the image, the first column of the image of this phase, columns copied.
-            let lead = self.lead[1].saturating_sub(q).div_ceil(pw);
-            let skip = lead * pw + q - self.lead[1];
-            let width = w.saturating_sub(skip).div_ceil(pw).min(self.pitch.saturating_sub(lead));
-            if width == 0 {
-                continue;
+        if self.band < self.dst[0].div_ceil(self.step[0]) {
+            for (p, strip) in strip.chunks_exact_mut(self.one()).take(ph * pw).enumerate() {
+                let inside = self.inside(row, p / pw);
+                strip[..inside.start * self.pitch].fill(T::ZERO);
+                strip[inside.end * self.pitch..].fill(T::ZERO);
             }
-            for p in 0..ph {
-                let strip = &mut strip[(p * pw + q) * self.one()..][..self.one()];
-                let inside = self.inside(row, p);
-                for (i, line) in strip.chunks_exact_mut(self.pitch).enumerate() {
-                    if !inside.contains(&i) {
-                        line[lead..lead + width].fill(T::ZERO);
-                    }
-                }
-                if inside.is_empty() {
-                    continue;
-                }
-                let from = &plane[((row + inside.start) * ph + p - self.lead[0]) * w + skip..];
-                let to = &mut strip[inside.start * self.pitch + lead..];
-                if pw == 1 {
-                    copy_rows(from, ph * w, to, self.pitch, width, inside.len());
-                } else if pw == 2 {
-                    pick_plane_rows(from, ph * w, to, self.pitch, width, inside.len());
-                } else {
-                    for (from, to) in from.chunks(ph * w).zip(to.chunks_mut(self.pitch)).take(inside.len()) {
-                        to[..width].iter_mut().zip(from.iter().step_by(pw)).for_each(|(to, v)| *to = *v);
+        }
+        if pw == 1 && ph == 1 {
+            let inside = self.inside(row, 0);
+            let width = w.min(self.pitch.saturating_sub(self.lead[1]));
+            if !inside.is_empty() {
+                let from = &plane[(row + inside.start - self.lead[0]) * w..];
+                let to = &mut strip[inside.start * self.pitch + self.lead[1]..];
+                copy_rows(from, w, to, self.pitch, width, inside.len());
+            }
+            return;
+        }
+        for i in 0..self.rows {
+            for p in (0..ph).filter(|p| self.inside(row, *p).contains(&i)) {
+                let from = &plane[((row + i) * ph + p - self.lead[0]) * w..][..w];
+                for q in 0..pw {
+                    // Columns before the image, the first column of the image of this phase, columns copied.
+                    let lead = self.lead[1].saturating_sub(q).div_ceil(pw);
+                    let skip = lead * pw + q - self.lead[1];
+                    let width = w.saturating_sub(skip).div_ceil(pw).min(self.pitch.saturating_sub(lead));
+                    let to = (p * pw + q) * self.one() + i * self.pitch + lead;
+                    match pw {
+                        _ if width == 0 => {}
+                        1 => copy_rows(from, w, &mut strip[to..], width, width, 1),
+                        2 => pick_plane_row(&from[skip..], &mut strip[to..][..width]),
+                        _ => {
+                            let from = from[skip..].iter().step_by(pw);
+                            strip[to..][..width].iter_mut().zip(from).for_each(|(to, v)| *to = *v);
+                        }
                     }
                 }
             }
@@ -194,20 +200,18 @@ fn pick<T: Float>(from: &[T]) -> [T; 16] {
 }
 
 simd! {
-    /// Copies every second element of rows.
-    fn pick_plane_rows[T: Float](from: &[T], step: usize, to: &mut [T], pitch: usize, width: usize, rows: usize) {
-        for i in 0..rows {
-            let (from, to) = (&from[i * step..][..2 * width - 1], &mut to[i * pitch..][..width]);
-            if width < 16 {
-                to.iter_mut().zip(from.iter().step_by(2)).for_each(|(to, v)| *to = *v);
-                continue;
-            }
-            let mut q = 0;
-            while q < width - 16 {
-                to[q..][..16].copy_from_slice(&pick(&from[2 * q..]));
-                q += 16;
-            }
-            to[width - 16..].copy_from_slice(&pick(&from[2 * (width - 16)..]));
+    /// Copies every second element of a row.
+    fn pick_plane_row[T: Float](from: &[T], to: &mut [T]) {
+        let width = to.len();
+        if width < 16 {
+            to.iter_mut().zip(from.iter().step_by(2)).for_each(|(to, v)| *to = *v);
+            return;
         }
+        let mut q = 0;
+        while q < width - 16 {
+            to[q..][..16].copy_from_slice(&pick(&from[2 * q..]));
+            q += 16;
+        }
+        to[width - 16..].copy_from_slice(&pick(&from[2 * (width - 16)..]));
     }
 }

@@ -1,6 +1,6 @@
 //! The weight gradient of depthwise convolutions: dot products of dy with the strip of x, for several taps at once.
 
-use super::super::conv_micro::{conv_micro_all_finite, dot_lanes, fold_lanes};
+use super::super::conv_micro::{conv_micro_all_finite, dot_lanes, fma_arrays, fold_lanes, load_array, mask_lanes};
 use super::super::geom::ConvGeom;
 use super::super::strip::copy_rows;
 use super::plane_strip::{LANES, PlanePlan};
@@ -8,15 +8,15 @@ use crate::float::Float;
 use crate::simd;
 use crate::simd::Token;
 
-/// Elements from row to row of the copy of dy: whole vectors, with zeros behind each row.
-fn dy_pitch(p: &PlanePlan) -> usize {
-    p.dst[1].next_multiple_of(LANES)
+/// Elements of the copy of dy, whose rows lie as those of the strip, with zeros behind them.
+fn dy_len(p: &PlanePlan) -> usize {
+    (p.band * p.pitch).next_multiple_of(LANES) + LANES
 }
 
 /// Elements of scratch of a thread.
 pub(in super::super) fn plane_weight_scratch(p: &PlanePlan) -> usize {
     let taps = p.kernel[0] * p.kernel[1];
-    taps * LANES + p.band * dy_pitch(p) + p.strip_len()
+    taps * LANES + dy_len(p) + p.strip_len()
 }
 
 /// The gradients of the weights of channels, in order, from each of `blocks` blocks of images; `first` counts the
@@ -30,10 +30,10 @@ pub(in super::super) fn plane_weight_grad<T: Float>(
     scratch: &mut [T],
 ) {
     let p = &PlanePlan::new(g, false);
-    let (taps, pixels, area, pitch) = (g.kh * g.kw, g.h * g.w, p.area(), dy_pitch(p));
+    let (taps, pixels, area, pitch) = (g.kh * g.kw, g.h * g.w, p.area(), p.pitch);
     let (sums, scratch) = scratch.split_at_mut(taps * LANES);
     let sums = &mut sums[..taps * dot_lanes::<T>()];
-    let (rows_of_dy, strip) = scratch.split_at_mut(p.band * pitch);
+    let (rows_of_dy, strip) = scratch.split_at_mut(dy_len(p));
     let strip = &mut strip[..p.strip_len()];
     strip.fill(T::ZERO);
     rows_of_dy.fill(T::ZERO);
@@ -48,8 +48,9 @@ pub(in super::super) fn plane_weight_grad<T: Float>(
                 let rows = p.band.min(p.dst[0] - row);
                 let from = &dy[plane * area + row * p.dst[1]..];
                 copy_rows(from, p.dst[1], rows_of_dy, pitch, p.dst[1], rows);
-                let dy = &rows_of_dy[..rows * pitch];
-                let f = Field { x: strip, x_pitch: p.pitch, dy, pitch, cols: p.dst[1], finite };
+                // A last band may have fewer rows than the one before.
+                rows_of_dy[rows * pitch..].fill(T::ZERO);
+                let f = Field { x: strip, dy: rows_of_dy, pitch, rows, cols: p.dst[1], finite };
                 sum_taps(p, f, sums);
             }
         }
@@ -61,52 +62,57 @@ pub(in super::super) fn plane_weight_grad<T: Float>(
 #[derive(Clone, Copy)]
 struct Field<'a, T> {
     x: &'a [T],
-    x_pitch: usize,
     dy: &'a [T],
+    /// Elements from row to row of both.
     pitch: usize,
+    rows: usize,
     /// Positions of a row.
     cols: usize,
     /// Whether x is finite.
     finite: bool,
 }
 
-/// Sums of `K` taps, in `L` lanes. With `MASK`, numbers of x behind the end of a row are not read as they are: they may
-/// be infinite.
+/// Sums of `K` taps, in `L` lanes. With `MASK`, numbers behind the end of a row count as zeros: they may be infinite.
 struct TapSums<const K: usize, const L: usize, const MASK: bool>;
 
-/// The sums stay in registers only if all indices are constants.
+/// The sums stay in registers only if all indices are constants: hence the copy to `out` at the end.
 #[inline(always)]
 fn add_rows<T: Float, const K: usize, const L: usize, const MASK: bool>(
     f: Field<'_, T>,
     offs: [usize; K],
-    mut acc: [[T; L]; K],
-) -> [[T; L]; K] {
-    for (row, dy) in f.dy.chunks_exact(f.pitch).enumerate() {
+    mask: [T; L],
+    out: &mut [[T; L]; K],
+) {
+    let mut acc = *out;
+    // Without infinities all rows are one: what lies between them is multiplied by zeros.
+    let (rows, len) = if MASK { (f.rows, f.cols) } else { (1, f.rows * f.pitch) };
+    let (whole, len) = (len / L, len.next_multiple_of(L));
+    for row in 0..rows {
         let mut lines: [&[T]; K] = [&[]; K];
         for k in 0..K {
-            lines[k] = &f.x[offs[k] + row * f.x_pitch..][..f.pitch];
+            lines[k] = &f.x[offs[k] + row * f.pitch..][..len];
         }
-        for (q, dy) in dy.as_chunks::<L>().0.iter().enumerate() {
+        for (q, dy) in f.dy[row * f.pitch..][..len].as_chunks::<L>().0.iter().enumerate() {
+            let last = MASK && q == whole;
+            let dy = if last { mask_lanes(*dy, mask) } else { *dy };
             for k in 0..K {
-                let x = &lines[k][q * L..][..L];
-                for i in 0..L {
-                    let inside = !MASK || q * L + i < f.cols;
-                    acc[k][i] = if inside { x[i] } else { T::ZERO }.mul_add(dy[i], acc[k][i]);
-                }
+                let x = load_array(&lines[k][q * L..]);
+                acc[k] = fma_arrays(if last { mask_lanes(x, mask) } else { x }, dy, acc[k]);
             }
         }
     }
-    acc
+    *out = acc;
 }
 
 simd! {
     fn plane_taps[T: Float, const K: usize, const L: usize, const MASK: bool](
         _sums: TapSums<K, L, MASK>, f: Field<'_, T>, offs: &[usize], sums: &mut [T]) {
-        let mut own = [0; K];
+        let (mut own, mut mask) = ([0; K], [T::ZERO; L]);
         own.copy_from_slice(&offs[..K]);
+        mask[..f.cols % L].fill(T::ONE);
         let mut acc = [[T::ZERO; L]; K];
         acc.as_flattened_mut().copy_from_slice(&sums[..K * L]);
-        let acc = add_rows::<T, K, L, MASK>(f, own, acc);
+        add_rows::<T, K, L, MASK>(f, own, mask, &mut acc);
         sums[..K * L].copy_from_slice(acc.as_flattened());
     }
 }

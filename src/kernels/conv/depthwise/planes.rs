@@ -1,6 +1,6 @@
 //! The forward pass and the input gradient of depthwise convolutions.
 
-use super::super::conv_micro::ConvMicroEpilogue;
+use super::super::conv_micro::{ConvMicroEpilogue, fma_arrays, load_array};
 use super::plane_strip::{LANES, PlanePlan};
 use crate::float::Float;
 use crate::simd;
@@ -14,8 +14,22 @@ fn stage_len(p: &PlanePlan) -> usize {
 
 /// Elements of scratch of a thread.
 pub(in super::super) fn planes_scratch(p: &PlanePlan) -> usize {
-    let taps = p.kernel[0] * p.kernel[1];
-    stage_len(p) + p.strip_len() + 2 * taps
+    stage_len(p) + p.strip_len() + 3 * p.step[0] * p.step[1] * (p.kernel[0] * p.kernel[1] + 1)
+}
+
+/// The taps of each sub-grid: the first of `size` numbers is how many there are.
+#[derive(Clone, Copy)]
+struct Lists<'a, T> {
+    size: usize,
+    offs: &'a [u32],
+    weights: &'a [T],
+}
+
+impl<'a, T: Float> Lists<'a, T> {
+    fn of(&self, sub: usize) -> Taps<'a, T> {
+        let (from, to) = (sub * self.size + 1, sub * self.size + 1 + self.offs[sub * self.size] as usize);
+        Taps { weights: &self.weights[from..to], offs: &self.offs[from..to] }
+    }
 }
 
 /// Computes planes `planes`, which count through all images, into `dst`.
@@ -27,22 +41,29 @@ pub(in super::super) fn correlate_planes<T: Float>(
     dst: &mut [T],
     scratch: &mut [T],
 ) {
-    let taps = p.kernel[0] * p.kernel[1];
+    let (taps, subs) = (p.kernel[0] * p.kernel[1], p.step[0] * p.step[1]);
+    let (size, all) = (taps + 1, subs * (taps + 1));
     let (stage, scratch) = scratch.split_at_mut(stage_len(p));
     let (strip, scratch) = scratch.split_at_mut(p.strip_len());
-    let (weights, offs) = scratch.split_at_mut(taps);
-    let offs: &mut [u32] = bytemuck::cast_slice_mut(offs);
+    let (weights, scratch) = scratch.split_at_mut(all);
+    let lists: &mut [u32] = bytemuck::cast_slice_mut(&mut scratch[..2 * all]);
+    let (offs, chosen) = lists[..2 * all].split_at_mut(all);
+    for sub in 0..subs {
+        list_taps(p, [sub / p.step[1], sub % p.step[1]], &mut offs[sub * size..], &mut chosen[sub * size..]);
+    }
     strip.fill(T::ZERO);
     let pixels = p.src[0] * p.src[1];
     for (plane, dst) in planes.zip(dst.chunks_exact_mut(p.area().max(1))) {
         let channel = plane % p.channels;
+        let own = &weight[channel * taps..][..taps];
+        weights.iter_mut().zip(&*chosen).for_each(|(w, tap)| *w = own[*tap as usize]);
+        let lists = Lists { size, offs, weights };
         let mut row = 0;
         while row * p.step[0] < p.dst[0] {
             p.load(&src[plane * pixels..][..pixels], row, strip);
             for a in 0..p.step[0] {
                 let [rows, _] = p.sub_grid([a, 0]);
-                let rows = row..rows.min(row + p.band);
-                fill_rows(p, a, (row, rows), &weight[channel * taps..][..taps], (&*strip, weights, offs), stage, dst);
+                fill_rows(p, a, (row, row..rows.min(row + p.band)), strip, lists, stage, dst);
             }
             row += p.band;
         }
@@ -57,8 +78,8 @@ fn fill_rows<T: Float>(
     p: &PlanePlan,
     a: usize,
     (first, rows): (usize, Range<usize>),
-    weight: &[T],
-    (strip, weights, offs): (&[T], &mut [T], &mut [u32]),
+    strip: &[T],
+    lists: Lists<'_, T>,
     stage: &mut [T],
     dst: &mut [T],
 ) {
@@ -67,8 +88,7 @@ fn fill_rows<T: Float>(
         let strip = &strip[(at - first) * p.pitch..];
         for b in 0..p.step[1] {
             let [_, cols] = p.sub_grid([a, b]);
-            let count = list_taps(p, [a, b], weight, weights, offs);
-            let t = Taps { weights: &weights[..count], offs: &offs[..count] };
+            let t = lists.of(a * p.step[1] + b);
             if p.step == [1, 1] {
                 sum_rows(t, strip, p.pitch, [some, cols], &mut dst[at * p.dst[1]..], p.dst[1]);
             } else {
@@ -106,16 +126,18 @@ simd! {
     }
 }
 
-/// Lists the weights and the offsets of the taps of a sub-grid; their number.
-fn list_taps<T: Float>(p: &PlanePlan, sub: [usize; 2], weight: &[T], weights: &mut [T], offs: &mut [u32]) -> usize {
+/// Lists the offsets and the numbers of the taps of a sub-grid, behind how many there are.
+fn list_taps(p: &PlanePlan, sub: [usize; 2], offs: &mut [u32], chosen: &mut [u32]) {
     let mut count = 0;
-    for (tap, w) in weight.iter().enumerate() {
+    chosen[0] = 0;
+    for tap in 0..p.kernel[0] * p.kernel[1] {
+        chosen[tap + 1] = 0;
         if let Some(off) = p.tap(sub, [tap / p.kernel[1], tap % p.kernel[1]]) {
-            (weights[count], offs[count]) = (*w, off as u32);
             count += 1;
+            (offs[count], chosen[count]) = (off as u32, tap as u32);
         }
     }
-    count
+    offs[0] = count as u32;
 }
 
 /// The taps of a sub-grid.
@@ -125,67 +147,55 @@ struct Taps<'a, T> {
     offs: &'a [u32],
 }
 
-/// A tile of `R` rows of `V` vectors of `L` positions.
-struct Tile<const R: usize, const V: usize, const L: usize>;
+/// Vectors of a tile.
+const VECTORS: usize = 8;
 
-/// The sums stay in registers only if all indices are constants.
+/// A tile of `R` rows of vectors of `L` positions.
+struct Tile<const R: usize, const L: usize>;
+
+/// The vectors begin at `starts`, ascending. The sums stay in registers only if they are one array with constant
+/// indices: hence the copy to `out` at the end.
 #[inline(always)]
-fn sum_tile<T: Float, const R: usize, const V: usize, const L: usize>(
+fn sum_tile<T: Float, const L: usize>(
     t: Taps<'_, T>,
     strip: &[T],
-    pitch: usize,
-) -> [[[T; L]; V]; R] {
-    let mut acc = [[[T::ZERO; L]; V]; R];
-    for (w, off) in t.weights.iter().zip(t.offs) {
-        let from = &strip[*off as usize..][..(R - 1) * pitch + V * L];
-        for r in 0..R {
-            let from = &from[r * pitch..][..V * L];
-            for v in 0..V {
-                for i in 0..L {
-                    acc[r][v][i] = w.mul_add(from[v * L + i], acc[r][v][i]);
-                }
-            }
-        }
-    }
-    acc
-}
-
-/// `R` rows of `cols` positions, of which `rows` are stored.
-#[inline(always)]
-fn sum_columns<T: Float, const R: usize, const V: usize, const L: usize>(
-    t: Taps<'_, T>,
-    strip: &[T],
-    pitch: usize,
-    [rows, cols]: [usize; 2],
-    to: &mut [T],
-    step: usize,
+    starts: [usize; VECTORS],
+    out: &mut [[T; L]; VECTORS],
 ) {
-    for q in (0..cols).step_by(V * L) {
-        let acc = sum_tile::<T, R, V, L>(t, &strip[q..], pitch);
-        let len = (cols - q).min(V * L);
-        for r in 0..R {
-            if r < rows {
-                let row = acc[r].as_flattened();
-                let to = &mut to[r * step + q..][..len];
-                if len == V * L {
-                    to.copy_from_slice(row);
-                } else {
-                    to.copy_from_slice(&row[..len]);
-                }
-            }
+    let mut acc = [[T::ZERO; L]; VECTORS];
+    let all = starts[VECTORS - 1] + L;
+    for (w, off) in t.weights.iter().zip(t.offs) {
+        let from = &strip[*off as usize..][..all];
+        for v in 0..VECTORS {
+            acc[v] = fma_arrays([*w; L], load_array(&from[starts[v]..]), acc[v]);
         }
     }
+    *out = acc;
 }
 
 simd! {
-    fn plane_rows[T: Float, const R: usize, const V: usize, const L: usize](
-        _tile: Tile<R, V, L>, t: Taps<'_, T>, strip: &[T], pitch: usize, size: [usize; 2], to: &mut [T], step: usize,
+    fn plane_rows[T: Float, const R: usize, const L: usize](
+        _tile: Tile<R, L>, t: Taps<'_, T>, strip: &[T], pitch: usize, size: [usize; 2], to: &mut [T], step: usize,
     ) {
-        let [rows, cols] = size;
-        let mut r = 0;
-        while r < rows {
-            sum_columns::<T, R, V, L>(t, &strip[r * pitch..], pitch, [rows - r, cols], &mut to[r * step..], step);
-            r += R;
+        let ([rows, cols], wide) = (size, VECTORS / R * L);
+        let starts: [usize; VECTORS] = std::array::from_fn(|v| v / (VECTORS / R) * pitch + v % (VECTORS / R) * L);
+        for r in (0..rows).step_by(R) {
+            for q in (0..cols).step_by(wide) {
+                let mut out = [[T::ZERO; L]; VECTORS];
+                sum_tile::<T, L>(t, &strip[r * pitch + q..], starts, &mut out);
+                let to = &mut to[r * step + q..];
+                if r + R <= rows && q + wide <= cols {
+                    let to = &mut to[..(R - 1) * step + wide];
+                    for v in 0..VECTORS {
+                        to[v / (VECTORS / R) * step + v % (VECTORS / R) * L..][..L].copy_from_slice(&out[v]);
+                    }
+                } else {
+                    let len = (cols - q).min(wide);
+                    for (i, out) in out.as_flattened().chunks_exact(wide).take(rows - r).enumerate() {
+                        to[i * step..][..len].copy_from_slice(&out[..len]);
+                    }
+                }
+            }
         }
     }
 }
@@ -198,10 +208,10 @@ fn sum_rows<T: Float>(t: Taps<'_, T>, strip: &[T], pitch: usize, size: [usize; 2
     }
     macro_rules! by_lanes {
         ($l:literal) => {
-            match (rows, cols > $l) {
-                (1, _) => plane_rows(Tile::<1, { 128 / $l }, $l>, t, strip, pitch, size, to, step),
-                (2.., true) => plane_rows(Tile::<4, 2, $l>, t, strip, pitch, size, to, step),
-                _ => plane_rows(Tile::<8, 1, $l>, t, strip, pitch, size, to, step),
+            match rows {
+                1 => plane_rows(Tile::<1, $l>, t, strip, pitch, size, to, step),
+                2..=4 if cols > $l => plane_rows(Tile::<4, $l>, t, strip, pitch, size, to, step),
+                _ => plane_rows(Tile::<8, $l>, t, strip, pitch, size, to, step),
             }
         };
     }
@@ -213,4 +223,4 @@ fn sum_rows<T: Float>(t: Taps<'_, T>, strip: &[T], pitch: usize, size: [usize; 2
 }
 
 /// A tile reads at most this far behind a row: [`PlanePlan::strip_len`] has room for it.
-const _: () = assert!(LANES == 16);
+const _: () = assert!(LANES == 16 && VECTORS == 8);

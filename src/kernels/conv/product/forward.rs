@@ -38,7 +38,9 @@ impl Blocks {
     fn product<T: GemmFloat>(&self, g: &ConvGeom) -> OpenProduct {
         let k = self.channels * g.kh * g.kw;
         let shape = Gemm::new((g.c_out / g.groups).min(ROWS), self.columns, k);
-        OpenProduct::new::<T>(shape.with_strides(Strides { row: g.taps(), col: 1 }, Strides { row: self.columns, col: 1 }))
+        OpenProduct::new::<T>(
+            shape.with_strides(Strides { row: g.taps(), col: 1 }, Strides { row: self.columns, col: 1 }),
+        )
     }
 
     /// Elements of [windows, stage].

@@ -111,13 +111,7 @@ pub(in super::super) fn input_grad<T: GemmFloat>(
 
 /// Copies the planes of `count` images side by side: a row of `to` for each channel. The sizes are those of an image,
 /// of a plane, and the number of channels.
-fn join_images<T: GemmFloat>(
-    from: &[T],
-    [image, area, channels]: [usize; 3],
-    count: usize,
-    to: &mut [T],
-    step: usize,
-) {
+fn join_images<T: GemmFloat>(from: &[T], [image, area, channels]: [usize; 3], count: usize, to: &mut [T], step: usize) {
     for (c, to) in to.chunks_exact_mut(step).take(channels).enumerate() {
         for (i, to) in to.chunks_exact_mut(area).take(count).enumerate() {
             let from = &from[i * image + c * area..][..area];

@@ -107,7 +107,9 @@ fn pick<T: Float, const S: usize, const L: usize>(from: &[T]) -> [T; L] {
 
 simd! {
     /// [`copy_lines`] for a width of at least `L`: pieces of `L`, the last one overlapping the one before.
-    fn copy_window_lines[T: Float, const S: usize, const L: usize](_p: Pieces<S, L>, from: &[T], l: Lines, to: &mut [T]) {
+    fn copy_window_lines[T: Float, const S: usize, const L: usize](
+        _p: Pieces<S, L>, from: &[T], l: Lines, to: &mut [T],
+    ) {
         let [before, after] = l.zeros;
         let tail = l.width - L;
         for c in 0..l.count {
