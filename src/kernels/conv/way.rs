@@ -62,10 +62,11 @@ impl Share {
     }
 }
 
-/// Whether there are too few channels for lanes, or for copies to be cheap beside products.
+/// Whether there are too few channels for lanes, or for copies to be cheap beside products; or rows are too long.
 fn keeps_strips(g: &ConvGeom) -> bool {
     let least = if g.windows_are_pixels() { 16 } else { 32 };
-    g.n == 0 || g.c_in / g.groups < least || g.c_out / g.groups < least
+    let few = g.n == 0 || g.c_in / g.groups < least || g.c_out / g.groups < least;
+    few || !(LanesPlan::forward(g).fits() && LanesPlan::backward(g).fits())
 }
 
 /// How the weight gradient is computed.
@@ -137,7 +138,7 @@ impl Way {
             Way::Strip(ConvPlan::backward(g))
         } else if g.windows_are_pixels() && area >= 128 {
             product(1)
-        } else if g.n * area < 64 {
+        } else if g.kh * g.kw > 1 && g.n * area < 64 {
             product(fold_of(g.n, area))
         } else {
             lanes()

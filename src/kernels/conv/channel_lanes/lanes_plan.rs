@@ -94,6 +94,11 @@ impl LanesPlan {
         LanesPlan { band, rows: self.strip_len(0, band, self.shifts(0).1), ..self }
     }
 
+    /// Whether a strip is of bounded size: one of very wide images is not.
+    pub fn fits(&self) -> bool {
+        self.rows * self.cols * self.src_c <= 1 << 20
+    }
+
     /// Rows and columns of the largest sub-grid.
     pub fn grid(&self) -> [usize; 2] {
         [0, 1].map(|a| self.dst[a].div_ceil(self.step[a]))
