@@ -19,7 +19,7 @@
 
 #[cfg(feature = "gguf")]
 pub use crate::kernels::gguf::BlockType;
-pub use crate::kernels::sample::Sampling;
+pub use crate::kernels::random::sample::Sampling;
 pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::nodes::{
     Attention, Attr, Attrs, AxialRope2d, Builder, CodeProduct, CodeSte, CodedWeights, Conv, Conv1d, Conv2d, Conv3d,

@@ -46,6 +46,7 @@ pub(crate) mod sched;
 // Crates of their own, in `src/arena` and `src/kernels`.
 pub(crate) use {arenagrad_arena as arena, arenagrad_kernels as kernels};
 
+pub use arena::ensure;
 pub use error::{Error, Result};
 #[doc(inline)]
 pub use kernels::gemm::Precision;

@@ -203,8 +203,6 @@ const UNSAFE: &[&str] = &[
     "src/kernels/simd/portable.rs",
     "src/kernels/simd/transpose_x86.rs",
     "src/kernels/simd/vector.rs",
-    "src/kernels/simd/x86_v3.rs",
-    "src/kernels/simd/x86_v4.rs",
     "src/nodes/ir/graph/mod.rs",
     "src/sched/exec.rs",
     "src/sched/team.rs",

@@ -5,8 +5,8 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::kernels::random;
-pub use crate::kernels::sample::Sampling;
-use crate::kernels::sample::{BadLogits, pick_token};
+pub use crate::kernels::random::sample::Sampling;
+use crate::kernels::random::sample::{BadLogits, pick_token};
 
 /// Samples tokens from logits.
 #[derive(Clone, Debug)]

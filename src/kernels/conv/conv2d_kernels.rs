@@ -13,12 +13,12 @@ use crate::abi::{Args, MatrixMut, Split};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::{Act, GemmFloat, act_fn};
-use crate::window_sizes::Units;
+use crate::window::Units;
 use std::ops::Range;
 
 /// How units of [`conv2d_forward`] divide y, and their number: images, or output channels if there are few images.
 pub fn conv2d_division(g: &ConvGeom) -> (Split, usize) {
-    Way::forward(g).division([g.n, g.c_out, g.out_h() * g.out_w()])
+    Way::forward(g).division([g.n, g.c_out, g.windows.out()[0] * g.windows.out()[1]])
 }
 
 /// Elements of scratch per thread for [`conv2d_forward`].
@@ -63,7 +63,7 @@ pub(super) fn forward_by<T: GemmFloat>(
 ) {
     let relu = act == Act::Relu;
     let epilogue = ConvMicroEpilogue { bias, relu, act: if relu { None } else { act_fn(act) } };
-    let size = [g.n, g.c_out, g.out_h() * g.out_w()];
+    let size = [g.n, g.c_out, g.windows.out()[0] * g.windows.out()[1]];
     match way {
         Way::Strip(plan) => correlate(plan, Product { src: x, weight, epilogue }, units, y.row(0), scratch),
         Way::Lanes(plan, share) => {
@@ -83,7 +83,7 @@ pub(super) fn forward_by<T: GemmFloat>(
 
 /// As [`conv2d_division`], for [`conv2d_backward_input`].
 pub fn conv2d_backward_input_division(g: &ConvGeom) -> (Split, usize) {
-    Way::backward(g).division([g.n, g.c_in, g.h * g.w])
+    Way::backward(g).division([g.n, g.c_in, g.windows.size[0] * g.windows.size[1]])
 }
 
 /// Elements of scratch per thread for [`conv2d_backward_input`].
@@ -122,7 +122,7 @@ pub(super) fn input_by<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let epilogue = ConvMicroEpilogue { bias: &[], relu: false, act: None };
-    let size = [g.n, g.c_in, g.h * g.w];
+    let size = [g.n, g.c_in, g.windows.size[0] * g.windows.size[1]];
     match way {
         Way::Strip(plan) => correlate(plan, Product { src: dy, weight, epilogue }, units, dx.row(0), scratch),
         Way::Lanes(plan, share) => {

@@ -98,7 +98,7 @@ impl WeightWay {
         }
         if keeps_strips(g) {
             WeightWay::Strip
-        } else if g.kh * g.kw == 1 || upright(g) {
+        } else if g.window() == 1 || upright(g) {
             WeightWay::Product
         } else {
             WeightWay::Lanes
@@ -112,14 +112,14 @@ impl Way {
         if is_depthwise(g) {
             return Way::Planes(PlanePlan::new(g, false));
         }
-        let area = g.out_h() * g.out_w();
+        let area = g.windows.out()[0] * g.windows.out()[1];
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_out));
         let lanes = || Way::Lanes(LanesPlan::forward(g), Share::new(g.n, 1, g.c_out));
         if keeps_strips(g) {
             Way::Strip(ConvPlan::forward(g))
         } else if g.windows_are_pixels() {
             product(if area < 128 { fold_of(g.n, area) } else { 1 })
-        } else if g.kh * g.kw == 1 || g.n * area < 128 {
+        } else if g.window() == 1 || g.n * area < 128 {
             product(fold_of(g.n, area))
         } else {
             lanes()
@@ -131,14 +131,14 @@ impl Way {
         if is_depthwise(g) {
             return Way::Planes(PlanePlan::new(g, true));
         }
-        let area = g.out_h() * g.out_w();
+        let area = g.windows.out()[0] * g.windows.out()[1];
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_in));
         let lanes = || Way::Lanes(LanesPlan::backward(g), Share::new(g.n, 1, g.c_in));
         if keeps_strips(g) {
             Way::Strip(ConvPlan::backward(g))
         } else if g.windows_are_pixels() && area >= 128 {
             product(1)
-        } else if g.kh * g.kw > 1 && g.n * area < 64 {
+        } else if g.window() > 1 && g.n * area < 64 {
             product(fold_of(g.n, area))
         } else {
             lanes()

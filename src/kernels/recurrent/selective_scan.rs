@@ -26,6 +26,7 @@ use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
 use crate::params::params;
+use crate::scratch::scratch;
 use crate::simd;
 use std::array::from_fn;
 use std::ops::Range;
@@ -84,15 +85,9 @@ impl SelectiveScan {
         channels.div_ceil(LANES).min(GROUP)
     }
 
-    /// Vectors of scratch for each vector of a group: the rates, the state, and the steps of a block.
-    fn forward_vector_scratch(&self) -> usize {
-        self.states.saturating_mul(2).saturating_add(BLOCK * FORWARD_ROW)
-    }
-
     /// Elements of scratch for each thread of the forward kernel.
     pub fn scratch(&self) -> usize {
-        let vectors = (self.group_vectors() * LANES).saturating_mul(self.forward_vector_scratch());
-        vectors.saturating_add((2 * BLOCK).saturating_mul(self.states))
+        GroupScratch::len(self)
     }
 
     /// Steps between two states that are kept. If only the backward kernel keeps them, there are at least those of a
@@ -150,6 +145,26 @@ struct SelectiveScanVector<'a, T> {
     rows: &'a mut [ScanRow<T, FORWARD_ROW>],
 }
 
+scratch! {
+    /// The scratch of a vector of channels, in vectors.
+    struct VectorScratch(p: &SelectiveScan) {
+        rates: p.states,
+        /// The state.
+        h: p.states,
+        /// The steps of a block.
+        rows: BLOCK * FORWARD_ROW,
+    }
+}
+
+scratch! {
+    /// The scratch of a group of vectors.
+    struct GroupScratch(p: &SelectiveScan) {
+        vectors: (p.group_vectors() * LANES).saturating_mul(VectorScratch::len(p)),
+        /// B and C of a block.
+        numbers: (2 * BLOCK).saturating_mul(p.states),
+    }
+}
+
 impl<'a, T: GemmFloat> SelectiveScanVector<'a, T> {
     /// Before the first step.
     fn new(
@@ -158,8 +173,7 @@ impl<'a, T: GemmFloat> SelectiveScanVector<'a, T> {
         v: ScanRowVector,
         scratch: &'a mut [Lanes<T>],
     ) -> SelectiveScanVector<'a, T> {
-        let (rates, rest) = scratch.split_at_mut(p.states);
-        let (h, rows) = rest.split_at_mut(p.states);
+        let VectorScratch { rates, h, rows } = VectorScratch::cut(p, scratch);
         v.load_rates(p, x, rates);
         v.load_h0(p, x, h);
         let (most, d) = (largest_magnitudes(rates), x.d.map(|d| lanes::load_vector(d, v.channel, v.width)));
@@ -233,12 +247,12 @@ impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
 
     /// A group of channels of member `b`.
     fn group(&mut self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, b: usize, channels: Range<usize>) {
-        let each = p.forward_vector_scratch();
-        let (own, rest) = self.scratch[..p.scratch()].split_at_mut(p.group_vectors() * LANES * each);
-        let mut own = own.as_chunks_mut().0.chunks_exact_mut(each).zip(ScanRowVector::all(b, channels.clone()));
+        let GroupScratch { vectors, numbers } = GroupScratch::cut(p, self.scratch);
+        let own = vectors.as_chunks_mut().0.chunks_exact_mut(VectorScratch::len(p));
+        let mut own = own.zip(ScanRowVector::all(b, channels.clone()));
         let mut vectors: SelectiveScanGroup<'_, T> =
             from_fn(|_| own.next().map(|(own, v)| SelectiveScanVector::new(p, x, v, own)));
-        let (mut numbers, mut y) = (ScanStepNumbers::new(p, BLOCK, rest), self.y.at(b, &channels));
+        let (mut numbers, mut y) = (ScanStepNumbers::new(p, BLOCK, numbers), self.y.at(b, &channels));
         let mut scan = |of: Range<usize>, vectors: &mut SelectiveScanGroup<'_, T>| {
             for steps in blocks_of_steps(of) {
                 numbers.load(p, x, b, steps.clone());

@@ -27,6 +27,7 @@ use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};
+use crate::scratch::scratch;
 use crate::simd;
 use std::array::from_fn;
 use std::ops::Range;
@@ -51,17 +52,39 @@ impl SelectiveScan {
         self.stretch().next_multiple_of(LANES)
     }
 
-    /// Vectors of scratch for each vector of a group: those of its states, and the rows of a stretch.
-    fn backward_vector_scratch(&self) -> usize {
-        let kept = if self.keep > 0 { 0 } else { self.stretches() };
-        (kept + 4).saturating_mul(self.states).saturating_add(ROW * self.stretch())
+    /// Numbers of the states of a stretch.
+    fn backward_numbers(&self) -> usize {
+        self.backward_padded_stretch().saturating_mul(self.states)
     }
 
     /// Elements of scratch for each thread of the backward kernel.
     pub fn backward_scratch(&self) -> usize {
-        let terms = self.backward_padded_stretch();
-        let vectors = self.group_vectors().saturating_mul(self.backward_vector_scratch()).saturating_add(terms);
-        LANES.saturating_mul(vectors).saturating_add(terms.saturating_mul(5).saturating_mul(self.states))
+        ScanBackwardGroupScratch::len(self)
+    }
+}
+
+scratch! {
+    /// The scratch of a vector of channels, in vectors.
+    struct ScanBackwardVectorScratch(p: &SelectiveScan) {
+        rates: p.states,
+        before: p.states,
+        carry: p.states,
+        da: p.states,
+        rows: ROW * p.stretch(),
+        kept: if p.keep > 0 { 0 } else { p.stretches() }.saturating_mul(p.states),
+    }
+}
+
+scratch! {
+    /// The scratch of a group of vectors.
+    struct ScanBackwardGroupScratch(p: &SelectiveScan) {
+        vectors: (p.group_vectors() * LANES).saturating_mul(ScanBackwardVectorScratch::len(p)),
+        terms: p.backward_padded_stretch().saturating_mul(LANES),
+        turned: p.backward_numbers(),
+        sums_b: p.backward_numbers(),
+        sums_c: p.backward_numbers(),
+        /// B and C of a stretch.
+        numbers: p.backward_numbers().saturating_mul(2),
     }
 }
 
@@ -100,11 +123,8 @@ impl<'a, T: GemmFloat> ScanBackwardVector<'a, T> {
         scratch: &'a mut [Lanes<T>],
     ) -> ScanBackwardVector<'a, T> {
         let n = p.states;
-        let (rates, rest) = scratch.split_at_mut(n);
-        let (before, rest) = rest.split_at_mut(n);
-        let (carry, rest) = rest.split_at_mut(n);
-        let (da, rest) = rest.split_at_mut(n);
-        let (rows, kept) = rest.split_at_mut(ROW * p.stretch());
+        let ScanBackwardVectorScratch { rates, before, carry, da, rows, kept } =
+            ScanBackwardVectorScratch::cut(p, scratch);
         v.load_rates(p, x, rates);
         if let Some(first) = kept.get_mut(..n) {
             v.load_h0(p, x, first);
@@ -428,19 +448,11 @@ impl<'a, T: GemmFloat> ScanBackwardParts<'a, T> {
         sums: usize,
     ) {
         let rows = sums..sums + p.steps * p.states;
-        let own = p.group_vectors() * p.backward_vector_scratch() * LANES;
-        let (own, rest) = self.scratch[..p.backward_scratch()].split_at_mut(own);
-        let (terms, rest) = rest.split_at_mut(p.backward_padded_stretch() * LANES);
-        let numbers = p.backward_padded_stretch() * p.states;
-        let (turned, rest) = rest.split_at_mut(numbers);
-        let (sums_b, rest) = rest.split_at_mut(numbers);
-        let (sums_c, rest) = rest.split_at_mut(numbers);
-        let numbers = ScanStepNumbers::new(p, p.backward_padded_stretch(), rest);
-        let mut own = own
-            .as_chunks_mut()
-            .0
-            .chunks_exact_mut(p.backward_vector_scratch())
-            .zip(ScanRowVector::all(b, channels.clone()));
+        let ScanBackwardGroupScratch { vectors, terms, turned, sums_b, sums_c, numbers } =
+            ScanBackwardGroupScratch::cut(p, self.scratch);
+        let numbers = ScanStepNumbers::new(p, p.backward_padded_stretch(), numbers);
+        let own = vectors.as_chunks_mut().0.chunks_exact_mut(ScanBackwardVectorScratch::len(p));
+        let mut own = own.zip(ScanRowVector::all(b, channels.clone()));
         let mut vectors = from_fn(|_| own.next().map(|(own, v)| ScanBackwardVector::new(p, x, reads.dlast, v, own)));
         let terms = terms.as_chunks_mut().0.as_chunks_mut().0;
         let mut s = GroupScratch { terms, sums: [sums_b, sums_c], turned, is_first, numbers };

@@ -54,11 +54,11 @@ impl LanesPlan {
     }
 
     fn of(g: &ConvGeom, back: bool) -> LanesPlan {
-        let (x, y) = ([g.h, g.w], [g.out_h(), g.out_w()]);
+        let (x, y) = ([g.windows.size[0], g.windows.size[1]], [g.windows.out()[0], g.windows.out()[1]]);
         let (c_in, c_out) = (g.c_in / g.groups, g.c_out / g.groups);
         let ((src_c, src, w_src), (dst_c, dst, w_dst)) = match back {
-            false => ((c_in, x, g.kh * g.kw), (c_out, y, g.taps())),
-            true => ((c_out, y, g.taps()), (c_in, x, g.kh * g.kw)),
+            false => ((c_in, x, g.window()), (c_out, y, g.taps())),
+            true => ((c_out, y, g.taps()), (c_in, x, g.window())),
         };
         let mut p = LanesPlan {
             n: g.n,
@@ -67,9 +67,9 @@ impl LanesPlan {
             src,
             dst_c,
             dst,
-            kernel: [g.kh, g.kw],
-            stride: if back { [1, 1] } else { g.stride },
-            step: if back { g.stride } else { [1, 1] },
+            kernel: [g.windows.kernel[0], g.windows.kernel[1]],
+            stride: if back { [1, 1] } else { g.windows.stride },
+            step: if back { g.windows.stride } else { [1, 1] },
             band: 1,
             lead: [0, 0],
             rows: 0,
@@ -77,8 +77,8 @@ impl LanesPlan {
             w_dst,
             w_src,
             back,
-            dilation: g.dilation,
-            pad: [g.pad[0], g.pad[2]],
+            dilation: g.windows.dilation,
+            pad: [g.windows.pad[0][0], g.windows.pad[1][0]],
         };
         let ends = [0, 1].map(|a| p.shifts(a));
         p.lead = ends.map(|e| (-e.0).max(0) as usize);

@@ -96,7 +96,7 @@ pub(in super::super) fn lanes_weight_grad<T: GemmFloat>(
                 for row in (0..p.dst[0]).step_by(p.band) {
                     let rows = row..p.dst[0].min(row + p.band);
                     for (image, strip) in images.clone().zip(strips.chunks_exact_mut(b.strip())) {
-                        let plane = (image * g.c_in + group * each + c) * g.h * g.w;
+                        let plane = (image * g.c_in + group * each + c) * g.windows.size[0] * g.windows.size[1];
                         load_pixels(&p, &x[plane..], row, strip);
                     }
                     load_dy(g, dy, images.clone(), (m, count), &rows, fields);
@@ -105,7 +105,7 @@ pub(in super::super) fn lanes_weight_grad<T: GemmFloat>(
                     product = &next;
                 }
             }
-            unpack_sums(&p, sums, count, work, &mut dw[c * g.kh * g.kw..], taps);
+            unpack_sums(&p, sums, count, work, &mut dw[c * g.window()..], taps);
         }
         m += count;
     }
@@ -121,7 +121,7 @@ fn load_dy<T: GemmFloat>(
     rows: &Range<usize>,
     to: &mut [T],
 ) {
-    let (area, cols) = (g.out_h() * g.out_w(), g.out_w());
+    let (area, cols) = (g.windows.out()[0] * g.windows.out()[1], g.windows.out()[1]);
     let len = rows.len() * cols;
     for (image, to) in images.zip(to.chunks_exact_mut(len * GROUP)) {
         let from = &dy[(image * g.c_out + m) * area + rows.start * cols..];

@@ -46,32 +46,32 @@ pub(in super::super) struct PlanePlan {
 impl PlanePlan {
     /// y from x, or with `back` dx from dy.
     pub fn new(g: &ConvGeom, back: bool) -> PlanePlan {
-        let (x, y) = ([g.h, g.w], [g.out_h(), g.out_w()]);
+        let (x, y) = ([g.windows.size[0], g.windows.size[1]], [g.windows.out()[0], g.windows.out()[1]]);
         let mut p = PlanePlan {
             planes: g.n * g.groups,
             channels: g.groups,
             src: if back { y } else { x },
             dst: if back { x } else { y },
-            kernel: [g.kh, g.kw],
-            phase: if back { [1, 1] } else { g.stride },
-            step: if back { g.stride } else { [1, 1] },
+            kernel: [g.windows.kernel[0], g.windows.kernel[1]],
+            phase: if back { [1, 1] } else { g.windows.stride },
+            step: if back { g.windows.stride } else { [1, 1] },
             band: 1,
-            lead: [g.pad[0], g.pad[2]],
+            lead: [g.windows.pad[0][0], g.windows.pad[1][0]],
             rows: 0,
             pitch: 0,
             back,
-            stride: g.stride,
-            dilation: g.dilation,
-            pad: [g.pad[0], g.pad[2]],
+            stride: g.windows.stride,
+            dilation: g.windows.dilation,
+            pad: [g.windows.pad[0][0], g.windows.pad[1][0]],
         };
         let grid = [0, 1].map(|a| p.dst[a].div_ceil(p.step[a]));
         let reach = [0, 1].map(|a| {
-            let far = (p.kernel[a] - 1) * g.dilation[a];
+            let far = (p.kernel[a] - 1) * g.windows.dilation[a];
             if !back {
-                return far / g.stride[a];
+                return far / g.windows.stride[a];
             }
-            p.lead[a] = far.saturating_sub(p.pad[a]).div_ceil(g.stride[a]);
-            p.pad[a].div_ceil(g.stride[a]) + p.lead[a]
+            p.lead[a] = far.saturating_sub(p.pad[a]).div_ceil(g.windows.stride[a]);
+            p.pad[a].div_ceil(g.windows.stride[a]) + p.lead[a]
         });
         p.pitch = grid[1] + reach[1];
         let fit = (STRIP / p.pitch / p.phase[0] / p.phase[1]).saturating_sub(reach[0]);

@@ -30,7 +30,7 @@ pub(in super::super) fn plane_weight_grad<T: Float>(
     scratch: &mut [T],
 ) {
     let p = &PlanePlan::new(g, false);
-    let (taps, pixels, area, pitch) = (g.kh * g.kw, g.h * g.w, p.area(), p.pitch);
+    let (taps, pixels, area, pitch) = (g.window(), g.windows.size[0] * g.windows.size[1], p.area(), p.pitch);
     let (sums, scratch) = scratch.split_at_mut(taps * LANES);
     let sums = &mut sums[..taps * dot_lanes::<T>()];
     let (rows_of_dy, strip) = scratch.split_at_mut(dy_len(p));

@@ -23,12 +23,12 @@ struct Blocks {
 
 impl Blocks {
     fn new(g: &ConvGeom, share: Share) -> Blocks {
-        let (area, each) = (g.out_h() * g.out_w(), g.c_in / g.groups);
+        let (area, each) = (g.windows.out()[0] * g.windows.out()[1], g.c_in / g.groups);
         let staged = share.fold > 1;
         let direct = g.windows_are_pixels() && !staged;
         Blocks {
             direct,
-            channels: if direct { each } else { (TERMS / (g.kh * g.kw)).clamp(1, each) },
+            channels: if direct { each } else { (TERMS / (g.window())).clamp(1, each) },
             columns: if direct { area } else { COLUMNS.min(share.fold * area) },
             staged,
         }
@@ -36,7 +36,7 @@ impl Blocks {
 
     /// The product of one block; `row` is the stride of its windows.
     fn product<T: GemmFloat>(&self, g: &ConvGeom) -> OpenProduct {
-        let k = self.channels * g.kh * g.kw;
+        let k = self.channels * g.window();
         let shape = Gemm::new((g.c_out / g.groups).min(ROWS), self.columns, k);
         OpenProduct::new::<T>(
             shape.with_strides(Strides { row: g.taps(), col: 1 }, Strides { row: self.columns, col: 1 }),
@@ -45,7 +45,7 @@ impl Blocks {
 
     /// Elements of [windows, stage].
     fn sizes(&self, g: &ConvGeom) -> [usize; 2] {
-        let windows = if self.direct { 0 } else { self.channels * g.kh * g.kw * self.columns };
+        let windows = if self.direct { 0 } else { self.channels * g.window() * self.columns };
         let stage = if self.staged { (g.c_out / g.groups).min(ROWS) * self.columns } else { 0 };
         [windows, stage].map(|len| len.next_multiple_of(16))
     }
@@ -69,7 +69,7 @@ pub(in super::super) fn forward<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let b = Blocks::new(g, share);
-    let (area, each, all) = (g.out_h() * g.out_w(), g.c_in / g.groups, g.c_out / g.groups);
+    let (area, each, all) = (g.windows.out()[0] * g.windows.out()[1], g.c_in / g.groups, g.c_out / g.groups);
     let [windows, stage] = b.sizes(g);
     let (windows, scratch) = scratch.split_at_mut(windows);
     let (stage, scratch) = scratch.split_at_mut(stage);
@@ -84,7 +84,7 @@ pub(in super::super) fn forward<T: GemmFloat>(
             let from = (m.start - channels.start) * area;
             for c in (0..each).step_by(b.channels) {
                 let some = c..(c + b.channels).min(each);
-                let k = some.len() * g.kh * g.kw;
+                let k = some.len() * g.window();
                 let right: &[T] = if b.direct {
                     &x[((image * g.groups + group) * each + c) * area + at..]
                 } else {
@@ -98,7 +98,7 @@ pub(in super::super) fn forward<T: GemmFloat>(
                     MatrixMut::new(row, m.len(), area).cut(0..m.len(), positions.clone())
                 };
                 let product = if c == 0 { &first } else { &next };
-                product.compute((&weight[m.start * g.taps() + c * g.kh * g.kw..], right), k, to, scratch);
+                product.compute((&weight[m.start * g.taps() + c * g.window()..], right), k, to, scratch);
             }
             finish(area, (image - images.start, positions), m, from, b.staged.then_some(&*stage), epilogue, &mut y);
         }

@@ -22,15 +22,15 @@ struct Blocks {
 impl Blocks {
     fn new(g: &ConvGeom, share: Share) -> Blocks {
         Blocks {
-            channels: (INPUT_ROWS / (g.kh * g.kw)).clamp(1, g.c_in / g.groups),
-            columns: share.fold * g.out_h() * g.out_w(),
+            channels: (INPUT_ROWS / (g.window())).clamp(1, g.c_in / g.groups),
+            columns: share.fold * g.windows.out()[0] * g.windows.out()[1],
             direct: g.windows_are_pixels() && share.fold == 1,
             planes: PhasePlanes::new(g),
         }
     }
 
     fn rows(&self, g: &ConvGeom) -> usize {
-        self.channels * g.kh * g.kw
+        self.channels * g.window()
     }
 
     fn product<T: GemmFloat>(&self, g: &ConvGeom) -> OpenProduct {
@@ -42,7 +42,7 @@ impl Blocks {
     /// Elements of [packed weights, dy, the product, planes].
     fn sizes(&self, g: &ConvGeom) -> [usize; 4] {
         let (rows, outs) = (self.rows(g), g.c_out / g.groups);
-        let dy = if self.columns > g.out_h() * g.out_w() { outs * self.columns } else { 0 };
+        let dy = if self.columns > g.windows.out()[0] * g.windows.out()[1] { outs * self.columns } else { 0 };
         let (terms, planes) = if self.direct { (0, 0) } else { (rows * self.columns, self.planes.len(g)) };
         [outs * rows, dy, terms, planes].map(|len| len.next_multiple_of(16))
     }
@@ -65,8 +65,8 @@ pub(in super::super) fn input_grad<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let b = Blocks::new(g, share);
-    let (area, pixels) = (g.out_h() * g.out_w(), g.h * g.w);
-    let (each, outs, window) = (g.c_in / g.groups, g.c_out / g.groups, g.kh * g.kw);
+    let (area, pixels) = (g.windows.out()[0] * g.windows.out()[1], g.windows.size[0] * g.windows.size[1]);
+    let (each, outs, window) = (g.c_in / g.groups, g.c_out / g.groups, g.window());
     let [left, right, terms, planes] = b.sizes(g);
     let (left, scratch) = scratch.split_at_mut(left);
     let (right, scratch) = scratch.split_at_mut(right);

@@ -25,5 +25,5 @@ pub(in super::super) fn fold_of(n: usize, area: usize) -> usize {
 /// Whether the product of the weight gradient is the gradient itself, not its transpose: with few positions, windows
 /// take less time to transpose than the gradient.
 pub(in super::super) fn upright(g: &ConvGeom) -> bool {
-    g.n * g.out_h() * g.out_w() < g.c_out / g.groups
+    g.n * g.windows.out()[0] * g.windows.out()[1] < g.c_out / g.groups
 }

@@ -22,24 +22,39 @@ impl PhasePlanes {
             ((k - 1) * d / s + out).max((size + lead).div_ceil(s))
         };
         PhasePlanes {
-            rows: of(g.h, g.pad[0], g.out_h(), g.kh, g.stride[0], g.dilation[0]),
-            cols: of(g.w, g.pad[2], g.out_w(), g.kw, g.stride[1], g.dilation[1]),
+            rows: of(
+                g.windows.size[0],
+                g.windows.pad[0][0],
+                g.windows.out()[0],
+                g.windows.kernel[0],
+                g.windows.stride[0],
+                g.windows.dilation[0],
+            ),
+            cols: of(
+                g.windows.size[1],
+                g.windows.pad[1][0],
+                g.windows.out()[1],
+                g.windows.kernel[1],
+                g.windows.stride[1],
+                g.windows.dilation[1],
+            ),
         }
     }
 
     /// Elements of all phases of a channel.
     pub fn len(&self, g: &ConvGeom) -> usize {
-        self.rows * self.cols * g.stride[0] * g.stride[1]
+        self.rows * self.cols * g.windows.stride[0] * g.windows.stride[1]
     }
 
     /// Writes the plane `dx` of a channel of an image: the sum of what its taps add. Tap `t` adds `terms[t * step ..]`.
     pub fn sum_taps<T: Float>(&self, g: &ConvGeom, terms: &[T], step: usize, planes: &mut [T], dx: &mut [T]) {
-        let ([s0, s1], one) = (g.stride, self.rows * self.cols);
+        let ([s0, s1], one) = (g.windows.stride, self.rows * self.cols);
         let planes = &mut planes[..self.len(g)];
         planes.fill(T::ZERO);
-        let (rows, cols) = (g.out_h(), g.out_w());
-        for tap in 0..g.kh * g.kw {
-            let (i, j) = (tap / g.kw * g.dilation[0], tap % g.kw * g.dilation[1]);
+        let (rows, cols) = (g.windows.out()[0], g.windows.out()[1]);
+        for tap in 0..g.window() {
+            let (i, j) =
+                (tap / g.windows.kernel[1] * g.windows.dilation[0], tap % g.windows.kernel[1] * g.windows.dilation[1]);
             let at = (i % s0 * s1 + j % s1) * one + i / s0 * self.cols + j / s1;
             let terms = &terms[tap * step..][..rows * cols];
             let to = &mut planes[at..];
@@ -50,13 +65,13 @@ impl PhasePlanes {
                 _ => add_rows(Run::<1>, terms, cols, to, self.cols),
             }
         }
-        for (row, to) in dx.chunks_exact_mut(g.w).enumerate() {
-            let at = row + g.pad[0];
+        for (row, to) in dx.chunks_exact_mut(g.windows.size[1]).enumerate() {
+            let at = row + g.windows.pad[0][0];
             let line = (at % s0 * s1) * one + at / s0 * self.cols;
             for phase in 0..s1 {
                 // The first pixel of the row whose column has this phase.
-                let first = (phase + s1 - g.pad[2] % s1) % s1;
-                let from = &planes[line + phase * one + (first + g.pad[2]) / s1..];
+                let first = (phase + s1 - g.windows.pad[1][0] % s1) % s1;
+                let from = &planes[line + phase * one + (first + g.windows.pad[1][0]) / s1..];
                 if s1 == 1 {
                     to.iter_mut().zip(from).for_each(|(to, v)| *to = *v);
                 } else {

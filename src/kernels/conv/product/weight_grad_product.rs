@@ -21,17 +21,17 @@ struct Blocks {
 
 impl Blocks {
     fn new(g: &ConvGeom) -> Blocks {
-        let positions = g.n * g.out_h() * g.out_w();
+        let positions = g.n * g.windows.out()[0] * g.windows.out()[1];
         Blocks {
             positions: WEIGHT_BLOCK.min(positions),
-            channels: (WEIGHT_BLOCK / (g.kh * g.kw)).clamp(1, g.c_in / g.groups),
+            channels: (WEIGHT_BLOCK / (g.window())).clamp(1, g.c_in / g.groups),
             outs: WEIGHT_BLOCK.min(g.c_out / g.groups),
             upright: upright(g),
         }
     }
 
     fn rows(&self, g: &ConvGeom) -> usize {
-        self.channels * g.kh * g.kw
+        self.channels * g.window()
     }
 
     fn product<T: GemmFloat>(&self, g: &ConvGeom) -> OpenProduct {
@@ -67,14 +67,14 @@ pub(in super::super) fn weight_grad<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let b = Blocks::new(g);
-    let (each, outs, window, taps) = (g.c_in / g.groups, g.c_out / g.groups, g.kh * g.kw, g.taps());
+    let (each, outs, window, taps) = (g.c_in / g.groups, g.c_out / g.groups, g.window(), g.taps());
     let [windows, right, sums] = b.sizes(g);
     let (windows, scratch) = scratch.split_at_mut(windows);
     let (right, scratch) = scratch.split_at_mut(right);
     let (sums, scratch) = scratch.split_at_mut(sums);
     let first = b.product::<T>(g);
     let next = first.accumulating();
-    let all = g.n * g.out_h() * g.out_w();
+    let all = g.n * g.windows.out()[0] * g.windows.out()[1];
     let mut o = channels.start;
     while o < channels.end {
         let group = o / outs;
@@ -114,7 +114,7 @@ fn load_dy<T: GemmFloat>(
     to: &mut [T],
     b: &Blocks,
 ) {
-    let area = g.out_h() * g.out_w();
+    let area = g.windows.out()[0] * g.windows.out()[1];
     each_row_part([1, area], positions, |image, _, cols, at| {
         let from = &dy[(image * g.c_out + channels.start) * area + cols.start..];
         if b.upright {

@@ -35,24 +35,25 @@ pub(super) fn load_windows<T: Float>(
     to: &mut [T],
     step: usize,
 ) {
-    let (plane, each, s) = (g.h * g.w, g.c_in / g.groups, g.stride[1]);
-    each_row_part([g.out_h(), g.out_w()], positions, |offset, row, cols, at| {
+    let (plane, each, s) = (g.windows.size[0] * g.windows.size[1], g.c_in / g.groups, g.windows.stride[1]);
+    each_row_part([g.windows.out()[0], g.windows.out()[1]], positions, |offset, row, cols, at| {
         let planes = &x[((image + offset) * g.c_in + group * each + channels.start) * plane..];
-        for tap in 0..g.kh * g.kw {
-            let (i, j) = (tap / g.kw, tap % g.kw * g.dilation[1]);
-            let line = (row * g.stride[0] + i * g.dilation[0]).wrapping_sub(g.pad[0]);
+        for tap in 0..g.window() {
+            let (i, j) = (tap / g.windows.kernel[1], tap % g.windows.kernel[1] * g.windows.dilation[1]);
+            let line = (row * g.windows.stride[0] + i * g.windows.dilation[0]).wrapping_sub(g.windows.pad[0][0]);
             // Positions from `lo` to `hi` see the image.
-            let lo = g.pad[2].saturating_sub(j).div_ceil(s).clamp(cols.start, cols.end);
-            let hi = (g.w + g.pad[2]).saturating_sub(j).div_ceil(s).clamp(lo, cols.end);
-            let (lo, hi) = if line < g.h { (lo, hi) } else { (cols.end, cols.end) };
+            let lo = g.windows.pad[1][0].saturating_sub(j).div_ceil(s).clamp(cols.start, cols.end);
+            let hi = (g.windows.size[1] + g.windows.pad[1][0]).saturating_sub(j).div_ceil(s).clamp(lo, cols.end);
+            let (lo, hi) = if line < g.windows.size[0] { (lo, hi) } else { (cols.end, cols.end) };
             let lines = Lines {
                 plane,
-                taps: g.kh * g.kw * step,
+                taps: g.window() * step,
                 count: channels.len(),
                 zeros: [lo - cols.start, cols.end - hi],
                 width: hi - lo,
             };
-            let from = if hi > lo { &planes[line * g.w + lo * s + j - g.pad[2]..] } else { planes };
+            let from =
+                if hi > lo { &planes[line * g.windows.size[1] + lo * s + j - g.windows.pad[1][0]..] } else { planes };
             copy_lines(s, from, lines, &mut to[tap * step + at..]);
         }
     });

@@ -1,6 +1,6 @@
 //! Kernel calls of `complex`, `real` and `imag`.
 
-use crate::kernels::complex::{ComplexParts, complex_kernel_for, complex_part_kernel_for};
+use crate::kernels::elementwise::complex::{ComplexParts, complex_kernel_for, complex_part_kernel_for};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 

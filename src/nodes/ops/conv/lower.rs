@@ -9,10 +9,10 @@ use crate::kernels::gemm::Act;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::conv::attrs::ConvBiasActAttrs;
-use crate::nodes::ops::conv::convolution::Convolution;
+use crate::nodes::ops::conv::convolution;
 
 fn read_geom(cx: &LowerCx<'_>) -> ConvGeom {
-    Convolution::of_node(cx.graph.op[cx.node.at()], &cx.arg_dims(0), &cx.arg_dims(1), &cx.attrs()).geom()
+    convolution::of_node(cx.graph.op[cx.node.at()], &cx.arg_dims(0), &cx.arg_dims(1), &cx.attrs())
 }
 
 /// One call on the operands, with scratch, into `to`.
@@ -81,7 +81,7 @@ mod tests {
     /// The weight gradient from 2 to 4 channels of `images` images of `side` × `side`.
     fn weight_grad(images: usize, side: usize) -> (ConvGeom, LoweredInTests) {
         let (x, dy) = ([images, 2, side, side], [images, 4, side, side]);
-        let g = Convolution::new(&x, &[4, 2, 3, 3], &attrs()).geom();
+        let g = convolution::of_dims(&x, &[4, 2, 3, 3], &attrs());
         let grad = attrs().weight_grad([3, 3]);
         (g, LoweredInTests::of_one_type(DType::F32, Op::CONV2D_WEIGHT_GRAD, &[&x, &dy], &grad.list(), &[true]))
     }
@@ -117,7 +117,7 @@ mod tests {
         let act = attrs().bias_act(Activation::Relu);
         let biased = LoweredInTests::of_one_type(DType::F64, Op::CONV2D_BIAS_ACT, &args, &act.list(), &[true]);
         let plain = LoweredInTests::of_one_type(DType::F64, Op::CONV2D, &args[..2], &attrs().list(), &[true]);
-        let g = Convolution::new(args[0], args[1], &attrs()).geom();
+        let g = convolution::of_dims(args[0], args[1], &attrs());
         for (l, act) in [(biased, Act::Relu), (plain, Act::None)] {
             assert_eq!(l.calls[0].params, [&g.to_words()[..], &[act as u64]].concat());
             assert_eq!(l.sizes(), [(8, conv::conv2d_scratch(&g), true)]);

@@ -2,7 +2,7 @@
 
 use super::TRANSFORM;
 use super::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
-use crate::kernels::fft::{FftKind, FftRows, transform_kernel_for};
+use crate::kernels::signal::fft::{FftKind, FftRows, transform_kernel_for};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 

@@ -1,8 +1,9 @@
 //! Options of pools, with torch's names.
 
+use crate::kernels::window::WindowGeometry;
 use crate::nodes::arguments::per_axis::{PerAxis, both_sides_per_axis};
 use crate::nodes::arguments::setters::setters;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, first_entries, low_high_pairs};
+use crate::nodes::ops::common::window_geometry::{first_entries, low_high_pairs};
 
 /// Options of a pool over `N` axes, with `P` = 2·`N` sides to pad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::attrs::{LsqAttrs, LsqFactor};
 use super::scale::{batch_quant_operands, check_code_range, check_quant_params, guard_positive, lower_checked_scales};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::lsq::{LsqBackward, lsq_backward_for};
+use crate::kernels::quant::lsq::{LsqBackward, lsq_backward_for};
 use crate::kernels::reduce::{Reduce, sum_for};
 use crate::nodes::arguments::axes::{AxisSplit, split_at_axis};
 use crate::nodes::ir::builder::Var;
@@ -132,7 +132,7 @@ fn lower_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = LsqBackward { outer, channels, inner, lo: a.lo as f64, hi: a.hi as f64, factor };
     let scales = lower_checked_scales(cx, 2)?;
     let sums = cx.temp(dtype.size(), p.parts() * channels);
-    let scratch = cx.scratch(dtype.size(), 2 * p.per_unit());
+    let scratch = cx.scratch(dtype.size(), p.scratch());
     let call = Call::new(lsq_backward_for(dtype)?, p.to_words(), p.units()).flops(cx.flops());
     let call = call.cost_class(CostClass::REDUCE).reads_args(2).reads(&[scales]).writes(Buf::Out(0), p.per_unit());
     cx.call(call.writes(sums, p.sums_per_unit()).scratch(scratch).inplace(&[(0, 0), (1, 0)]));

@@ -3,7 +3,7 @@
 use super::attrs::SampleAttrs;
 use super::check_rng_key;
 use crate::ensure;
-use crate::kernels::sample::Sampling;
+use crate::kernels::random::sample::Sampling;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};

@@ -6,7 +6,7 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::kernels::sample::Sampling;
+use crate::kernels::random::sample::Sampling;
 use crate::kernels::vmath;
 use crate::nodes::arguments::operand::Operand;
 use crate::nodes::arguments::size_attrs::size_attr_to_i64;

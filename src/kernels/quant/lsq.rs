@@ -11,8 +11,9 @@
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise;
 use crate::params::params;
+use crate::reduce::pairwise;
+use crate::scratch::scratch;
 use crate::simd;
 
 /// Elements in one unit, about.
@@ -50,6 +51,16 @@ enum UnitKind {
     Rows,
 }
 
+scratch! {
+    /// The scratch of a unit of `n` elements.
+    struct LsqScratch(n: usize) {
+        /// g, then the terms of the cotangents of scales.
+        terms: n,
+        /// x.
+        copy: n,
+    }
+}
+
 impl LsqBackward {
     fn kind(&self) -> UnitKind {
         match (self.channels, self.inner) {
@@ -74,6 +85,11 @@ impl LsqBackward {
     /// Number of units.
     pub fn units(&self) -> usize {
         (self.outer * self.channels * self.inner).div_ceil(self.per_unit().max(1))
+    }
+
+    /// Elements of scratch of each thread.
+    pub fn scratch(&self) -> usize {
+        LsqScratch::len(self.per_unit())
     }
 
     /// Partial sums that a unit writes.
@@ -104,15 +120,15 @@ simd! {
 /// The cotangents of x, and partial sums of those of the scales.
 ///
 /// Reads g, x: `T[outer, channels, inner]`, s: `T[channels]`; writes x̄: the same as x, in place of g or x or not,
-/// [`LsqBackward::per_unit`], the partial sums: `T[parts, channels]`, [`LsqBackward::sums_per_unit`], and scratch of
-/// two units (`Split::PerThread`); params [`LsqBackward`].
+/// [`LsqBackward::per_unit`], the partial sums: `T[parts, channels]`, [`LsqBackward::sums_per_unit`], and scratch
+/// (`Split::PerThread`, [`LsqBackward::scratch`]); params [`LsqBackward`].
 pub fn lsq_backward<T: Float>(args: &mut Args<'_>) {
     let p = LsqBackward::from_words(args.params());
     let operand = |i: usize| args.inplace(i).is_none().then(|| args.read::<T>(i));
     let (g, x, scales) = (operand(0), operand(1), args.read::<T>(2));
     let (mut unit, per, count) = (args.units().start, p.per_unit(), p.sums_per_unit());
     let (dx, sums, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
-    let (terms, copy) = scratch.split_at_mut(per);
+    let LsqScratch { terms, copy } = LsqScratch::cut(per, scratch);
     let (lo, hi, factor) = (T::from_f64(p.lo), T::from_f64(p.hi), T::from_f64(p.factor));
     for (dx, sums) in dx.chunks_mut(per).zip(sums.chunks_exact_mut(count)) {
         let (first, n) = (unit * per, dx.len());

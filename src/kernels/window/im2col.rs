@@ -10,21 +10,21 @@ use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::pool::PoolGeom;
 use crate::simd;
-use crate::window_sizes::Units;
+use crate::window::Units;
 
 simd! {
     /// im2col of one plane.
     fn im2col_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
-        let (ho, wo, s) = (g.out_h(), g.out_w(), g.stride[1]);
+        let ([_, w], [_, kw], [ho, wo], s) = (g.windows.size, g.windows.kernel, g.windows.out(), g.windows.stride[1]);
         for (tap, y) in y.chunks_exact_mut(ho * wo).enumerate() {
-            let (i, j) = (tap / g.kw, tap % g.kw);
-            let (cols, at) = g.cols(j, wo);
+            let (i, j) = (tap / kw, tap % kw);
+            let (cols, at) = g.windows.inside(1, j, wo);
             for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
-                let Some(row) = g.row(oh, i).filter(|_| !cols.is_empty()) else {
+                let Some(row) = g.windows.element(0, oh, i).filter(|_| !cols.is_empty()) else {
                     y.fill(T::ZERO);
                     continue;
                 };
-                let x = &x[row * g.w..][..g.w][at..];
+                let x = &x[row * w..][..w][at..];
                 y[..cols.start].fill(T::ZERO);
                 y[cols.end..].fill(T::ZERO);
                 let y = &mut y[cols.clone()];
@@ -40,14 +40,14 @@ simd! {
 simd! {
     /// col2im of one plane.
     fn col2im_plane[T: Float](g: &PoolGeom, y: &[T], x: &mut [T]) {
-        let (ho, wo, s) = (g.out_h(), g.out_w(), g.stride[1]);
+        let ([_, w], [_, kw], [ho, wo], s) = (g.windows.size, g.windows.kernel, g.windows.out(), g.windows.stride[1]);
         x.fill(T::ZERO);
         for (tap, y) in y.chunks_exact(ho * wo).enumerate() {
-            let (i, j) = (tap / g.kw, tap % g.kw);
-            let (cols, at) = g.cols(j, wo);
+            let (i, j) = (tap / kw, tap % kw);
+            let (cols, at) = g.windows.inside(1, j, wo);
             for (oh, y) in y.chunks_exact(wo).enumerate() {
-                let Some(row) = g.row(oh, i).filter(|_| !cols.is_empty()) else { continue };
-                let x = &mut x[row * g.w..][..g.w][at..];
+                let Some(row) = g.windows.element(0, oh, i).filter(|_| !cols.is_empty()) else { continue };
+                let x = &mut x[row * w..][..w][at..];
                 let y = &y[cols.clone()];
                 match s {
                     1 => x.iter_mut().zip(y).for_each(|(x, y)| *x += *y),
@@ -60,12 +60,12 @@ simd! {
 
 /// Elements of one plane's columns.
 fn plane_len(g: &PoolGeom) -> usize {
-    g.kh * g.kw * g.out_h() * g.out_w()
+    g.windows.kernel.iter().product::<usize>() * g.areas()[1]
 }
 
 /// Units of [`im2col_kernel`] (`columns`) or [`col2im_kernel`]: one plane each.
 pub fn plane_units(g: &PoolGeom, columns: bool) -> Units {
-    Units { count: g.n * g.c, per_unit: if columns { plane_len(g) } else { g.h * g.w } }
+    Units { count: g.n * g.c, per_unit: if columns { plane_len(g) } else { g.areas()[0] } }
 }
 
 /// im2col.
@@ -74,7 +74,7 @@ pub fn plane_units(g: &PoolGeom, columns: bool) -> Units {
 /// `units(g, true)`.
 pub fn im2col_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, units) = (PoolGeom::from_words(args.params()), args.units());
-    let plane = g.h * g.w;
+    let plane = g.areas()[0];
     let y = args.write::<T>(0);
     let x = &args.read::<T>(0)[units.start * plane..units.end * plane];
     for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(plane_len(&g))) {
@@ -93,7 +93,7 @@ pub fn col2im_kernel<T: Float>(args: &mut Args<'_>) {
     let columns = plane_len(&g);
     let x = args.write::<T>(0);
     let y = &args.read::<T>(0)[units.start * columns..units.end * columns];
-    for (y, x) in y.chunks_exact(columns).zip(x.chunks_exact_mut(g.h * g.w)) {
+    for (y, x) in y.chunks_exact(columns).zip(x.chunks_exact_mut(g.areas()[0])) {
         col2im_plane(&g, y, x);
     }
 }

@@ -9,8 +9,8 @@
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::num::Num;
-use crate::pairwise::{PairwiseReducer, Prod, Sum};
 use crate::params::params;
+use crate::reduce::pairwise::{PairwiseReducer, Prod, Sum};
 use crate::simd;
 
 /// Columns that are scanned side by side.

@@ -15,7 +15,7 @@ use crate::fault::Cause;
 use crate::float::Float;
 use crate::params::params;
 use crate::random::random_uniform;
-use crate::top_k;
+use crate::sort::top_k;
 use crate::vmath;
 
 /// A row of logits with a NaN or +∞: the value is its position in the row.

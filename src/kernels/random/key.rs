@@ -2,7 +2,7 @@
 //!
 //! Invariant: the upper two words of a key are a 64-bit counter, low word first. Used by the lowering of `rng_next`.
 
-use super::abi::Args;
+use crate::abi::Args;
 use arenagrad_arena::philox::philox;
 
 /// Words of a key: seed low, seed high, step low, step high.

@@ -4,15 +4,15 @@
 //! |---|---|---|---|
 //! | [`squared_error_kernel`] | a, b: `T[len]` | Σ (a − b)² of each unit, the gradient: `T[len]` | [`SquaredError`] |
 //!
-//! Invariant: with d = a − b, the sums have the bits of the reduction of squares of d in [`reduce`](super::reduce), and
+//! Invariant: with d = a − b, the sums have the bits of the reduction of squares of d in [`reduce`](super), and
 //! the gradient has those of w·d + w·d, where w is [`SquaredError::weight`]. Used by the lowering of
 //! `squared_error_gradient`.
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise;
 use crate::params::params;
+use crate::reduce::pairwise;
 use crate::simd;
 
 params! {

@@ -6,6 +6,9 @@
 //! |---|---|---|---|
 //! | [`arg_sort_kernel`] | x: `T[rows, n]` | positions: `i32[rows, n]` | [`Sort`] |
 
+pub mod cum_arg_max;
+pub mod top_k;
+
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::num::Num;

@@ -19,6 +19,9 @@
 //! | [`random_int_kernel`] | key: as below | `I[len]` | [`RandomInt`] |
 //! | [`random_uniform_kernel`], [`random_normal_kernel`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
+pub mod key;
+pub mod sample;
+
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;

@@ -1,6 +1,6 @@
 //! Copies of whole operands, as bytes.
 
-use super::abi::Args;
+use crate::abi::Args;
 
 /// Bytes of one unit of a copy.
 pub const UNIT: usize = 1 << 15;
