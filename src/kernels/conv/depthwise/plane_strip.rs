@@ -153,25 +153,36 @@ impl PlanePlan {
             }
             return;
         }
-        for i in 0..self.rows {
-            for p in (0..ph).filter(|p| self.inside(row, *p).contains(&i)) {
-                let from = &plane[((row + i) * ph + p - self.lead[0]) * w..][..w];
-                for q in 0..pw {
-                    // Columns before the image, the first column of the image of this phase, columns copied.
-                    let lead = self.lead[1].saturating_sub(q).div_ceil(pw);
-                    let skip = lead * pw + q - self.lead[1];
-                    let width = w.saturating_sub(skip).div_ceil(pw).min(self.pitch.saturating_sub(lead));
-                    let to = (p * pw + q) * self.one() + i * self.pitch + lead;
-                    match pw {
-                        _ if width == 0 => {}
-                        1 => copy_rows(from, w, &mut strip[to..], width, width, 1),
-                        2 => pick_plane_row(&from[skip..], &mut strip[to..][..width]),
-                        _ => {
-                            let from = from[skip..].iter().step_by(pw);
-                            strip[to..][..width].iter_mut().zip(from).for_each(|(to, v)| *to = *v);
-                        }
+        // Of a phase: columns before the image, the first column of the image, columns copied.
+        let of = |q: usize| {
+            let lead = self.lead[1].saturating_sub(q).div_ceil(pw);
+            let skip = lead * pw + q - self.lead[1];
+            [lead, skip, w.saturating_sub(skip).div_ceil(pw).min(self.pitch.saturating_sub(lead))]
+        };
+        let two = [of(0), of(1 % pw)];
+        // Row `y` of the plane is row `i` of phase `p`.
+        let first = (row * ph).saturating_sub(self.lead[0]);
+        let at = first + self.lead[0] - row * ph;
+        let (mut i, mut p) = (at / ph, at % ph);
+        for from in plane[(first * w).min(plane.len())..].chunks_exact(w) {
+            if i >= self.rows {
+                break;
+            }
+            for q in 0..pw {
+                let [lead, skip, width] = if q < 2 { two[q] } else { of(q) };
+                let at = (p * pw + q) * self.one() + i * self.pitch + lead;
+                match pw {
+                    _ if width == 0 => {}
+                    2 => pick_plane_row(&from[skip..], &mut strip[at..][..width]),
+                    _ => {
+                        let from = from[skip..].iter().step_by(pw);
+                        strip[at..][..width].iter_mut().zip(from).for_each(|(to, v)| *to = *v);
                     }
                 }
+            }
+            p += 1;
+            if p == ph {
+                (i, p) = (i + 1, 0);
             }
         }
     }

@@ -173,6 +173,23 @@ fn sum_tile<T: Float, const L: usize>(
     *out = acc;
 }
 
+/// Writes the first elements of a vector: two pieces that overlap, where it has enough.
+#[inline(always)]
+fn store_part<T: Float, const L: usize>(from: &[T; L], to: &mut [T]) {
+    let len = to.len();
+    match len {
+        8.. => {
+            to[..8].copy_from_slice(&from[..8]);
+            to[len - 8..].copy_from_slice(&from[len - 8..][..8]);
+        }
+        4.. => {
+            to[..4].copy_from_slice(&from[..4]);
+            to[len - 4..].copy_from_slice(&from[len - 4..][..4]);
+        }
+        _ => to.iter_mut().zip(from).for_each(|(to, v)| *to = *v),
+    }
+}
+
 simd! {
     fn plane_rows[T: Float, const R: usize, const L: usize](
         _tile: Tile<R, L>, t: Taps<'_, T>, strip: &[T], pitch: usize, size: [usize; 2], to: &mut [T], step: usize,
@@ -190,9 +207,12 @@ simd! {
                         to[v / (VECTORS / R) * step + v % (VECTORS / R) * L..][..L].copy_from_slice(&out[v]);
                     }
                 } else {
-                    let len = (cols - q).min(wide);
-                    for (i, out) in out.as_flattened().chunks_exact(wide).take(rows - r).enumerate() {
-                        to[i * step..][..len].copy_from_slice(&out[..len]);
+                    for v in 0..VECTORS {
+                        let (row, col) = (v / (VECTORS / R), v % (VECTORS / R) * L);
+                        if r + row < rows && q + col < cols {
+                            let len = (cols - q - col).min(L);
+                            store_part(&out[v], &mut to[row * step + col..][..len]);
+                        }
                     }
                 }
             }
