@@ -4,7 +4,6 @@ use super::channel_lanes::{self, correlate_lanes};
 use super::conv_micro::ConvMicroEpilogue;
 use super::conv_plan::ConvPlan;
 use super::correlate::{self, Product, correlate};
-use super::depthwise::{self, PlanePlan};
 use super::geom::ConvGeom;
 use super::product::{self};
 use super::way::{Way, WeightWay};
@@ -32,7 +31,6 @@ pub(super) fn forward_scratch_of(way: &Way, g: &ConvGeom) -> usize {
         Way::Strip(plan) => correlate::thread_scratch_len(plan),
         Way::Lanes(plan, _) => channel_lanes::lanes_scratch(plan),
         Way::Product(share) => product::forward_scratch(g, *share),
-        Way::Planes(plan) => depthwise::planes_scratch(plan),
     }
 }
 
@@ -73,10 +71,6 @@ pub(super) fn forward_by<T: GemmFloat>(
         Way::Product(share) => {
             let (part, y) = share.part(size, units, y);
             product::forward(g, *share, (x, weight), epilogue, part, y, scratch);
-        }
-        Way::Planes(plan) => {
-            let planes = plan.planes_of(&units);
-            depthwise::correlate_planes(plan, (x, weight), epilogue, planes, y.row(0), scratch);
         }
     }
 }
@@ -133,10 +127,6 @@ pub(super) fn input_by<T: GemmFloat>(
             let (part, dx) = share.part(size, units, dx);
             product::input_grad(g, *share, (dy, weight), part, dx, scratch);
         }
-        Way::Planes(plan) => {
-            let planes = plan.planes_of(&units);
-            depthwise::correlate_planes(plan, (dy, weight), epilogue, planes, dx.row(0), scratch);
-        }
     }
 }
 
@@ -163,7 +153,6 @@ pub(super) fn weight_scratch_of(way: WeightWay, g: &ConvGeom) -> usize {
         WeightWay::Strip => weight_grad::thread_scratch_len(g, &ConvPlan::weight(g)),
         WeightWay::Lanes => channel_lanes::lanes_weight_scratch(g),
         WeightWay::Product => product::weight_grad_scratch(g),
-        WeightWay::Planes => depthwise::plane_weight_scratch(&PlanePlan::new(g, false)),
     }
 }
 
@@ -189,15 +178,13 @@ pub(super) fn weight_by<T: GemmFloat>(
     parts: &mut [T],
     scratch: &mut [T],
 ) {
-    let (blocks, channels) = way.blocks(g);
-    // Output channels, counted over the blocks of images.
+    let (_, channels) = way.blocks(g);
     let from = units.start * channels;
     let own = from..from + parts.len() / g.taps();
     match way {
         WeightWay::Strip => weight_grad::compute_parts(g, x, dy, units, parts, scratch),
         WeightWay::Lanes => channel_lanes::lanes_weight_grad(g, (x, dy), own, parts, scratch),
         WeightWay::Product => product::weight_grad(g, (x, dy), own, parts, scratch),
-        WeightWay::Planes => depthwise::plane_weight_grad(g, blocks, (x, dy), from, parts, scratch),
     }
 }
 

@@ -116,7 +116,7 @@ pub(super) fn fma_arrays<T: Float, const L: usize>(a: [T; L], b: [T; L], c: [T; 
 
 /// `a` where the mask is not 0, else 0. (A comparison of lane numbers does not vectorise.)
 #[inline(always)]
-pub(super) fn mask_lanes<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [T; L] {
+fn mask_lanes<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [T; L] {
     for i in 0..L {
         a[i] = if mask[i] > T::ZERO { a[i] } else { T::ZERO };
     }

@@ -8,7 +8,6 @@
 //!
 //! * `channel_lanes`: channels in the lanes, for convolutions of many channels;
 //! * `product`: products of matrices, for one tap and for few positions;
-//! * `depthwise`: every channel by itself;
 //! * `correlate`, `weight_grad`: positions or images in the lanes, for few channels.
 //!
 //! Invariant: an output element of the forward pass or of the input gradient is one chain of `mul_add` over (channel,
@@ -22,7 +21,6 @@ mod conv2d_kernels;
 mod conv_micro;
 mod conv_plan;
 mod correlate;
-mod depthwise;
 mod geom;
 mod image_lanes;
 mod outer_sweep;

@@ -4,7 +4,6 @@
 
 use super::channel_lanes::LanesPlan;
 use super::conv_plan::{ConvPlan, largest_divisor, weight_grad_blocks};
-use super::depthwise::{PlanePlan, is_depthwise};
 use super::geom::ConvGeom;
 use super::product::{fold_of, upright};
 use crate::abi::{MatrixMut, Split};
@@ -18,8 +17,6 @@ pub(super) enum Way {
     Lanes(LanesPlan, Share),
     /// As a matrix product.
     Product(Share),
-    /// Channel by channel.
-    Planes(PlanePlan),
 }
 
 /// How units divide an output `[n, channels, area]`.
@@ -78,24 +75,19 @@ pub(super) enum WeightWay {
     Lanes,
     /// As a matrix product.
     Product,
-    /// Channel by channel.
-    Planes,
 }
 
 impl WeightWay {
     /// (image blocks, output channels of a unit).
     pub fn blocks(self, g: &ConvGeom) -> (usize, usize) {
         match self {
-            WeightWay::Strip | WeightWay::Planes => weight_grad_blocks(g),
+            WeightWay::Strip => weight_grad_blocks(g),
             WeightWay::Lanes | WeightWay::Product => (1, largest_divisor(g.c_out, 16)),
         }
     }
 
     /// Of a convolution.
     pub fn of(g: &ConvGeom) -> WeightWay {
-        if is_depthwise(g) {
-            return WeightWay::Planes;
-        }
         if keeps_strips(g) {
             WeightWay::Strip
         } else if g.window() == 1 || upright(g) {
@@ -109,9 +101,6 @@ impl WeightWay {
 impl Way {
     /// Of the forward pass.
     pub fn forward(g: &ConvGeom) -> Way {
-        if is_depthwise(g) {
-            return Way::Planes(PlanePlan::new(g, false));
-        }
         let area = g.windows.out()[0] * g.windows.out()[1];
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_out));
         let lanes = || Way::Lanes(LanesPlan::forward(g), Share::new(g.n, 1, g.c_out));
@@ -128,9 +117,6 @@ impl Way {
 
     /// Of the input gradient.
     pub fn backward(g: &ConvGeom) -> Way {
-        if is_depthwise(g) {
-            return Way::Planes(PlanePlan::new(g, true));
-        }
         let area = g.windows.out()[0] * g.windows.out()[1];
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_in));
         let lanes = || Way::Lanes(LanesPlan::backward(g), Share::new(g.n, 1, g.c_in));
@@ -149,10 +135,6 @@ impl Way {
     pub fn division(&self, [n, channels, area]: [usize; 3]) -> (Split, usize) {
         match self {
             Way::Strip(c) => c.division(),
-            Way::Planes(p) => {
-                let (some, count) = p.units();
-                (Split::PerUnit(some * area), count)
-            }
             Way::Lanes(_, share) | Way::Product(share) => share.division(n, channels, area),
         }
     }

@@ -175,7 +175,7 @@ impl LanesPlan {
 
 /// The taps of a run, equally far apart in the kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taps {
+pub(in super::super) struct Taps {
     first: usize,
     by: isize,
     pub count: usize,
