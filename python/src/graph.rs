@@ -187,7 +187,7 @@ impl Graph {
         missing: &str,
     ) -> PyResult<Graph> {
         let missing = missing_of(missing)?;
-        let options = GradOptions { wrt: wrt.unwrap_or_default(), frozen: frozen.unwrap_or_default(), missing };
+        let options = GradOptions::wrt(&wrt.unwrap_or_default()).frozen(&frozen.unwrap_or_default()).missing(missing);
         py.detach(|| Graph::made(|| self.graph.grad(loss, &options)))
     }
 

@@ -33,22 +33,20 @@ fn follows(case: &str, ragged: bool, o: Recurrent<'_>, starts: bool) {
     let lengths = ragged.then(|| g.input("lengths", [BATCH], DType::I64));
     let lstm = case.starts_with("lstm");
     let (layers, bidirectional, bias, batch_first) = (o.layers, o.bidirectional, o.bias, o.batch_first);
-    let o = Recurrent {
-        layers,
-        bidirectional,
-        bias,
-        batch_first,
-        nonlinearity: o.nonlinearity,
-        h0: first("h0"),
-        c0: if lstm { first("c0") } else { None },
-        lengths,
-        ..Recurrent::default()
-    };
+    let o = Recurrent::default()
+        .layers(layers)
+        .bidirectional(bidirectional)
+        .bias(bias)
+        .batch_first(batch_first)
+        .nonlinearity(o.nonlinearity)
+        .h0(first("h0"))
+        .c0(if lstm { first("c0") } else { None })
+        .lengths(lengths);
     let (y, h, c) = match &case[..3] {
         "rnn" => pair(nn::rnn_with(&g, "n", x, HIDDEN, o)),
         "gru" => pair(nn::gru_with(&g, "n", x, HIDDEN, o)),
         _ => {
-            let LstmRun { output, h_n, c_n } = nn::lstm_with(&g, "n", x, HIDDEN, o);
+            let LstmRun { output, h_n, c_n, .. } = nn::lstm_with(&g, "n", x, HIDDEN, o);
             (output, h_n, Some(c_n))
         }
     };

@@ -3,7 +3,7 @@
 //! Invariant: before the graph runs, every input without a default has a value from a file, of exactly its type and
 //! shape. Outputs are written after all of them are computed.
 
-use super::{ir_failure, ir_warnings, load_ir};
+use super::{ir_failure, ir_warnings, load_graph};
 use crate::args::RunArgs;
 use crate::fail::{Run, fail_bad_input};
 use crate::run_dir::RunDir;
@@ -15,12 +15,12 @@ use std::path::Path;
 
 /// Runs the command.
 pub fn run_command(a: &RunArgs) -> Run {
-    let graph = load_ir(&a.file, &a.sizes)?;
-    let mut p = Session::new().threads(a.threads).compile(&graph).map_err(ir_failure(&a.file))?;
+    let graph = load_graph(&a.graph)?;
+    let mut p = Session::new().threads(a.threads).compile(&graph).map_err(ir_failure(&a.graph.file))?;
     let (known, mut warnings) = (graph.warnings(), p.plan().warnings.clone());
     warnings.retain(|w| !known.contains(w));
-    ir_warnings(&a.file, &warnings);
-    p.init(a.seed).map_err(ir_failure(&a.file))?;
+    ir_warnings(&a.graph.file, &warnings);
+    p.init(a.seed).map_err(ir_failure(&a.graph.file))?;
     if let Some(path) = &a.weights {
         safetensors_file::load_safetensors_params(&mut p, path)?;
     }
@@ -40,7 +40,7 @@ pub fn run_command(a: &RunArgs) -> Run {
     if !missing.is_empty() {
         return Err(fail_bad_input(format!("no value for {}; give --in {}=FILE.npy", missing.join(", "), missing[0])));
     }
-    p.step().map_err(ir_failure(&a.file))?;
+    p.step().map_err(ir_failure(&a.graph.file))?;
     let dir = RunDir::new(&a.out);
     dir.create()?;
     let _lock = dir.lock()?;

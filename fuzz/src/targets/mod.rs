@@ -109,7 +109,7 @@ fn file_tests() -> Vec<Vec<u8>> {
         }
     }
     let mut all = Vec::new();
-    walk(&crate::runner::package_dir().join("../tests/filetests"), &mut all);
+    walk(&crate::files::package_dir().join("../tests/filetests"), &mut all);
     all
 }
 

@@ -1,7 +1,9 @@
 //! Methods of values that are no op of the table, or take options that the table does not.
 
 use super::{Forward, forwards};
-use arenagrad::graph::{CrossEntropy, FftNorm, Interpolation};
+use arenagrad::graph::CrossEntropy;
+use arenagrad::graph::signal::FftNorm;
+use arenagrad::graph::window::Interpolation;
 
 const NORMS: &[(&str, FftNorm)] =
     &[("backward", FftNorm::Backward), ("ortho", FftNorm::Ortho), ("forward", FftNorm::Forward)];
@@ -247,8 +249,9 @@ pub const TABLE: &[Forward] = forwards! {
     "(labels: Var, ignore_index: int = -100, label_smoothing: float = 0.0, reduction: str = \"mean\", weight: Var | \
      None = None) -> Var"
     "The cross entropy of logits and labels, or probabilities."
-    => |a| a.me()?.cross_entropy_with(a.var(1)?, CrossEntropy { ignore_index: a.i64(2)?, label_smoothing: a.f64(3)?,
-        reduction: a.choice(4, "reduction")?, weight: a.maybe_var(5)? });
+    => |a| a.me()?.cross_entropy_with(a.var(1)?, CrossEntropy::default()
+            .ignore_index(a.i64(2)?).label_smoothing(a.f64(3)?).reduction(a.choice(4, "reduction")?)
+            .weight(a.maybe_var(5)?));
     "mse" "(target: Var, reduction: str = \"mean\") -> Var"
     "The squared error."
     => |a| a.me()?.mse_with(a.var(1)?, a.choice(2, "reduction")?);

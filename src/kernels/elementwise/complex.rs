@@ -5,8 +5,8 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`complex_kernel`] | re, im: `T[len]` | `[T; 2][len]` | [`ComplexParts`] |
-//! | [`complex_part_kernel`] | z: `[T; 2][len]` | `T[len]` | [`ComplexParts`] |
+//! | [`complex_kernel`] | re, im: `T[len]` | `[T; 2][len]` | [`Parts`] |
+//! | [`complex_part_kernel`] | z: `[T; 2][len]` | `T[len]` | [`Parts`] |
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -18,7 +18,7 @@ const UNIT: usize = 4096;
 
 params! {
     /// Params of the kernels of this file.
-    pub struct ComplexParts {
+    pub struct Parts {
         /// Number of complex numbers.
         pub len: usize,
         /// The part that is taken: 0 is the real one, 1 the imaginary one.
@@ -26,7 +26,7 @@ params! {
     }
 }
 
-impl ComplexParts {
+impl Parts {
     /// Numbers in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
@@ -40,7 +40,7 @@ impl ComplexParts {
 
 /// Complex numbers of their parts.
 ///
-/// Reads re, im: `T[len]`; writes `[T; 2][len]`, [`ComplexParts::per_unit`]; params [`ComplexParts`].
+/// Reads re, im: `T[len]`; writes `[T; 2][len]`, [`Parts::per_unit`]; params [`Parts`].
 pub fn complex_kernel<T: Pod>(args: &mut Args<'_>) {
     let from = args.units().start * UNIT;
     let (re, im, out) = (args.read::<T>(0), args.read::<T>(1), args.write::<[T; 2]>(0));
@@ -51,9 +51,9 @@ pub fn complex_kernel<T: Pod>(args: &mut Args<'_>) {
 
 /// The real or the imaginary part of complex numbers.
 ///
-/// Reads z: `[T; 2][len]`; writes `T[len]`, [`ComplexParts::per_unit`]; params [`ComplexParts`].
+/// Reads z: `[T; 2][len]`; writes `T[len]`, [`Parts::per_unit`]; params [`Parts`].
 pub fn complex_part_kernel<T: Pod>(args: &mut Args<'_>) {
-    let (part, from) = (ComplexParts::from_words(args.params()).part, args.units().start * UNIT);
+    let (part, from) = (Parts::from_words(args.params()).part, args.units().start * UNIT);
     let (z, out) = (args.read::<[T; 2]>(0), args.write::<T>(0));
     for (x, z) in out.iter_mut().zip(&z[from..]) {
         *x = z[part & 1];
@@ -73,7 +73,7 @@ mod tests {
         for len in [1, 2, 4095, 4096, 4097, 9000] {
             let re: Vec<f32> = (0..len).map(|i| i as f32).collect();
             let im: Vec<f32> = re.iter().map(|x| 0.5 - x).collect();
-            let p = ComplexParts { len, part: 0 };
+            let p = Parts { len, part: 0 };
             let out = [Out::of::<[f32; 2]>(len, p.per_unit())];
             let z: Vec<[f32; 2]> = written_elements(
                 &run_in_ranges(complex_kernel::<f32>, &p.to_words(), &[In::of(&re), In::of(&im)], &out, p.units()),
@@ -81,7 +81,7 @@ mod tests {
             );
             assert!(z.iter().enumerate().all(|(i, z)| *z == [re[i], im[i]]));
             for (part, want) in [&re, &im].into_iter().enumerate() {
-                let p = ComplexParts { len, part };
+                let p = Parts { len, part };
                 let out = [Out::of::<f32>(len, p.per_unit())];
                 let kernel = complex_part_kernel::<f32>;
                 assert_eq!(

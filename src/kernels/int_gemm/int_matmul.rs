@@ -53,14 +53,14 @@ impl IntMatmul {
 }
 
 /// An integer type with products.
-pub trait IntMatmulFactor: Pod + Default {
+pub trait Factor: Pod + Default {
     /// sum + a·b, wrapping.
     fn multiply_add(sum: Self, a: Self, b: Self) -> Self;
 }
 
 macro_rules! factors {
     ($($t:ident)*) => {$(
-        impl IntMatmulFactor for $t {
+        impl Factor for $t {
             #[inline(always)]
             fn multiply_add(sum: $t, a: $t, b: $t) -> $t {
                 sum.wrapping_add(a.wrapping_mul(b))
@@ -73,7 +73,7 @@ factors! { i32 i64 }
 
 simd! {
     /// y += a · b for a row b.
-    fn int_matmul_add_row[T: IntMatmulFactor](y: &mut [T], a: T, b: &[T]) {
+    fn int_matmul_add_row[T: Factor](y: &mut [T], a: T, b: &[T]) {
         for (y, b) in y.iter_mut().zip(b) {
             *y = T::multiply_add(*y, a, *b);
         }
@@ -84,7 +84,7 @@ simd! {
 ///
 /// Reads a: `T[batch, m, k]`, b: `T[batch, k, n]`; writes `T[batch, m, n]`, [`IntMatmul::per_unit`]; params
 /// [`IntMatmul`].
-pub fn int_matmul_kernel<T: IntMatmulFactor>(args: &mut Args<'_>) {
+pub fn int_matmul_kernel<T: Factor>(args: &mut Args<'_>) {
     let p = IntMatmul::from_words(args.params());
     let first = args.units().start * p.rows();
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));

@@ -7,7 +7,7 @@ use super::*;
 use crate::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
 use crate::fault::Fault;
 use crate::float::Float;
-use crate::harness::{HarnessOperands, hash_number, hash_numbers};
+use crate::harness::{self, hash_number, hash_numbers};
 use crate::window::{Units, WindowGeometry};
 use arenagrad_arena::tensor::TensorArena;
 
@@ -211,7 +211,7 @@ fn run(
         arena.bytes_mut()[s.off..][..r.len()].copy_from_slice(r);
     }
     let (frame, fault) = (ArenaPtr::new(arena.bytes_mut()), Fault::default());
-    let only = HarnessOperands::new(frame, slots.iter().chain(&outs));
+    let only = harness::Operands::new(frame, slots.iter().chain(&outs));
     for i in 0..cuts {
         let range = units.count * i / cuts..units.count * (i + 1) / cuts;
         // SAFETY: the operands are disjoint parts of the arena, which is not touched until the calls are over.

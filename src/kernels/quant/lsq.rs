@@ -3,7 +3,7 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`lsq_backward`] | g, x: `T[outer, channels, inner]`, s: `T[channels]` | x̄ like x, partial sums `T[parts, channels]`, scratch | [`LsqBackward`] |
+//! | [`lsq_backward`] | g, x: `T[outer, channels, inner]`, s: `T[channels]` | x̄ like x, partial sums `T[parts, channels]`, scratch | [`Backward`] |
 //!
 //! Invariant: a partial sum adds the terms of its unit in a fixed order, so its bits depend on shapes alone. Used by
 //! the lowering of `lsq_backward`, which adds the partial sums.
@@ -24,7 +24,7 @@ const NARROW: usize = 64;
 
 params! {
     /// Params of [`lsq_backward`].
-    pub struct LsqBackward {
+    pub struct Backward {
         /// The product of the axes before that of the scales.
         pub outer: usize,
         /// Number of scales, at least 1.
@@ -61,7 +61,7 @@ scratch! {
     }
 }
 
-impl LsqBackward {
+impl Backward {
     fn kind(&self) -> UnitKind {
         match (self.channels, self.inner) {
             (1, _) => UnitKind::Part,
@@ -120,10 +120,10 @@ simd! {
 /// The cotangents of x, and partial sums of those of the scales.
 ///
 /// Reads g, x: `T[outer, channels, inner]`, s: `T[channels]`; writes x̄: the same as x, in place of g or x or not,
-/// [`LsqBackward::per_unit`], the partial sums: `T[parts, channels]`, [`LsqBackward::sums_per_unit`], and scratch
-/// (`Split::PerThread`, [`LsqBackward::scratch`]); params [`LsqBackward`].
+/// [`Backward::per_unit`], the partial sums: `T[parts, channels]`, [`Backward::sums_per_unit`], and scratch
+/// (`Split::PerThread`, [`Backward::scratch`]); params [`Backward`].
 pub fn lsq_backward<T: Float>(args: &mut Args<'_>) {
-    let p = LsqBackward::from_words(args.params());
+    let p = Backward::from_words(args.params());
     let operand = |i: usize| args.inplace(i).is_none().then(|| args.read::<T>(i));
     let (g, x, scales) = (operand(0), operand(1), args.read::<T>(2));
     let (mut unit, per, count) = (args.units().start, p.per_unit(), p.sums_per_unit());
@@ -164,7 +164,7 @@ mod tests {
     use crate::harness::{In, Out, close, noise, run_in_ranges, written_elements};
 
     /// The definition: x̄, and the cotangent of each scale.
-    fn naive(p: &LsqBackward, g: &[f64], x: &[f64], s: &[f64]) -> [Vec<f64>; 2] {
+    fn naive(p: &Backward, g: &[f64], x: &[f64], s: &[f64]) -> [Vec<f64>; 2] {
         let (mut dx, mut ds) = (vec![0.0; x.len()], vec![0.0; s.len()]);
         for (i, (g, x)) in g.iter().zip(x).enumerate() {
             let c = i / p.inner % p.channels;
@@ -179,8 +179,8 @@ mod tests {
     #[test]
     fn cotangents_are_those_of_the_definition_in_place_or_not() {
         for (outer, channels, inner) in [(1, 1, 1), (1, 1, 9000), (3, 5, 70), (700, 6, 1), (2, 3, 5), (0, 3, 2)] {
-            let p = LsqBackward { outer, channels, inner, lo: -3.0, hi: 2.0, factor: 0.25 };
-            assert_eq!(LsqBackward::from_words(&p.to_words()), p);
+            let p = Backward { outer, channels, inner, lo: -3.0, hi: 2.0, factor: 0.25 };
+            assert_eq!(Backward::from_words(&p.to_words()), p);
             let n = outer * channels * inner;
             let (g, x) = (noise(n, 1), noise(n, 2));
             let s: Vec<f64> = (0..channels).map(|c| 0.2 + 0.1 * c as f64).collect();

@@ -16,11 +16,12 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`random_int_kernel`] | key: as below | `I[len]` | [`RandomInt`] |
+//! | [`random_int_kernel`] | key: as below | `I[len]` | [`Int`] |
 //! | [`random_uniform_kernel`], [`random_normal_kernel`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
 pub mod key;
 pub mod sample;
+pub mod start_draws;
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -70,14 +71,14 @@ fn batch_words(key: [u32; 4], stream: u64, block: u64) -> Words {
 }
 
 /// A float type that random words convert to.
-pub trait RandomDraw: Float {
+pub trait Draw: Float {
     /// Elements per block.
     const PER_BLOCK: usize;
     /// Converts a batch to its `LANES * PER_BLOCK` elements.
     fn uniforms(words: &Words, out: &mut [Self]);
 }
 
-impl RandomDraw for f32 {
+impl Draw for f32 {
     const PER_BLOCK: usize = 4;
 
     #[inline(always)]
@@ -89,7 +90,7 @@ impl RandomDraw for f32 {
     }
 }
 
-impl RandomDraw for f64 {
+impl Draw for f64 {
     const PER_BLOCK: usize = 2;
 
     #[inline(always)]
@@ -104,7 +105,7 @@ impl RandomDraw for f64 {
 
 simd! {
     /// Uniform numbers in [0, 1), starting with the first number of `block`.
-    pub fn random_uniform[T: RandomDraw](key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
+    pub fn random_uniform[T: Draw](key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
         let batch = LANES * T::PER_BLOCK;
         for (i, out) in out.chunks_mut(batch).enumerate() {
             let words = batch_words(key, stream, block + (i * LANES) as u64);
@@ -136,7 +137,7 @@ simd! {
 }
 
 /// Normal numbers of mean 0 and variance 1, starting with the first number of `block`.
-pub fn fill_normal<T: RandomDraw>(key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
+pub fn fill_normal<T: Draw>(key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
     let odd = out.len() % 2;
     let (pairs, last) = out.split_at_mut(out.len() - odd);
     random_uniform(key, stream, block, pairs);
@@ -151,7 +152,7 @@ pub fn fill_normal<T: RandomDraw>(key: [u32; 4], stream: u64, block: u64, out: &
     }
 }
 
-fn fill_from_key<T: RandomDraw>(args: &mut Args<'_>, f: impl Fn([u32; 4], u64, u64, &mut [T])) {
+fn fill_from_key<T: Draw>(args: &mut Args<'_>, f: impl Fn([u32; 4], u64, u64, &mut [T])) {
     let p = Random::from_words(args.params());
     let mut key = [0; 4];
     key.copy_from_slice(args.read::<u32>(0));
@@ -162,7 +163,7 @@ fn fill_from_key<T: RandomDraw>(args: &mut Args<'_>, f: impl Fn([u32; 4], u64, u
 /// Uniform numbers in [0, 1).
 ///
 /// Reads key: `u32[4]`; writes `T[len]`, [`Random::per_unit`]; params [`Random`].
-pub fn random_uniform_kernel<T: RandomDraw>(args: &mut Args<'_>) {
+pub fn random_uniform_kernel<T: Draw>(args: &mut Args<'_>) {
     fill_from_key::<T>(args, |key, stream, block, out| random_uniform(key, stream, block, out));
 }
 
@@ -171,7 +172,7 @@ by_dtype!(random_uniform_kernel_for = random_uniform_kernel::<floats>);
 /// Normal numbers of mean 0 and variance 1.
 ///
 /// Reads key: `u32[4]`; writes `T[len]`, [`Random::per_unit`]; params [`Random`].
-pub fn random_normal_kernel<T: RandomDraw>(args: &mut Args<'_>) {
+pub fn random_normal_kernel<T: Draw>(args: &mut Args<'_>) {
     fill_from_key::<T>(args, fill_normal);
 }
 
@@ -179,7 +180,7 @@ by_dtype!(random_normal_kernel_for = random_normal_kernel::<floats>);
 
 params! {
     /// Params of [`random_int_kernel`].
-    pub struct RandomInt {
+    pub struct Int {
         /// Elements of the output.
         pub len: usize,
         /// Distinguishes the rng ops of a program.
@@ -191,7 +192,7 @@ params! {
     }
 }
 
-impl RandomInt {
+impl Int {
     /// Elements of the output in a unit.
     pub fn per_unit(&self) -> usize {
         UNIT
@@ -205,9 +206,9 @@ impl RandomInt {
 
 /// Whole numbers from `low` on, `span` of them, all equally likely.
 ///
-/// Reads key: `u32[4]`; writes `I[len]`, [`RandomInt::per_unit`]; params [`RandomInt`].
+/// Reads key: `u32[4]`; writes `I[len]`, [`Int::per_unit`]; params [`Int`].
 pub fn random_int_kernel<I: Index>(args: &mut Args<'_>) {
-    let p = RandomInt::from_words(args.params());
+    let p = Int::from_words(args.params());
     let mut key = [0; 4];
     key.copy_from_slice(args.read::<u32>(0));
     let first = args.units().start * UNIT / 2;
@@ -232,7 +233,7 @@ mod tests {
 
     const KEY: [u32; 4] = [1, 2, 3, 4];
 
-    fn call<T: RandomDraw>(k: Kernel, len: usize, key: [u32; 4], stream: u64) -> Vec<T> {
+    fn call<T: Draw>(k: Kernel, len: usize, key: [u32; 4], stream: u64) -> Vec<T> {
         let p = Random { len, stream };
         assert_eq!(Random::from_words(&p.to_words()), p);
         written_elements(
@@ -313,7 +314,7 @@ mod tests {
     #[test]
     fn whole_numbers_keep_to_their_range() {
         let draw = |len: usize, low: i64, span: u64| -> Vec<i64> {
-            let p = RandomInt { len, stream: 9, low: low as u64, span };
+            let p = Int { len, stream: 9, low: low as u64, span };
             written_elements(
                 &run_in_ranges(
                     random_int_kernel::<i64>,

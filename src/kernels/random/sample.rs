@@ -30,6 +30,7 @@ pub static NO_LOGIT: Cause =
 
 /// The settings of a draw.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Sampling {
     /// Divisor of the logits, at least 0. 1 samples from the softmax; 0 always chooses the largest logit.
     pub temperature: f64,
@@ -47,6 +48,21 @@ impl Default for Sampling {
 }
 
 impl Sampling {
+    /// These settings with this `temperature`; see the field.
+    pub fn temperature(self, temperature: f64) -> Sampling {
+        Sampling { temperature, ..self }
+    }
+
+    /// These settings with this `top_k`; see the field.
+    pub fn top_k(self, top_k: usize) -> Sampling {
+        Sampling { top_k, ..self }
+    }
+
+    /// These settings with this `top_p`; see the field.
+    pub fn top_p(self, top_p: f64) -> Sampling {
+        Sampling { top_p, ..self }
+    }
+
     /// What is wrong with the settings, if anything.
     pub fn check(&self) -> Result<(), String> {
         let Sampling { temperature, top_p, .. } = *self;

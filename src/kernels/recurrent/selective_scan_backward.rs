@@ -17,9 +17,9 @@
 //! and l + 4, then l and l + 2, then l and l + 1. A unit adds groups in ascending order; the lowering adds the units.
 
 use super::lanes::{self, HALF, LANES, Lanes, add_lane_products, largest_magnitudes};
-use super::selective_scan::SelectiveScan;
+use super::selective_scan_params::{GROUP, SelectiveScan};
 use super::selective_scan_rows::{
-    DECAY, DELTA, GROUP, INFLOW, ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row,
+    DECAY, DELTA, INFLOW, ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row,
     prefetch_scan_slice, scan_channel_groups, share_of_scan_steps, write_scan_row_decays,
 };
 use super::sequence_units::{SequencePart, SequenceUnits};

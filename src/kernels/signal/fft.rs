@@ -1,5 +1,5 @@
 //! Fourier transforms of rows, of any length from 1 on. The crate `arenagrad-fft` has the algorithms; the
-//! tables of a length are made once, when a program is compiled ([`FftTables`]).
+//! tables of a length are made once, when a program is compiled ([`Tables`]).
 //!
 //! Invariant: the rows of one unit are transformed by one call, so bits do not depend on the number of threads.
 //!
@@ -9,7 +9,7 @@
 //! | [`rfft_kernel`] | x: `T[rows, n]` | `[T; 2][rows, n/2 + 1]` | [`FftRows`] |
 //! | [`irfft_kernel`] | z: `[T; 2][rows, n/2 + 1]` | `T[rows, n]` | [`FftRows`] |
 //!
-//! Each writes scratch of [`FftTables::scratch`] elements of `T` besides.
+//! Each writes scratch of [`Tables::scratch`] elements of `T` besides.
 
 use crate::abi::{Args, Kernel, Prepared};
 use crate::by_dtype::by_dtype;
@@ -53,7 +53,7 @@ impl FftRows {
 
 /// The kind of a transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FftKind {
+pub enum Kind {
     /// Complex to complex, e^(−2πikn/N).
     Forward,
     /// Complex to complex, e^(+2πikn/N).
@@ -72,49 +72,49 @@ enum FftTable<T> {
 }
 
 /// The tables of transforms of one kind and length, for rows of `T`.
-pub struct FftTables<T> {
+pub struct Tables<T> {
     table: FftTable<T>,
     scratch: usize,
 }
 
-impl<T: FftFloat + Pod> FftTables<T> {
+impl<T: FftFloat + Pod> Tables<T> {
     /// Makes the tables.
-    fn new(kind: FftKind, n: usize) -> FftTables<T> {
+    fn new(kind: Kind, n: usize) -> Tables<T> {
         let (table, scratch) = match kind {
-            FftKind::Forward | FftKind::Inverse => {
-                let forward = kind == FftKind::Forward;
+            Kind::Forward | Kind::Inverse => {
+                let forward = kind == Kind::Forward;
                 let t = T::plan_complex_fft(n, if forward { FftDirection::Forward } else { FftDirection::Inverse });
                 let scratch = 2 * t.get_immutable_scratch_len();
                 (FftTable::Complex(t), scratch)
             }
-            FftKind::Real => {
+            Kind::Real => {
                 let t = T::plan_real_fft(n);
                 // The transform overwrites the row that it reads, so it reads a copy.
                 let scratch = n + 2 * t.get_scratch_len();
                 (FftTable::Real(t), scratch)
             }
-            FftKind::RealInverse => {
+            Kind::RealInverse => {
                 let t = T::plan_inverse_real_fft(n);
                 let scratch = 2 * (n / 2 + 1) + 2 * t.get_scratch_len();
                 (FftTable::RealInverse(t), scratch)
             }
         };
-        FftTables { table, scratch }
+        Tables { table, scratch }
     }
 }
 
 /// The kernel of transforms of one kind, its tables, and the elements of scratch that a thread needs. `float` is the
 /// type of the parts.
-pub fn transform_kernel_for(kind: FftKind, n: usize, float: DType) -> Result<(Kernel, Prepared, usize), String> {
-    fn made<T: FftFloat + Pod>(kind: FftKind, n: usize) -> (Prepared, usize) {
-        let tables = FftTables::<T>::new(kind, n);
+pub fn transform_kernel_for(kind: Kind, n: usize, float: DType) -> Result<(Kernel, Prepared, usize), String> {
+    fn made<T: FftFloat + Pod>(kind: Kind, n: usize) -> (Prepared, usize) {
+        let tables = Tables::<T>::new(kind, n);
         let scratch = tables.scratch;
         (Arc::new(tables), scratch)
     }
     let kernel = match kind {
-        FftKind::Forward | FftKind::Inverse => complex_rows_for(float)?,
-        FftKind::Real => rfft_rows_for(float)?,
-        FftKind::RealInverse => irfft_rows_for(float)?,
+        Kind::Forward | Kind::Inverse => complex_rows_for(float)?,
+        Kind::Real => rfft_rows_for(float)?,
+        Kind::RealInverse => irfft_rows_for(float)?,
     };
     let (tables, scratch) = if float == DType::F64 { made::<f64>(kind, n) } else { made::<f32>(kind, n) };
     Ok((kernel, tables, scratch))
@@ -125,7 +125,7 @@ pub fn transform_kernel_for(kind: FftKind, n: usize, float: DType) -> Result<(Ke
 /// Reads z: `[T; 2][rows, n]`; writes `[T; 2][rows, n]`, [`FftRows::rows_per_unit`] rows; params [`FftRows`].
 pub fn fft_kernel<T: FftFloat + Pod>(args: &mut Args<'_>) {
     let p = FftRows::from_words(args.params());
-    let FftTable::Complex(table) = &args.prepared::<FftTables<T>>().table else { return };
+    let FftTable::Complex(table) = &args.prepared::<Tables<T>>().table else { return };
     let (part, from) = (p.rows_per_unit() * p.n, args.units().start * p.rows_per_unit() * p.n);
     let (z, out) = (args.read::<Complex<T>>(0), args.write::<Complex<T>>(0));
     let scratch: &mut [Complex<T>] = bytemuck::cast_slice_mut(args.write::<T>(1));
@@ -143,7 +143,7 @@ pub fn fft_kernel<T: FftFloat + Pod>(args: &mut Args<'_>) {
 /// Reads x: `T[rows, n]`; writes `[T; 2][rows, n/2 + 1]`, [`FftRows::rows_per_unit`] rows; params [`FftRows`].
 pub fn rfft_kernel<T: FftFloat + Pod>(args: &mut Args<'_>) {
     let p = FftRows::from_words(args.params());
-    let FftTable::Real(table) = &args.prepared::<FftTables<T>>().table else { return };
+    let FftTable::Real(table) = &args.prepared::<Tables<T>>().table else { return };
     let from = args.units().start * p.rows_per_unit() * p.n;
     let (x, out) = (args.read::<T>(0), args.write::<Complex<T>>(0));
     let (row, scratch) = args.write::<T>(1).split_at_mut(p.n);
@@ -162,7 +162,7 @@ pub fn rfft_kernel<T: FftFloat + Pod>(args: &mut Args<'_>) {
 /// Reads z: `[T; 2][rows, n/2 + 1]`; writes `T[rows, n]`, [`FftRows::rows_per_unit`] rows; params [`FftRows`].
 pub fn irfft_kernel<T: FftFloat + Pod>(args: &mut Args<'_>) {
     let p = FftRows::from_words(args.params());
-    let FftTable::RealInverse(table) = &args.prepared::<FftTables<T>>().table else { return };
+    let FftTable::RealInverse(table) = &args.prepared::<Tables<T>>().table else { return };
     let from = args.units().start * p.rows_per_unit() * p.half();
     let (z, out) = (args.read::<Complex<T>>(0), args.write::<T>(0));
     let scratch: &mut [Complex<T>] = bytemuck::cast_slice_mut(args.write::<T>(1));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     /// Rows of `n`, whose results have `out` elements.
-    fn run_kind<I: Pod, O: Pod>(kind: FftKind, float: DType, p: FftRows, x: &[I], out: usize) -> Vec<O> {
+    fn run_kind<I: Pod, O: Pod>(kind: Kind, float: DType, p: FftRows, x: &[I], out: usize) -> Vec<O> {
         let FftRows { rows, n, .. } = p;
         let (kernel, tables, scratch) = transform_kernel_for(kind, n, float).unwrap();
         let writes = [
@@ -229,7 +229,7 @@ mod tests {
             let rows = 3;
             let z: Vec<[f64; 2]> = noise(2 * rows * n, 5).as_chunks::<2>().0.to_vec();
             let small: Vec<[f32; 2]> = z.iter().map(|z| z.map(|x| x as f32)).collect();
-            for (kind, sign) in [(FftKind::Forward, -1.0), (FftKind::Inverse, 1.0)] {
+            for (kind, sign) in [(Kind::Forward, -1.0), (Kind::Inverse, 1.0)] {
                 let want: Vec<[f64; 2]> = z.chunks(n).flat_map(|row| definition(row, sign)).collect();
                 let got: Vec<[f64; 2]> = run_kind(kind, DType::F64, FftRows { rows, n, scale: 1.0 }, &z, n);
                 assert!(rms(got.into_iter(), &want) <= 1e-12, "{kind:?} {n}");
@@ -247,7 +247,7 @@ mod tests {
             let x = noise(rows * n, 9);
             let full = |row: &[f64]| definition(&row.iter().map(|x| [*x, 0.0]).collect::<Vec<_>>(), -1.0);
             let want: Vec<[f64; 2]> = x.chunks(n).flat_map(|row| full(row)[..half].to_vec()).collect();
-            let got: Vec<[f64; 2]> = run_kind(FftKind::Real, DType::F64, FftRows { rows, n, scale: 1.0 }, &x, half);
+            let got: Vec<[f64; 2]> = run_kind(Kind::Real, DType::F64, FftRows { rows, n, scale: 1.0 }, &x, half);
             assert!(rms(got.iter().copied(), &want) <= 1e-12, "{n}");
             // Imaginary parts that no real row has are ignored.
             let mut odd = got.clone();
@@ -256,7 +256,7 @@ mod tests {
                 row[half - 1][1] += if n % 2 == 0 { 3.0 } else { 0.0 };
             }
             let p = FftRows { rows, n, scale: 1.0 / n as f64 };
-            let back: Vec<f64> = run_kind(FftKind::RealInverse, DType::F64, p, &odd, n);
+            let back: Vec<f64> = run_kind(Kind::RealInverse, DType::F64, p, &odd, n);
             assert!(back.iter().zip(&x).all(|(a, b)| (a - b).abs() <= 1e-12), "{n}");
         }
     }
@@ -268,7 +268,7 @@ mod tests {
             let z: Vec<[f32; 2]> =
                 noise(2 * rows * n, 3).as_chunks::<2>().0.iter().map(|z| z.map(|x| x as f32)).collect();
             // `run_kind` asserts it for 1, 2, 3 and 7 ranges of units.
-            let y: Vec<[f32; 2]> = run_kind(FftKind::Forward, DType::F32, FftRows { rows, n, scale: 0.5 }, &z, n);
+            let y: Vec<[f32; 2]> = run_kind(Kind::Forward, DType::F32, FftRows { rows, n, scale: 0.5 }, &z, n);
             assert_eq!(y.len(), z.len());
         }
     }

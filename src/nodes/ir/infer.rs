@@ -17,6 +17,7 @@ pub struct Signature {
 }
 
 /// The context of the shape inference of one node, for `infer` functions.
+#[non_exhaustive]
 pub struct Infer<'e> {
     /// Operand types.
     pub args: &'e [Ty],

@@ -4,7 +4,7 @@ use super::attrs::{LsqAttrs, LsqFactor};
 use super::scale::{batch_quant_operands, check_code_range, check_quant_params, guard_positive, lower_checked_scales};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::quant::lsq::{LsqBackward, lsq_backward_for};
+use crate::kernels::quant::lsq::{self, lsq_backward_for};
 use crate::kernels::reduce::{Reduce, sum_for};
 use crate::nodes::arguments::axes::{AxisSplit, split_at_axis};
 use crate::nodes::ir::builder::Var;
@@ -129,7 +129,7 @@ fn lower_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (a, dtype) = (LsqAttrs::of(&cx.attrs()), cx.dtype(0));
     let AxisSplit { outer, n: channels, inner } = split_at_scales(cx, a.axis);
     let factor = a.scale_factor(outer * inner);
-    let p = LsqBackward { outer, channels, inner, lo: a.lo as f64, hi: a.hi as f64, factor };
+    let p = lsq::Backward { outer, channels, inner, lo: a.lo as f64, hi: a.hi as f64, factor };
     let scales = lower_checked_scales(cx, 2)?;
     let sums = cx.temp(dtype.size(), p.parts() * channels);
     let scratch = cx.scratch(dtype.size(), p.scratch());

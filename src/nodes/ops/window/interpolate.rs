@@ -25,6 +25,7 @@ pub(super) const MOST_WEIGHTS: usize = 1 << 28;
 choice! {
     /// How the elements of a resized axis of n follow from the old ones; torch's `mode` and `align_corners`.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum Interpolation {
         /// Element ⌊i·n/out⌋.
         #[default]

@@ -17,6 +17,7 @@ use Domain::Real;
 
 /// Options of `Var::im2col` and `Var::col2im`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unfold {
     /// Height and width of a window.
     pub kernel: [usize; 2],

@@ -1,8 +1,19 @@
-//! The option `--size`.
+//! The graph that a command reads: its file, and the option `--size`.
 //!
 //! Invariant: this module only parses.
 
 use clap::Args;
+use std::path::PathBuf;
+
+/// The graph that a command reads.
+#[derive(Args, Debug)]
+pub struct GraphArgs {
+    /// The graph's text.
+    pub file: PathBuf,
+    /// Sizes of the text's symbols.
+    #[command(flatten)]
+    pub sizes: SizeArgs,
+}
 
 /// Sizes of symbols, for commands that read a graph.
 #[derive(Args, Debug, Default)]
