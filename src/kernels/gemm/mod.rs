@@ -79,4 +79,5 @@ pub use precision::Precision;
 pub use prefetch::PrefetchQueue;
 pub use sgd_kernel::{sgd_kernel, sgd_step_kernel_for};
 pub use sink::TileSink;
+pub(crate) use operands::RegisterTileOperands;
 pub(crate) use transpose::transpose;
