@@ -12,7 +12,11 @@ mod sources;
 
 fn everything() -> Vec<(String, String)> {
     let fuzz = ["fuzz/src", "fuzz/tests", "fuzz/libfuzzer/fuzz_targets"];
-    ["src", "cli", "python/src", "tests", "benches", "examples"].into_iter().chain(fuzz).flat_map(sources).collect()
+    ["src", "cli", "onnx/src", "onnx/tests", "onnx/examples", "python/src", "tests", "benches", "examples"]
+        .into_iter()
+        .chain(fuzz)
+        .flat_map(sources)
+        .collect()
 }
 
 fn is_test(name: &str) -> bool {
@@ -240,6 +244,7 @@ fn every_dependency_has_a_reason() {
         ("cli/Cargo.toml", &[DEPENDENCIES], "## Program"),
         ("cli/tables/Cargo.toml", &[DEPENDENCIES], "## Program"),
         ("python/Cargo.toml", &[DEPENDENCIES], "## Python package"),
+        ("onnx/Cargo.toml", &[DEPENDENCIES], "## ONNX"),
         ("Cargo.toml", &["\n[dev-dependencies]", LOOM], "## Tests"),
         ("benches/Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
         ("fuzz/Cargo.toml", &[DEPENDENCIES], "## Tests"),
@@ -249,7 +254,7 @@ fn every_dependency_has_a_reason() {
         for name in sections
             .iter()
             .flat_map(|s| names_under(manifest, s))
-            .filter(|n| !n.starts_with("arenagrad") || matches!(head, "## Program" | "## Python package"))
+            .filter(|n| !n.starts_with("arenagrad") || matches!(head, "## Program" | "## Python package" | "## ONNX"))
         {
             assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
         }
@@ -257,6 +262,7 @@ fn every_dependency_has_a_reason() {
             "cli/Cargo.toml",
             "cli/tables/Cargo.toml",
             "python/Cargo.toml",
+            "onnx/Cargo.toml",
             "benches/Cargo.toml",
             "fuzz/libfuzzer/Cargo.toml",
         ];
@@ -294,7 +300,7 @@ fn published_crates_are_complete() {
             assert_eq!(read(&own), read(&root().join(text)), "{}", own.display());
         }
     }
-    for manifest in ["cli/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"] {
+    for manifest in ["cli/Cargo.toml", "onnx/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"] {
         assert!(read(&root().join(manifest)).contains("\npublish = false\n"), "{manifest}");
     }
 }

@@ -214,7 +214,7 @@ impl Program {
         Ok(outputs)
     }
 
-    fn detached<R: Send>(
+    pub fn detached<R: Send>(
         &self,
         py: Python<'_>,
         f: impl FnOnce(&mut Core) -> arenagrad::Result<R> + Send,

@@ -147,6 +147,10 @@ pub struct TrainArgs {
     /// not; for chargpt, a text file.
     #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,
+    /// Train this ONNX model on images, from its weights, instead of a new convnet: its first input takes the images,
+    /// its first output are the logits. Give it again with --resume [default: none].
+    #[arg(long, value_name = "FILE")]
+    pub onnx: Option<PathBuf>,
     /// Write a checkpoint every N steps; 0: only at the end and on Ctrl-C [default: 200].
     #[arg(long, value_name = "N")]
     pub checkpoint_every: Option<u64>,

@@ -144,6 +144,8 @@ pub struct Config {
     pub trace: Option<PathBuf>,
     /// Whether a step ends at the first op that makes a NaN or an infinity.
     pub find_nan: bool,
+    /// An ONNX model that takes the place of the convnet.
+    pub onnx: Option<PathBuf>,
     /// The task, with its network.
     pub task: Task,
     /// The optimiser.
@@ -277,6 +279,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         keep,
         trace: args.trace.clone(),
         find_nan: args.find_nan,
+        onnx: args.onnx.clone(),
         optimiser,
         schedule,
         text: toml::to_string(&file).map_err(|e| fail_bad_input(format!("configuration: {e}")))?,

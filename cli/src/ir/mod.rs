@@ -1,4 +1,4 @@
-//! The commands on graphs in text form.
+//! The commands on graphs, in text form or as ONNX models.
 //!
 //! Invariant: a message about a text names its file, line and column.
 
@@ -6,6 +6,7 @@ pub mod check_command;
 pub mod compare_command;
 pub mod derive_commands;
 pub mod fusion;
+pub mod onnx_file;
 pub mod plan_command;
 pub mod print_opt_grad;
 pub mod run_command;
@@ -30,6 +31,9 @@ pub fn load_graph(graph: &GraphArgs) -> Run<GraphBuf> {
 
 /// As [`load_graph`], by its path and the sizes of its symbols.
 pub fn load_ir(path: &Path, sizes: &SizeArgs) -> Run<GraphBuf> {
+    if onnx_file::is_onnx(path) {
+        return Ok(onnx_file::read_onnx(path, sizes, &[])?.graph);
+    }
     let text = sys::sys_read_text(path, LIMIT)?;
     let bound: Vec<(&str, usize)> = sizes.bound.iter().map(|b| (b.symbol.as_str(), b.size)).collect();
     let sizes = Sizes::new(&bound).map_err(|e| fail_bad_input(format!("--size: {e}")))?;

@@ -13,6 +13,7 @@ mod graphs;
 mod idx;
 mod kernels;
 mod npy;
+mod onnx;
 mod passes;
 mod pipeline;
 mod plan;
@@ -82,6 +83,7 @@ pub const TARGETS: &[Target] = &[
     adapters::TARGET,
     shards::TARGET,
     gguf::TARGET,
+    onnx::TARGET,
     npy::TARGET,
     idx::TARGET,
     csv::TARGET,
