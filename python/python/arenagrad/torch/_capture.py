@@ -68,6 +68,8 @@ def _own_derivatives_refused() -> Iterator[None]:
 
     @classmethod  # type: ignore[misc]
     def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if cls.__name__.startswith("GeneratedBackwardFor_"):  # an op of torch.library, which stays whole
+            return apply.__get__(None, cls)(*args, **kwargs)
         text = f"{cls.__qualname__} is a torch.autograd.Function, whose derivative torch.export does not record"
         raise make("derivative", text + ": write it as a torch.library op, and give ag.torch.register() its counterpart")
 

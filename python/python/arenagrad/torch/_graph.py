@@ -83,6 +83,8 @@ def leaves_of(program: ExportedProgram, names: dict[int, str], module: torch.nn.
         elif spec.kind == InputKind.USER_INPUT:
             leaves.append(Leaf("input", inputs[at], None))
             at += 1
+        elif spec.kind == InputKind.TOKEN:
+            leaves.append(Leaf("token", "", None))
         else:
             raise make("usage", f"the module takes {spec.kind}, which is no tensor")
     return leaves
@@ -102,6 +104,8 @@ class Writer:
 
     def leaf(self, leaf: Leaf, node: Any) -> Any:
         """The value of an operand."""
+        if leaf.role == "token":  # it orders effects, which no op here has
+            return None
         if leaf.role == "constant":
             self.constants[leaf.name] = leaf.value
             return leaf.value
@@ -139,7 +143,7 @@ class Writer:
                 leaf = by_target[spec.target]
                 if not isinstance(value, _Missing):
                     self.b.update(self.leaves[leaf.name], self._value(value))
-            else:
+            elif spec.kind != OutputKind.TOKEN:
                 target = spec.target or "an input"
                 raise make("usage", f"the module writes into {target} in place ({spec.kind.name.lower()}); return a new tensor")
         return own

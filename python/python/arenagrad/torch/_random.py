@@ -14,7 +14,7 @@ def _native_dropout(s: Site, x: Any, p: float, train: bool | None = True) -> Any
     if not train or p == 0.0:
         return x, s.b.full(1.0, x.shape, "bool") if s.used(1) else None
     if s.used(1):
-        kept = (x.full_like(1.0 - p).bernoulli()).not_equal(0.0)
+        kept = x.full_like(1.0 - p).bernoulli()
         return kept.select(x / (1.0 - p), x.full_like(0.0)) if p < 1.0 else x * 0.0, kept
     return x.dropout(p), None
 
@@ -24,10 +24,10 @@ kind("dropout.default")(lambda s, x, p, train: _native_dropout(s, x, p, train)[0
 
 @kind("bernoulli.p")
 def _bernoulli(s: Site, x: Any, p: float = 0.5, *_: Any) -> Var:
-    return s.b.full(p, x.shape, s.dtype).bernoulli()
+    return s.var(s.b.full(p, x.shape, s.dtype).bernoulli(), s.dtype)
 
 
-kind("bernoulli.default")(lambda s, x, *_: s.var(x).bernoulli())
+kind("bernoulli.default")(lambda s, x, *_: s.var(s.var(x).bernoulli(), s.dtype))
 kind("rand_like.default")(lambda s, x, *_: s.b.uniform(x.shape, s.dtype))
 kind("randn_like.default")(lambda s, x, *_: s.b.normal(x.shape, s.dtype))
 kind("rand.default")(lambda s, size, *_: s.b.uniform(tuple(size), s.dtype))

@@ -199,3 +199,17 @@ def _searchsorted(
     if sorter is not None:
         raise Refused("searchsorted with a sorter")
     return _count_below(s, s.var(x), s.var(boundaries), right or side == "right")
+
+
+def _normalised(name: str) -> Any:
+    def rule(s: Site, x: Any, dim: int, *_: Any) -> Var:
+        x = s.float(x)
+        if x.ndim == 0:
+            return x.full_like(0.0 if name == "log_softmax" else 1.0)
+        return getattr(x, name)(dim)  # type: ignore[no-any-return]
+
+    return rule
+
+
+for _name in ("softmax", "log_softmax"):
+    kind(f"{_name}.int", f"_{_name}.default")(_normalised(_name))
