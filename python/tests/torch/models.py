@@ -102,7 +102,7 @@ def resnet18() -> Case:
         layers += [Residual(before, width, 1 if k == 0 else 2), Residual(width, width)]
         before = width
     layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)]
-    return classes(nn.Sequential(*layers), images(4, 3, 32))
+    return classes(nn.Sequential(*layers), images(8, 3, 64))
 
 
 class Inverted(nn.Module):

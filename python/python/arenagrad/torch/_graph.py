@@ -201,7 +201,7 @@ class Writer:
         except Refused as e:
             return self._refuse(node, name, str(e))
         except Error as e:
-            return self._refuse(node, name, f"{e}")
+            return self._refuse(node, name, str(e).removesuffix(f", at {e.location}"))
         return self._checked(node, name, out, results)
 
     def _folds(self, target: Any, operands: list[Any]) -> bool:

@@ -58,11 +58,11 @@ def cast(x: Var, dtype: str) -> Var:
 
 
 def kind(*names: str) -> Callable[[Rule], Rule]:
-    """Adds a rule under names of ATen, without their prefix."""
+    """Adds a rule under names of ATen, without their prefix, or under `library::name`."""
 
     def add(rule: Rule) -> Rule:
         for name in names:
-            TABLE["aten." + name] = rule
+            TABLE[name.replace("::", ".") if "::" in name else "aten." + name] = rule
         return rule
 
     return add

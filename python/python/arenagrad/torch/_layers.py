@@ -46,6 +46,13 @@ def _addmm(s: Site, x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -
     return y if beta == 0 else y + (s.float(x) if beta == 1 else s.float(x) * float(beta))
 
 
+@kind("transformers::grouped_mm_fallback.default")
+def _grouped_mm(s: Site, x: Any, w: Any, ends: Any) -> Var:
+    ends = s.var(ends, "i32")
+    before = ends.narrow(0, 0, ends.shape[0] - 1).pad([1], [0])
+    return s.b.op("grouped_matmul", s.var(x), s.var(w), ends - before, tw=False, by_size=True)  # type: ignore[no-any-return]
+
+
 kind("outer.default", "ger.default")(lambda s, a, b: s.float(a).outer(s.float(b)))
 kind("einsum.default")(lambda s, equation, xs, path=None: s.b.einsum(equation.replace(" ", ""), *map(s.float, xs)))
 

@@ -17,7 +17,7 @@ def _method(name: str) -> Any:
 
 _SAME = (
     "acos acosh asin asinh atan atanh cos cosh digamma erf erfc erfinv exp exp2 expm1 lgamma log log10 log1p log2 neg "
-    "rsqrt sigmoid sin sinh sqrt tan tanh sinc relu relu6 silu mish hardswish hardsigmoid selu sign abs angle"
+    "rsqrt sigmoid sin sinh sqrt tan tanh sinc relu relu6 silu mish hardswish hardsigmoid selu sign"
 )
 for _name in _SAME.split():
     kind(f"{_name}.default")(_method(_name))
@@ -37,6 +37,10 @@ def _rounded(name: str) -> Any:
 
 for _name in ("floor", "ceil", "round", "trunc"):
     kind(f"{_name}.default")(_rounded(_name))
+
+
+kind("abs.default")(lambda s, x: x.real().hypot(x.imag()) if x.dtype[0] == "c" else x.abs())
+kind("angle.default")(lambda s, x: s.var(x).angle())
 
 
 @kind("sgn.default")

@@ -34,6 +34,10 @@ def names_of(module: torch.nn.Module) -> dict[int, str]:
 
 def array_of(x: torch.Tensor) -> Any:
     """The tensor's memory as an array of NumPy."""
+    try:
+        return x.numpy()
+    except (RuntimeError, TypeError):
+        pass  # it requires a gradient, is conjugated, or is elsewhere
     if x.device.type != "cpu":
         raise make("data", f"a tensor is on {x.device}; call .cpu() first")
     return x.detach().resolve_conj().resolve_neg().numpy()
@@ -72,7 +76,6 @@ class Step:
         self._rate: float | None = None
         flat, self._spec = pytree.tree_flatten(((*inputs, *targets), self._kwargs))
         self._examples = flat
-        self._tensors = [i for i, x in enumerate(flat) if isinstance(x, torch.Tensor)]
         n = len(pytree.tree_leaves(inputs))
         m = len(pytree.tree_leaves(targets))
         self._inputs = [f"input_{i}" if i < n else f"target_{i - n}" if i < n + m else f"input_{i - m}" for i in range(len(flat))]
@@ -80,6 +83,8 @@ class Step:
             if isinstance(x, torch.Tensor) and x.requires_grad:
                 raise make("derivative", f"{name} requires a gradient; only params get one")
         self._build(inputs + targets, optimizer)
+        # A tensor that the loss does not depend on is no input of the program.
+        self._read = frozenset(self.program.inputs.specs)
         self.program.init(seed)
         self.sync_from()
         self._evals: dict[Any, tuple[Program, list[str], Any]] = {}
@@ -127,7 +132,8 @@ class Step:
         feed = {}
         for name, x, example in zip(self._inputs, flat, self._examples):
             if isinstance(x, torch.Tensor):
-                feed[name] = array_of(x)
+                if name in self._read:
+                    feed[name] = array_of(x)
             elif isinstance(example, torch.Tensor):
                 raise make("data", f"{name} is {type(x).__name__}; the example is a tensor")
             elif x != example:
@@ -173,6 +179,8 @@ class Step:
     def eval(self, *args: Any, **kwargs: Any) -> Any:
         """What the module gives in eval mode with the step's weights. Each shape of inputs is compiled once."""
         flat, spec = pytree.tree_flatten((args, kwargs))
+        flat = [x.detach() if isinstance(x, torch.Tensor) else x for x in flat]
+        args, kwargs = pytree.tree_unflatten(flat, spec)
         key = (str(spec), tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in flat))
         if key not in self._evals:
             if len(self._evals) >= _KEPT:
