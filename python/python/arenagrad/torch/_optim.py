@@ -81,6 +81,8 @@ class Bridge:
         if len({bool(g.get("maximize", False)) for g in groups}) > 1:
             raise make("usage", "groups of the optimizer differ in maximize; all rise, or none does")
         self.names = names
+        # Steps made so far, in torch and here.
+        self.count = 0
 
     def rule(self) -> Optimiser:
         """The optimiser with a group for each param that differs from the first ones."""
@@ -96,7 +98,9 @@ class Bridge:
         return rule.maximize() if groups[0].get("maximize", False) else rule
 
     def rate(self) -> float:
-        """The rate of the next step. Those of groups keep their ratios."""
+        """The rate of the step that is about to run. Those of groups keep their ratios."""
+        self.count += 1
+        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # schedulers ask for it
         groups = self.optimizer.param_groups
         rates = [float(_number(g["lr"])) for g in groups]
         if len(rates) == 1:
@@ -126,13 +130,13 @@ class Bridge:
                 states["opt.mu_product"][...] = float(_number(state["mu_product"]))
         if len(steps) > 1:
             raise make("usage", f"params of the optimizer have made {sorted(steps)} steps; one number is kept for all")
-        if _STEP in states and steps:
-            states[_STEP][...] = steps.pop()
+        self.count = steps.pop() if steps else 0
+        if _STEP in states:
+            states[_STEP][...] = self.count
 
     def store(self, program: Program) -> None:
         """Writes the program's state into the optimizer."""
         states = program.states
-        count = int(states[_STEP]) if _STEP in states else 0
         for name, p in self.params.items():
             state = self.optimizer.state[p]
             for key in _STATES:
@@ -141,9 +145,9 @@ class Bridge:
                 value = torch.from_numpy(states[f"opt.{key}.{name}"].copy())
                 if isinstance(state.get(key), torch.Tensor):
                     state[key].copy_(value)
-                elif count or key != "momentum_buffer":
+                elif self.count or key != "momentum_buffer":
                     state[key] = value
-            if _STEP in states and type(self.optimizer).__name__ != "SGD":
-                state["step"] = torch.tensor(float(count))
+            if type(self.optimizer).__name__ != "SGD":
+                state["step"] = torch.tensor(float(self.count))
             if "opt.mu_product" in states:
                 state["mu_product"] = torch.tensor(float(states["opt.mu_product"]))
