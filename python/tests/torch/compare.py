@@ -12,6 +12,8 @@ from torch import nn
 
 import arenagrad.torch as agt
 
+torch.set_num_threads(1)
+
 # torch's derivative of hardsigmoid has 1/6 as an f32, also for f64.
 ROUGH = {"mobilenet": 1e-7}
 # Rates at which ten steps neither diverge nor multiply the differences of rounding.

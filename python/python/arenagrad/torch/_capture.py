@@ -66,14 +66,13 @@ def _own_derivatives_refused() -> Iterator[None]:
     function: Any = torch.autograd.Function
     apply = function.__dict__["apply"]
 
-    @classmethod  # type: ignore[misc]
     def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if cls.__name__.startswith("GeneratedBackwardFor_"):  # an op of torch.library, which stays whole
             return apply.__get__(None, cls)(*args, **kwargs)
         text = f"{cls.__qualname__} is a torch.autograd.Function, whose derivative torch.export does not record"
         raise make("derivative", text + ": write it as a torch.library op, and give ag.torch.register() its counterpart")
 
-    function.apply = refuse
+    function.apply = classmethod(refuse)
     try:
         yield
     finally:
@@ -103,7 +102,7 @@ def place_of(node: Any) -> tuple[str, int] | None:
     """The user's line that asked for a node: the innermost one outside of torch."""
     frames = [(file, int(line)) for file, line in _FRAME.findall(node.meta.get("stack_trace") or "")]
     outside = [f for f in frames if not f[0].startswith(_TORCH)]
-    return (outside or frames or [None])[-1]
+    return (outside or frames)[-1] if frames else None
 
 
 def _failed(e: Exception) -> Error:
@@ -136,7 +135,7 @@ def _kept_from_gradient(graph_module: torch.fx.GraphModule) -> None:
             with graph_module.graph.inserting_after(item):
                 stop = graph_module.graph.call_function(torch.ops.aten.detach.default, (item,))
             stop.meta = dict(item.meta)
-            item.replace_all_uses_with(stop, delete_user_cb=lambda user, stop=stop: user is not stop)  # type: ignore[misc]
+            item.replace_all_uses_with(stop, delete_user_cb=lambda user, stop=stop: user is not stop)
     graph_module.recompile()
 
 

@@ -147,7 +147,7 @@ def _within(x: Any, index: Any, dim: int) -> Any:
 @kind("gather.default")
 def _gather(s: Site, x: Any, dim: int, index: Any, sparse: bool = False) -> Var:
     x, index = s.var(x), s.var(index)
-    return _within(x, index, dim).take_along_axis(index, dim)  # type: ignore[no-any-return]
+    return _within(x, index, dim).take_along_axis(index, dim)
 
 
 def _scattered(s: Site, x: Any, dim: int, index: Any, source: Any, mode: str) -> Var:
@@ -174,7 +174,7 @@ kind("scatter_add.default")(lambda s, x, dim, index, source: _scattered(s, x, di
 def _scatter_reduce(s: Site, x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Var:
     x = s.float(x)
     mean = reduce == "mean"
-    counts = None
+    counts: Any = None
     if mean or not include_self:
         ones = s.b.full(1.0, index.shape, x.dtype)
         counts = _scattered(s, s.b.full(0.0, x.shape, x.dtype), dim, index, ones, "add")
@@ -184,9 +184,9 @@ def _scatter_reduce(s: Site, x: Any, dim: int, index: Any, source: Any, reduce: 
         base = s.b.full(neutral, x.shape, x.dtype)
     y = _scattered(s, base, dim, index, source, "add" if mean else _MODES[reduce])
     if mean:
-        y = y / (counts + 1.0 if include_self else counts.maximum(1.0))  # type: ignore[operator,union-attr]
+        y = y / (counts + 1.0 if include_self else counts.maximum(1.0))
     # Elements that no source reaches stay as they are.
-    return y if include_self else (counts > 0.0).select(y, x)  # type: ignore[operator]
+    return y if include_self else (counts > 0.0).select(y, x)
 
 
 def _slices(s: Site, x: Any, dim: int, index: Any, source: Any, mode: str) -> Var:

@@ -82,7 +82,7 @@ def register(name: str, rule: Rule) -> None:
 
 def arguments(node: torch.fx.Node, values: Callable[[Any], Any]) -> list[Any]:
     """The arguments of a node in the order of its schema, with defaults."""
-    schema = node.target._schema.arguments  # type: ignore[union-attr]
+    schema = node.target._schema.arguments
     given = list(node.args)
     out = [values(x) for x in given]
     for argument in schema[len(given) :]:

@@ -50,7 +50,7 @@ def _addmm(s: Site, x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -
 def _grouped_mm(s: Site, x: Any, w: Any, ends: Any) -> Var:
     ends = s.var(ends, "i32")
     before = ends.narrow(0, 0, ends.shape[0] - 1).pad([1], [0])
-    return s.b.op("grouped_matmul", s.var(x), s.var(w), ends - before, tw=False, by_size=True)  # type: ignore[no-any-return]
+    return s.b.op("grouped_matmul", s.var(x), s.var(w), ends - before, tw=False, by_size=True)
 
 
 kind("outer.default", "ger.default")(lambda s, a, b: s.float(a).outer(s.float(b)))
@@ -199,8 +199,8 @@ def _convolution(
 ) -> Var:
     n = x.ndim - 2
     if transposed:
-        return _conv_transpose(n)(s, x, w, bias, stride, pad, more, groups, dilation)  # type: ignore[no-any-return]
-    return _conv(n)(s, x, w, bias, stride, pad, dilation, groups)  # type: ignore[no-any-return]
+        return _conv_transpose(n)(s, x, w, bias, stride, pad, more, groups, dilation)
+    return _conv(n)(s, x, w, bias, stride, pad, dilation, groups)
 
 
 def _affine(s: Site, shape: Any, weight: Any, bias: Any, dtype: str) -> tuple[Var, Var]:
@@ -252,14 +252,15 @@ def _batch_norm(
     mean, var = s.var(mean), s.var(var)
     gamma, beta = _affine(s, mean.shape, w, bias, x.dtype)
     if not training:
-        return s.b.op("batch_norm_inference", x, gamma, beta, mean, var, axis=1, eps=eps), None, None, mean, var
+        y = s.b.op("batch_norm_inference", x, gamma, beta, mean, var, axis=1, eps=eps)
+        return y, mean, (var + eps).rsqrt(), mean, var
     y, own, spread = s.b.op("batch_norm", x, gamma, beta, eps=eps)
     n = x.size // max(x.shape[1], 1)
     if n < 2:
         raise Refused(f"batch norm in training over {n} element of each channel; torch refuses it, too")
     unbiased = spread.stop_gradient() * (n / (n - 1))
     mean = mean * (1 - momentum) + own.stop_gradient() * momentum
-    return y, None, None, mean, var * (1 - momentum) + unbiased * momentum
+    return y, own, (spread + eps).rsqrt(), mean, var * (1 - momentum) + unbiased * momentum
 
 
 @kind("_native_batch_norm_legit.no_stats")
@@ -273,7 +274,9 @@ def _batch_norm_alone(s: Site, x: Any, w: Any, bias: Any, training: bool, moment
 def _batch_norm_inference(
     s: Site, x: Any, w: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
 ) -> Any:
-    return _batch_norm(s, x, w, bias, mean, var, False, momentum, eps)[:3]
+    y = _batch_norm(s, x, w, bias, mean, var, False, momentum, eps)[0]
+    empty = s.b.full(0.0, (0,), y.dtype)  # as torch on a CPU
+    return y, empty, empty
 
 
 @kind("scaled_dot_product_attention.default")
@@ -325,9 +328,11 @@ def _recurrent(name: str) -> Any:
         per = (1 + both) * layers
         if len(weights) != per * (4 if bias else 2):
             raise Refused("a projection of the state (proj_size)")
-        starts = {"h0": s.var(first[0])} | ({"c0": s.var(first[1])} if name == "lstm" else {})
+        starts: dict[str, Any] = {"h0": s.var(first[0])}
+        if name == "lstm":
+            starts["c0"] = s.var(first[1])
         if name.startswith("rnn"):
-            starts["nonlinearity"] = name.removeprefix("rnn_")  # type: ignore[assignment]
+            starts["nonlinearity"] = name.removeprefix("rnn_")
         run: Any = getattr(nn, f"{name.split('_')[0]}_of")
         dropout = dropout if training else 0.0
         return run(x, [s.var(w) for w in weights], layers, both, bias, batch_first, dropout, **starts)
@@ -351,7 +356,7 @@ def _upsample(mode: str, axes: int) -> Any:
     def rule(s: Site, x: Any, size: Any, *rest: Any) -> Var:
         x, n = s.var(x), axes
         aligned = bool(rest[0]) if mode in ("linear", "cubic") else False
-        scales = rest[-1] if rest else None
+        scales: Any = rest[-1] if rest else None
         own = x.shape[-n:]
         if size is None:
             size = [math.floor(k * f) for k, f in zip(own, scales)]
@@ -391,7 +396,7 @@ def _im2col(s: Site, x: Any, kernel: Any, dilation: Any, padding: Any, stride: A
 def _col2im(s: Site, x: Any, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Var:
     x = s.var(x)
     how = {"in_hw": size, "kernel": kernel, "stride": stride, "pad": _sides(padding), "dilation": dilation}
-    return x.col2im(**how) if x.ndim == 3 else x.unsqueeze(0).col2im(**how).squeeze(0)  # type: ignore[no-any-return]
+    return x.col2im(**how) if x.ndim == 3 else x.unsqueeze(0).col2im(**how).squeeze(0)
 
 
 

@@ -59,7 +59,7 @@ def _qr(s: Site, a: Var, mode: str = "reduced") -> Any:
 def _triangular(s: Site, a: Any, b: Any, *, upper: bool = True, left: bool = True, unitriangular: bool = False) -> Var:
     if not left:
         raise Refused("linalg.solve_triangular with left=False")
-    return s.var(a).triangular_solve(s.var(b), upper=upper, transpose=False, unit=unitriangular, singular="error")  # type: ignore[no-any-return]
+    return s.var(a).triangular_solve(s.var(b), upper=upper, transpose=False, unit=unitriangular, singular="error")
 
 
 def _norm_of(normalization: int) -> str:

@@ -98,9 +98,7 @@ class Bridge:
         return rule.maximize() if groups[0].get("maximize", False) else rule
 
     def rate(self) -> float:
-        """The rate of the step that is about to run. Those of groups keep their ratios."""
-        self.count += 1
-        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # schedulers ask for it
+        """The rate of the next step. Those of groups keep their ratios."""
         groups = self.optimizer.param_groups
         rates = [float(_number(g["lr"])) for g in groups]
         if len(rates) == 1:
@@ -110,6 +108,11 @@ class Bridge:
             text = f"the rates of groups are {rates}, and were in the ratios {self.scales} when the step was compiled"
             raise make("usage", text + ": compile the step again, or scale all alike")
         return rate
+
+    def made_step(self) -> None:
+        """Counts a step, for state and schedulers."""
+        self.count += 1
+        self.optimizer._opt_called = True
 
     def load(self, program: Program) -> None:
         """Writes the optimizer's state into the program."""

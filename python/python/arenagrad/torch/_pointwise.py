@@ -77,8 +77,8 @@ def _mul(s: Site, a: Any, b: Any) -> Var:
 def _either(s: Site, a: Any, b: Any, f: Any) -> Var:
     """`f` of both in the result's type. A number stays one, which needs no node of its own."""
     if isinstance(b, (int, float)) and s.dtype[0] in "fc":
-        return f(s.float(a), float(b))  # type: ignore[no-any-return]
-    return f(s.float(a), s.float(b))  # type: ignore[no-any-return]
+        return f(s.float(a), float(b))
+    return f(s.float(a), s.float(b))
 
 
 @kind("div.Tensor", "div.Scalar", "true_divide.Tensor")
@@ -134,9 +134,10 @@ for _name, _ours in {
 @kind("pow.Tensor_Scalar")
 def _pow_number(s: Site, x: Any, p: float) -> Var:
     x = s.float(x)
-    special = {0.5: x.sqrt, 1: lambda: x, 2: x.square, -1: x.recip, -0.5: x.rsqrt} if s.dtype[0] == "f" else {2: x.square}
+    special: dict[float, Any] = {0.5: x.sqrt, 1: lambda: x, 2: x.square, -1: x.recip, -0.5: x.rsqrt} 
+    special = special if s.dtype[0] == "f" else {2: x.square}
     if p in special:
-        return special[p]()  # type: ignore[no-any-return]
+        return special[p]()
     return x.square() * x if p == 3 else x ** float(p)
 
 
@@ -150,7 +151,7 @@ def _compare(name: str) -> Any:
         dtype = promoted(a, b)
         dtype = torch.uint8 if dtype == torch.bool else dtype
         x = s.var(a, dtype)
-        return getattr(x, name)(float(b) if isinstance(b, float) and x.dtype[0] == "f" else s.var(b, dtype))  # type: ignore[no-any-return]
+        return getattr(x, name)(float(b) if isinstance(b, float) and x.dtype[0] == "f" else s.var(b, dtype))
 
     return rule
 
@@ -183,7 +184,7 @@ def _bits(name: str) -> Any:
     def rule(s: Site, a: Any, b: Any) -> Var:
         x, y = s.float(a), s.float(b)
         if s.dtype != "bool":
-            return getattr(x, f"bitwise_{name}")(y)  # type: ignore[no-any-return]
+            return getattr(x, f"bitwise_{name}")(y)
         if name == "xor":
             return s.var(x, "u8").not_equal(s.var(y, "u8"))
         return x.logical_and(y) if name == "and" else x.logical_or(y)
@@ -236,14 +237,14 @@ def _hardtanh(s: Site, x: Any, low: float = -1, high: float = 1) -> Var:
 
 @kind("gelu.default")
 def _gelu(s: Site, x: Any, approximate: str = "none") -> Var:
-    return s.float(x).gelu_tanh() if approximate == "tanh" else s.float(x).gelu()  # type: ignore[no-any-return]
+    return s.float(x).gelu_tanh() if approximate == "tanh" else s.float(x).gelu()
 
 
 @kind("elu.default")
 def _elu(s: Site, x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Var:
     x = s.float(x)
     if scale == 1 and input_scale == 1:
-        return x.elu(float(alpha))  # type: ignore[no-any-return]
+        return x.elu(float(alpha))
     below = ((x * float(input_scale)).expm1() * float(alpha)) * float(scale)
     return _choose(s, x > 0.0, x * float(scale), below)
 
@@ -276,7 +277,7 @@ def _prelu(s: Site, x: Any, slope: Any) -> Var:
 @kind("glu.default")
 def _glu(s: Site, x: Var, dim: int = -1) -> Var:
     a, gate = x.chunk(2, dim)
-    return a * gate.sigmoid()  # type: ignore[no-any-return]
+    return a * gate.sigmoid()
 
 
 @kind("lerp.Scalar", "lerp.Tensor")

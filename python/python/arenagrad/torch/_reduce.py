@@ -11,7 +11,7 @@ from ._kinds import Refused, Site, axes_of, kind
 
 def _over(x: Var, dims: Any, keep: bool, f: Any) -> Var:
     """`f` over axes; a scalar has none, so that it stays."""
-    return f(x, axes_of(x, dims), keep) if x.ndim else f(x.reshape([1]), [0], False)  # type: ignore[no-any-return]
+    return f(x, axes_of(x, dims), keep) if x.ndim else f(x.reshape([1]), [0], False)
 
 
 def _simple(name: str) -> Any:
@@ -57,9 +57,9 @@ def _arg(name: str) -> Any:
     def rule(s: Site, x: Var, dim: int | None = None, keep: bool = False) -> Var:
         if dim is None:
             at = getattr(x.flatten() if x.ndim else x.reshape([1]), name)(0)
-            return at.reshape([1] * x.ndim) if keep else at  # type: ignore[no-any-return]
+            return at.reshape([1] * x.ndim) if keep else at
         at = getattr(x, name)(dim)
-        return at.reshape([1 if d == dim % x.ndim else n for d, n in enumerate(x.shape)]) if keep else at  # type: ignore[no-any-return]
+        return at.reshape([1 if d == dim % x.ndim else n for d, n in enumerate(x.shape)]) if keep else at
 
     return rule
 
@@ -120,7 +120,7 @@ def _holds(name: str) -> Any:
     def rule(s: Site, x: Any, dims: Any = None, keep: bool = False) -> Var:
         x = s.var(x, "bool")
         y = getattr(x, name)(axes_of(x, dims)) if x.ndim else x
-        return y.reshape([1 if d in axes_of(x, dims) else n for d, n in enumerate(x.shape)]) if keep else y  # type: ignore[no-any-return]
+        return y.reshape([1 if d in axes_of(x, dims) else n for d, n in enumerate(x.shape)]) if keep else y
 
     return rule
 
@@ -206,7 +206,7 @@ def _normalised(name: str) -> Any:
         x = s.float(x)
         if x.ndim == 0:
             return x.full_like(0.0 if name == "log_softmax" else 1.0)
-        return getattr(x, name)(dim)  # type: ignore[no-any-return]
+        return getattr(x, name)(dim)
 
     return rule
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .._arenagrad import Var
-from ._kinds import Refused, Site, axes_of, kind
+from ._kinds import Site, axes_of, kind
 
 
 @kind("view.default", "reshape.default", "_unsafe_view.default", "view_copy.default", "_reshape_alias.default")
@@ -167,11 +167,13 @@ kind("narrow.default")(lambda s, x, dim, start, length: x.narrow(dim, start % ma
 def _slice_scatter(
     s: Site, x: Any, part: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Var:
-    if step != 1:
-        raise Refused(f"slice_scatter in steps of {step}")
     x = s.float(x)
     dim %= x.ndim
     low, high = _bounds(x.shape[dim], start, end)
+    if step != 1:
+        at = torch.arange(low, high, step)
+        wide = [at.numel() if d == dim else n for d, n in enumerate(x.shape)]
+        return x.scatter(_expand(s, s.float(part), wide), s.var(at), axis=dim, mode="set", own=False)
     shape = list(x.shape)
     shape[dim] = high - low
     part = _expand(s, s.float(part), shape)
@@ -225,7 +227,7 @@ def _as_batch(x: Var, rank: int, f: Any) -> Var:
     """`f` of `x` with its first axes as one, or with an axis more."""
     lead = list(x.shape[: x.ndim - rank + 1])
     y = f(x.reshape([math.prod(lead), *x.shape[x.ndim - rank + 1 :]]))
-    return y.reshape(lead + list(y.shape[1:]))  # type: ignore[no-any-return]
+    return y.reshape(lead + list(y.shape[1:]))
 
 
 @kind("roll.default")

@@ -88,7 +88,6 @@ class Step:
         self.program.init(seed)
         self.sync_from()
         self._evals: dict[Any, tuple[Program, list[str], Any]] = {}
-        self._version = 0
 
     def _trained(self, name: str) -> bool:
         return name in self._bridge.params if self._bridge else self._frozen.get(name, False)
@@ -147,8 +146,10 @@ class Step:
             feed["lr"] = self._bridge.rate()
         elif self._rate is not None:
             feed["lr"] = self._rate
-        self._version += 1
-        return float(self.program.step(**feed).item("loss"))
+        loss = self.program.step(**feed).item("loss")
+        if self._bridge is not None:
+            self._bridge.made_step()
+        return float(loss)
 
     def set_rate(self, rate: float) -> None:
         """The learning rate of later steps. With an optimizer of torch, its groups have the rate."""
@@ -174,7 +175,6 @@ class Step:
         load_leaves(self.program, self._leaves)
         if self._bridge is not None:
             self._bridge.load(self.program)
-        self._version = getattr(self, "_version", 0) + 1
 
     def eval(self, *args: Any, **kwargs: Any) -> Any:
         """What the module gives in eval mode with the step's weights. Each shape of inputs is compiled once."""

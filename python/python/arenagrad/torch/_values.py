@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -36,22 +35,18 @@ def name_of(dtype: torch.dtype, what: str = "a tensor") -> str:
         raise make("data", text) from None
 
 
-@functools.lru_cache(maxsize=None)
-def _like(dtype: torch.dtype, scalar: bool) -> torch.Tensor:
-    """A tensor without memory, which stands for a value where torch decides on element types."""
-    return torch.empty(() if scalar else (1,), dtype=dtype, device="meta")
-
-
 def dtype_of(x: Any) -> torch.dtype:
     """The element type of a value, as torch's."""
-    return TORCH[x.dtype] if isinstance(x, Var) else x.dtype  # type: ignore[no-any-return]
+    return TORCH[x.dtype] if isinstance(x, Var) else x.dtype
 
 
 def promoted(a: Any, b: Any) -> torch.dtype:
     """The element type in which torch computes with both."""
 
     def stand_in(x: Any) -> Any:
-        return _like(dtype_of(x), x.ndim == 0) if isinstance(x, (Var, torch.Tensor)) else x
+        if not isinstance(x, (Var, torch.Tensor)):
+            return x
+        return torch.empty((1,) * min(x.ndim, 1), dtype=dtype_of(x), device="meta")
 
     return torch.result_type(stand_in(a), stand_in(b))
 

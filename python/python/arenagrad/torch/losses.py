@@ -62,7 +62,7 @@ def ctc_loss(
 ) -> torch.Tensor:
     """`torch.nn.functional.ctc_loss` of log-probabilities [T, N, classes] and labels [N, S]."""
     _check(reduction)
-    return _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)  # type: ignore[no-any-return]
+    return _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
 @torch.library.custom_op("arenagrad::gaussian_nll_loss", mutates_args=())
@@ -86,7 +86,7 @@ def _gaussian_backward(ctx: Any, grad: torch.Tensor) -> Any:
     full, eps, reduction = ctx.rest
     with torch.enable_grad():
         xs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
-        loss = F.gaussian_nll_loss(*xs, full=full, eps=eps, reduction=reduction)
+        loss = F.gaussian_nll_loss(xs[0], xs[1], xs[2], full=full, eps=eps, reduction=reduction)
         grads = torch.autograd.grad(loss, xs, grad)
     return *grads, None, None, None
 
@@ -104,7 +104,7 @@ def gaussian_nll_loss(
 ) -> torch.Tensor:
     """`torch.nn.functional.gaussian_nll_loss` of a tensor of variances."""
     _check(reduction)
-    return _gaussian_nll_loss(x, target, var, full, eps, reduction)  # type: ignore[no-any-return]
+    return _gaussian_nll_loss(x, target, var, full, eps, reduction)
 
 
 def _check(reduction: str) -> None:
