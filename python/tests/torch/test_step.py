@@ -292,3 +292,34 @@ def test_nodes_have_the_lines_of_the_model() -> None:
     step = agt.compile_step(m, F.cross_entropy, torch.optim.SGD(m.parameters(), 0.1), x, y)
     assert "test_step.py" in str(step.graph) or "test_step.py" in str(step.program.plan.to_dict())
     assert step.report.kinds["aten.exp.default"] == 1
+
+
+def test_batches_of_several_sizes() -> None:
+    torch.manual_seed(0)
+    ours = nn.Sequential(nn.Conv1d(2, 4, 3, bias=False), nn.BatchNorm1d(4), nn.Tanh(), nn.Flatten(), nn.Linear(16, 3))
+    theirs = copy.deepcopy(ours)
+    a, b = torch.optim.Adam(ours.parameters(), 1e-2), torch.optim.Adam(theirs.parameters(), 1e-2)
+    x, y = torch.randn(8, 2, 6), torch.randint(0, 3, (8,))
+    step = agt.compile_step(ours, F.cross_entropy, a, x, y, sizes={"batch": (1, 8)})
+    for n in (8, 5, 8, 1, 3):
+        expected = torch_steps(theirs, b, x[:n], y[:n], 1)[0]
+        assert step(x[:n], y[:n]) == pytest.approx(expected, rel=1e-4)
+    step.sync()
+    assert differences(ours, theirs) < 1e-4
+    assert torch.allclose(ours[1].running_var, theirs[1].running_var, rtol=1e-4)
+    assert step.eval(x[:2]).shape == (2, 3)
+    with pytest.raises(ag.DataError, match="from 1 to 8"):
+        step(torch.randn(9, 2, 6), torch.randint(0, 3, (9,)))
+    with pytest.raises(ag.UsageError, match="examples have 8"):
+        agt.compile_step(ours, F.cross_entropy, a, x, y, sizes={"batch": (1, 4)})
+
+
+def test_attention_over_batches_of_several_sizes() -> None:
+    from models import MODELS
+
+    module, args = MODELS["gpt"]()
+    module = module.double()
+    step = agt.compile_step(module, None, torch.optim.SGD(module.parameters(), 0.0), args, sizes={"batch": (2, 6)})
+    for n in (4, 2, 3):
+        part = tuple(x[:n] for x in args)
+        assert step(*part) == pytest.approx(module(*part).item(), rel=1e-9)

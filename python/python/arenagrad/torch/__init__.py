@@ -30,6 +30,7 @@ def compile_step(
     example_targets: Any = (),
     *,
     example_kwargs: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, tuple[int, int]] | None = None,
     seed: int = 0,
     threads: int = 1,
     max_memory: int | str | None = None,
@@ -42,6 +43,7 @@ def compile_step(
     * `loss(output, *targets)` gives one number; `None` if the module itself gives the loss.
     * `optimizer` is one of torch, whose settings, groups, rates and state are taken over, or one of `arenagrad.optim`.
     * `example_inputs`, `example_targets` and `example_kwargs` fix the shapes of what the step takes.
+    * `sizes={"batch": (1, 64)}`: the first axis of all tensors is called so, and its size varies within these bounds.
     * `seed` is that of dropout; the other choices are those of `arenagrad.compile`.
 
     A kind without counterpart is an `UnmappedError`, which names all of them with their lines.
@@ -58,4 +60,4 @@ def compile_step(
         return tuple(x) if isinstance(x, (tuple, list)) else (x,)
 
     inputs, targets = values(example_inputs), values(example_targets)
-    return Step(module, loss, optimizer, inputs, targets, example_kwargs or {}, seed, choices)
+    return Step(module, loss, optimizer, inputs, targets, example_kwargs or {}, seed, sizes, choices)

@@ -93,8 +93,12 @@ def leaves_of(program: ExportedProgram, names: dict[int, str], module: torch.nn.
 class Writer:
     """Writes a captured graph into a builder. `trained` says which params get gradients."""
 
-    def __init__(self, b: Build, trained: Callable[[str], bool], collect: bool = False) -> None:
+    def __init__(
+        self, b: Build, trained: Callable[[str], bool], collect: bool = False, sizes: dict[Any, int] | None = None
+    ) -> None:
         self.b = b
+        # The symbols of the captured graph, with the numbers that it is written for.
+        self.sizes = sizes or {}
         self.trained = trained
         self.collect = collect
         self.leaves: dict[str, Var] = {}
@@ -113,8 +117,7 @@ class Writer:
             x = node.meta["val"]
             if not isinstance(x, torch.Tensor):
                 return x
-            shape = tuple(int(n) for n in x.shape)
-            return self.b.input(leaf.name, shape, name_of(x.dtype, f"input {leaf.name!r}"))
+            return self.b.input(leaf.name, self._shape(x), name_of(x.dtype, f"input {leaf.name!r}"))
         if leaf.name not in self.leaves:
             x = leaf.value
             dtype = name_of(x.dtype, f"{leaf.role} {leaf.name!r}")
@@ -124,6 +127,11 @@ class Writer:
                 var = self.b.buffer(leaf.name, tuple(x.shape), "zeros", dtype)
             self.leaves[leaf.name] = var
         return self.leaves[leaf.name]
+
+    def _shape(self, x: Any) -> tuple[int, ...]:
+        """The shape of a tensor of the captured graph, in numbers."""
+        open_ = isinstance(x, torch.Tensor) and self.sizes
+        return tuple(int(n.node.expr.xreplace(self.sizes)) if open_ and isinstance(n, torch.SymInt) else int(n) for n in x.shape)
 
     def write(self, program: ExportedProgram, leaves: list[Leaf]) -> list[Any]:
         """Writes all nodes, and updates of buffers; gives the module's results."""
@@ -216,7 +224,7 @@ class Writer:
         for x, like in pairs:
             if not isinstance(x, Var) or not isinstance(like, torch.Tensor):
                 continue
-            wanted = (tuple(int(n) for n in like.shape), name_of(like.dtype))
+            wanted = (self._shape(like), name_of(like.dtype))
             if (x.shape, x.dtype) != wanted:
                 got = f"{x.dtype}{list(x.shape)}"
                 return self._refuse(node, name, f"its result would be {got}, and is {wanted[1]}{list(wanted[0])} in torch")

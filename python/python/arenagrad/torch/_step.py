@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from typing import Any, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Iterator, Mapping, Sequence
 
 import torch
 from torch.utils import _pytree as pytree
 
 from .. import _compile
-from .._arenagrad import Build, Graph, Optimiser, Program, train
+from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
 from .._errors import make
 from ._capture import WithLoss, check_module, exported
 from ._graph import Leaf, Writer, leaves_of
@@ -62,6 +64,7 @@ class Step:
         targets: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         seed: int,
+        sizes: Mapping[str, tuple[int, int]] | None,
         choices: Mapping[str, Any],
     ) -> None:
         check_module(module)
@@ -82,24 +85,56 @@ class Step:
         for name, x in zip(self._inputs, flat):
             if isinstance(x, torch.Tensor) and x.requires_grad:
                 raise make("derivative", f"{name} requires a gradient; only params get one")
-        self._build(inputs + targets, optimizer)
-        # A tensor that the loss does not depend on is no input of the program.
-        self._read = frozenset(self.program.inputs.specs)
-        self.program.init(seed)
-        self.sync_from()
+        self._optimizer = optimizer
+        self._limits = dict(sizes or {})
+        self._frozen = {self._names[id(p)]: p.requires_grad for p in self._whole.parameters()}
+        self._captured: dict[bool, Any] = {}
+        self._constants: dict[str, Any] = {}
+        self._leaves: dict[str, Leaf] = {}
         self._evals: dict[Any, tuple[Program, list[str], Any]] = {}
+        if self._limits:
+            self.program: Program | SizedProgram = self._sized(seed)
+        else:
+            self.graph = self._graph(None)
+            self.program = _compile.compile(self.graph, **self._choices)
+            self.program.init(seed)
+        # A tensor that the loss does not depend on is no input of the program.
+        self._read = frozenset(self.graph.inputs)
+        self.sync_from()
 
     def _trained(self, name: str) -> bool:
         return name in self._bridge.params if self._bridge else self._frozen.get(name, False)
 
-    def _build(self, args: tuple[Any, ...], optimizer: Any) -> None:
-        program = exported(self._whole, args, self._kwargs)
-        self._frozen = {self._names[id(p)]: p.requires_grad for p in self._whole.parameters()}
-        leaves = leaves_of(program, self._names, self._whole, self._inputs)
-        self._leaves: dict[str, Leaf] = {x.name: x for x in leaves if x.role in ("param", "buffer")}
-        self._check_used(program, leaves)
+    def _capture(self, single: bool) -> Any:
+        """The captured graph and its operands. A batch of one example is captured on its own: torch treats 1 as a number."""
+        if single not in self._captured:
+            values = list(self._examples)
+            if single:
+                values = [x[:1] if isinstance(x, torch.Tensor) else x for x in values]
+            args, kwargs = pytree.tree_unflatten(values, self._spec)
+            shapes = None
+            if self._limits and not single:
+                (name, (low, high)) = next(iter(self._limits.items()))
+                dim = torch.export.Dim(name, min=max(low, 2), max=high)
+                form = pytree.tree_map(lambda x: {0: dim} if isinstance(x, torch.Tensor) else None, (args, kwargs))
+                shapes = {"args": form[0]} | ({"kwargs": form[1]} if kwargs else {})
+            program = exported(self._whole, args, kwargs, shapes)
+            leaves = leaves_of(program, self._names, self._whole, self._inputs)
+            self._check_used(program, leaves)
+            self._captured[single] = (program, leaves)
+        return self._captured[single]
+
+    def _graph(self, batch: int | None) -> Graph:
+        """The training step, for a batch of this size if it varies."""
+        program, leaves = self._capture(batch == 1)
+        places = [n for n in program.graph.nodes if n.op == "placeholder"]
+        symbols: dict[Any, int] = {}
+        for node, leaf in zip(places, leaves):
+            x = node.meta["val"]
+            if leaf.role == "input" and isinstance(x, torch.Tensor) and isinstance(x.shape[0], torch.SymInt):
+                symbols[x.shape[0].node.expr] = batch or 0
         with Build("step") as b:
-            writer = Writer(b, self._trained)
+            writer = Writer(b, self._trained, sizes=symbols)
             results = writer.write(program, leaves)
             loss = results[0] if len(results) == 1 else None
             if loss is None or getattr(loss, "shape", None) != ():
@@ -107,9 +142,25 @@ class Step:
                 raise make("shape", f"the loss is to be one number; the module and loss give {shown}")
             b.output("loss", loss)
         self.report: Report = report_of(writer)
-        self._constants = {name: (x, x.clone()) for name, x in writer.constants.items()}
-        self.graph: Graph = train(b.graph, "loss", self._bridge.rule() if self._bridge else optimizer)
-        self.program: Program = _compile.compile(self.graph, **self._choices)
+        self._leaves |= {x.name: x for x in leaves if x.role in ("param", "buffer")}
+        self._constants |= {name: (x, x.clone()) for name, x in writer.constants.items()}
+        return train(b.graph, "loss", self._bridge.rule() if self._bridge else self._optimizer)
+
+    def _sized(self, seed: int) -> SizedProgram:
+        """The program for batches of several sizes."""
+        if len(self._limits) != 1:
+            raise make("usage", f"sizes names {len(self._limits)} sizes; one varies: that of the first axis of all tensors")
+        name, limits = next(iter(self._limits.items()))
+        tensors = [x for x in self._examples if isinstance(x, torch.Tensor)]
+        batch = tensors[0].shape[0] if tensors and tensors[0].ndim else 0
+        if any(x.ndim == 0 or x.shape[0] != batch for x in tensors) or batch < 2:
+            raise make("shape", f"the first axis of all examples is {name!r}, of one size that is 2 or more")
+        if not 1 <= limits[0] <= batch <= limits[1]:
+            raise make("usage", f"{name!r} goes from {limits[0]} to {limits[1]}, and the examples have {batch}")
+        self.graph = self._graph(batch)
+        program = _compile.compile_sized(lambda **sizes: self._graph(sizes[name]), **self._choices)
+        program.init({name: batch}, seed)
+        return program
 
     def _check_used(self, program: Any, leaves: list[Leaf]) -> None:
         """An error for params that the loss does not depend on."""
@@ -146,10 +197,21 @@ class Step:
             feed["lr"] = self._bridge.rate()
         elif self._rate is not None:
             feed["lr"] = self._rate
-        loss = self.program.step(**feed).item("loss")
+        if isinstance(self.program, SizedProgram):
+            loss = self.program.step(self._size(feed), **feed)["loss"]
+        else:
+            loss = self.program.step(**feed).item("loss")
         if self._bridge is not None:
             self._bridge.made_step()
         return float(loss)
+
+    def _size(self, feed: Mapping[str, Any]) -> dict[str, int]:
+        """The size of a batch. The program checks that all inputs have it."""
+        name, (low, high) = next(iter(self._limits.items()))
+        n = next(len(x) for key, x in feed.items() if key != "lr")
+        if not low <= n <= high:
+            raise make("data", f"{name!r} is {n}; it goes from {low} to {high}")
+        return {name: n}
 
     def set_rate(self, rate: float) -> None:
         """The learning rate of later steps. With an optimizer of torch, its groups have the rate."""
@@ -159,22 +221,23 @@ class Step:
 
     def sync(self) -> None:
         """Writes weights, buffers and the optimizer's state back into the module and the optimizer."""
-        with torch.no_grad():
-            for values in (self.program.params, self.program.states):
+        with opened(self.program, write=False) as program, torch.no_grad():
+            for values in (program.params, program.states):
                 for name, leaf in self._leaves.items():
                     if name in values:
                         leaf.value.copy_(torch.from_numpy(values[name]))
-        if self._bridge is not None:
-            self._bridge.store(self.program)
+            if self._bridge is not None:
+                self._bridge.store(program)
 
     def sync_from(self) -> None:
         """Reads weights, buffers and the optimizer's state from the module and the optimizer."""
         for name, (now, was) in self._constants.items():
             if not torch.equal(now, was):
                 raise make("usage", f"buffer {name!r} of whole numbers has changed; it is compiled into the step")
-        load_leaves(self.program, self._leaves)
-        if self._bridge is not None:
-            self._bridge.load(self.program)
+        with opened(self.program) as program:
+            load_leaves(program, self._leaves)
+            if self._bridge is not None:
+                self._bridge.load(program)
 
     def eval(self, *args: Any, **kwargs: Any) -> Any:
         """What the module gives in eval mode with the step's weights. Each shape of inputs is compiled once."""
@@ -187,19 +250,32 @@ class Step:
                 self._evals.pop(next(iter(self._evals)))
             self._evals[key] = evaluation(self.module, args, kwargs, self._choices)
         program, inputs, out = self._evals[key]
-        for values, own in ((program.params, self.program.params), (program.states, self.program.states)):
-            for name in values:
-                if name in own:
-                    values[name][...] = own[name]
-                elif name in self._leaves:
-                    values[name][...] = array_of(self._leaves[name].value)
+        with opened(self.program, write=False) as trained:
+            for values, own in ((program.params, trained.params), (program.states, trained.states)):
+                for name in values:
+                    if name in own:
+                        values[name][...] = own[name]
+                    elif name in self._leaves:
+                        values[name][...] = array_of(self._leaves[name].value)
         return outputs(program, inputs, out, flat)
 
     def __repr__(self) -> str:
-        return f"<Step of {type(self.module).__name__}: {len(self.program.params)} params>"
+        return f"<Step of {type(self.module).__name__}: {len(self.graph.params)} params>"
 
 
-def load_leaves(program: Program, leaves: Mapping[str, Leaf]) -> None:
+@contextlib.contextmanager
+def opened(program: Any, write: bool = True) -> Iterator[Any]:
+    """Params and states as arrays: views of a program's own, or copies of a sized one's, which are written back."""
+    if not isinstance(program, SizedProgram):
+        yield program
+        return
+    values = program.state_dict()
+    yield SimpleNamespace(params=values, states=values)
+    if write:
+        program.load_state_dict(values)
+
+
+def load_leaves(program: Any, leaves: Mapping[str, Leaf]) -> None:
     """Writes the tensors of a module into a program."""
     for values in (program.params, program.states):
         for name in values:
