@@ -10,12 +10,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .. import _compile
 from .._arenagrad import Build, Var
 from .._errors import make
-from . import _backward
 from ._graph import UnmappedError, Writer
 from ._step import array_of
 from ._values import name_of
-
-_FILES = (_backward,)
 
 
 def _program(module: torch.fx.GraphModule, examples: Sequence[Any], choices: Mapping[str, Any]) -> Callable[..., Any]:

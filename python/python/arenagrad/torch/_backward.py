@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from .._arenagrad import Var
 from ._kinds import Refused, Site, kind
-from ._layers import _affine, _convolution, _each
+from ._layers import _affine, _convolution, _each, _sides
 
 
 @kind("native_layer_norm.default")
@@ -122,3 +124,29 @@ def _embedding_backward(s: Site, dy: Any, indices: Any, rows: int, padding: int,
     if padding >= 0:
         dy = indices.not_equal(float(padding)).reshape([indices.size, 1]).broadcast(dy.shape).select(dy, dy.full_like(0.0))
     return dy.scatter_add(indices, axis=0, size=rows)
+
+
+@kind("avg_pool2d_backward.default")
+def _avg_pool_backward(
+    s: Site, dy: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil: bool, count_pad: bool, divisor: int | None
+) -> Var:
+    if ceil or divisor is not None or x.ndim != 4:
+        raise Refused("the derivative of this average pool under torch.compile")
+    kernel = _each(kernel, 2)
+    how = {"kernel": kernel, "stride": _each(stride or kernel, 2), "pad": _sides(padding), "count_include_pad": count_pad}
+    return s.var(dy).avg_pool2d_backward(in_hw=x.shape[2:], **how)
+
+
+def _means(n: int, out: int, dtype: torch.dtype) -> torch.Tensor:
+    """The matrix of an adaptive average pool along one axis."""
+    matrix = torch.zeros(out, n, dtype=dtype)
+    for i in range(out):
+        low, high = i * n // out, -(-(i + 1) * n // out)
+        matrix[i, low:high] = 1.0 / (high - low)
+    return matrix
+
+
+@kind("_adaptive_avg_pool2d_backward.default")
+def _adaptive_avg_pool_backward(s: Site, dy: Any, x: Any) -> Var:
+    rows, columns = (_means(x.shape[d], dy.shape[d], s.results.dtype) for d in (-2, -1))
+    return s.var(rows.t()) @ s.var(dy) @ s.var(columns)

@@ -13,12 +13,12 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from .._arenagrad import Build, Var
 from .._errors import Error, make
-from . import _indexing, _layers, _linalg, _losses, _pointwise, _random, _reduce, _shape
+from . import _backward, _indexing, _layers, _linalg, _losses, _pointwise, _random, _reduce, _shape
 from ._capture import place_of
 from ._kinds import TABLE, Refused, Site, arguments
 from ._values import constant, name_of
 
-_FILES = (_indexing, _layers, _linalg, _losses, _pointwise, _random, _reduce, _shape)
+_FILES = (_backward, _indexing, _layers, _linalg, _losses, _pointwise, _random, _reduce, _shape)
 # Checks that torch made of the user's example; shapes are checked here anyway.
 _CHECKS = ("_assert_tensor_metadata", "_assert_async", "sym_constrain_range", "_assert_scalar", "_linalg_check_errors")
 
@@ -210,6 +210,13 @@ class Writer:
             return self._refuse(node, name, str(e))
         except Error as e:
             return self._refuse(node, name, str(e).removesuffix(f", at {e.location}"))
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
+            # A form of the arguments that the rule does not know.
+            return self._refuse(node, name, f"{type(e).__name__}: {e}")
+        if isinstance(out, (tuple, list)):
+            absent = [i for i, x in enumerate(out) if x is None and isinstance(results[i], torch.Tensor) and site.used(i)]
+            if absent:
+                return self._refuse(node, name, f"its result {absent[0]} is read, and not computed here")
         return self._checked(node, name, out, results)
 
     def _folds(self, target: Any, operands: list[Any]) -> bool:

@@ -21,7 +21,9 @@ def _wrapped(s: Site, index: Any, n: int) -> Var:
 
 
 @kind("embedding.default")
-def _embedding(s: Site, table: Any, indices: Any, padding: int = -1, *_: Any) -> Var:
+def _embedding(s: Site, table: Any, indices: Any, padding: int = -1, by_freq: bool = False, *_: Any) -> Var:
+    if by_freq:
+        raise Refused("an embedding with scale_grad_by_freq=True")
     padding_row = None if padding < 0 else padding
     return s.var(table).embedding(s.var(indices), padding_row)
 
@@ -39,6 +41,8 @@ def _embedding_bag(
     last: bool = False,
     padding: int | None = -1,
 ) -> Any:
+    if by_freq:
+        raise Refused("an embedding bag with scale_grad_by_freq=True")
     table, indices, offsets = s.var(table), s.var(indices), s.var(offsets)
     offsets = offsets.narrow(0, 0, offsets.shape[0] - 1) if last else offsets
     n, bags = indices.shape[0], offsets.shape[0]

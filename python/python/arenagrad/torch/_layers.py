@@ -39,6 +39,12 @@ def _matmul(s: Site, a: Any, b: Any) -> Var:
     return a @ b
 
 
+@kind("addbmm.default")
+def _addbmm(s: Site, x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Var:
+    y = _matmul(s, a, b).sum(0) * float(alpha)
+    return y if beta == 0 else y + s.float(x) * float(beta)
+
+
 @kind("addmm.default", "baddbmm.default", "addmv.default")
 def _addmm(s: Site, x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Var:
     y = _matmul(s, a, b)
@@ -136,6 +142,8 @@ def _conv_transpose(n: int) -> Any:
         dilation: Any = 1,
     ) -> Var:
         x, w, bias = s.var(x), s.var(w), None if bias is None else s.var(bias)
+        if x.ndim == n + 1:
+            return rule(s, x.unsqueeze(0), w, bias, stride, padding, more, groups, dilation).squeeze(0)
         pad = [p for p in _each(padding, n) for _ in range(2)]
         how = {"stride": _each(stride, n), "pad": pad, "dilation": _each(dilation, n), "groups": groups}
         y = getattr(x, f"conv_transpose{n}d")(w, output_pad=_each(more, n), **how)

@@ -55,8 +55,8 @@ def _qr(s: Site, a: Var, mode: str = "reduced") -> Any:
     return a.qr()
 
 
-@kind("triangular_solve.default", "linalg_solve_triangular.default")
-def _triangular(s: Site, a: Any, b: Any, *, upper: bool = True, left: bool = True, unitriangular: bool = False) -> Var:
+@kind("linalg_solve_triangular.default")
+def _triangular(s: Site, a: Any, b: Any, upper: bool = True, left: bool = True, unitriangular: bool = False) -> Var:
     if not left:
         raise Refused("linalg.solve_triangular with left=False")
     return s.var(a).triangular_solve(s.var(b), upper=upper, transpose=False, unit=unitriangular, singular="error")

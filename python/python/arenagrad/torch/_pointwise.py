@@ -110,7 +110,13 @@ def _remainder(s: Site, a: Any, b: Any) -> Var:
 
 
 def _pair(name: str) -> Any:
-    return lambda s, a, b: getattr(s.float(a), name)(s.float(b))
+    return lambda s, a, b: getattr(_spread(s.float(a), b), name)(_spread(s.float(b), a))
+
+
+def _spread(x: Var, other: Any) -> Var:
+    """`x` in the shape that it and `other` have together."""
+    shape = torch.broadcast_shapes(x.shape, tuple(getattr(other, "shape", ())))
+    return x if x.shape == tuple(shape) else x.broadcast(shape)
 
 
 for _name, _ours in {
@@ -307,7 +313,8 @@ def _same(s: Site, x: Any, *_: Any) -> Var:
 
 
 kind("detach.default", "detach_copy.default")(lambda s, x: s.var(x).stop_gradient())
-kind("complex.default")(lambda s, re, im: s.var(re).complex(s.var(im)))
+kind("complex.default")(lambda s, re, im: _spread(s.var(re), im).complex(_spread(s.var(im), re)))
+kind("ldexp.Tensor")(lambda s, x, by: s.float(x) * s.float(by).exp2())
 kind("real.default")(lambda s, x: x.real() if x.dtype[0] == "c" else x)
 kind("imag.default")(lambda s, x: x.imag())
 kind("_conj.default", "conj.default", "_conj_physical.default")(lambda s, x: x.conj())

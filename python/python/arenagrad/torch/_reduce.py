@@ -112,8 +112,8 @@ def _running(name: str) -> Any:
 
 for _name in ("cumsum", "cumprod", "logcumsumexp"):
     kind(f"{_name}.default")(_running(_name))
-kind("cummax.default")(lambda s, x, dim: x.cummax(dim))
-kind("cummin.default")(lambda s, x, dim: x.cummin(dim))
+for _name in ("cummax", "cummin"):
+    kind(f"{_name}.default")(lambda s, x, dim, name=_name: [s.var(y, d) for y, d in zip(getattr(x, name)(dim), (x.dtype, "i64"))])
 
 
 def _holds(name: str) -> Any:
