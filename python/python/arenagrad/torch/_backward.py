@@ -18,9 +18,10 @@ def _native_layer_norm(s: Site, x: Any, shape: Any, w: Any, bias: Any, eps: floa
     gamma, beta = _affine(s, list(shape), w, bias, x.dtype)
     lead = list(x.shape[: x.ndim - len(shape)])
     flat = x.reshape([*lead, math.prod(shape)])
-    y, mean, rstd = s.b.op("layer_norm", flat, gamma.flatten(), beta.flatten(), eps=eps)
+    y, *stats = s.b.op("layer_norm", flat, gamma.flatten(), beta.flatten(), eps=eps)
     kept = lead + [1] * len(shape)
-    return y.reshape(x.shape), mean.reshape(kept), rstd.reshape(kept)
+    # In torch, no gradient goes through the statistics.
+    return y.reshape(x.shape), *(x.stop_gradient().reshape(kept) for x in stats)
 
 
 @kind("native_group_norm.default")

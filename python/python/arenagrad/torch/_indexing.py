@@ -161,9 +161,16 @@ def _scattered(s: Site, x: Any, dim: int, index: Any, source: Any, mode: str) ->
     for d, n in enumerate(index.shape):
         if source.shape[d] != n:
             source = source.narrow(d, 0, n)
-        if d != dim and x.shape[d] != n:
-            raise Refused(f"scatter of indices {list(index.shape)} into a part of {list(x.shape)}")
-    return x.scatter(source, index, axis=dim, mode=mode, own=True)
+    part = _within(x, index, dim).scatter(source, index, axis=dim, mode=mode, own=True)
+    return _placed(x, part, [d for d, n in enumerate(part.shape) if x.shape[d] != n])
+
+
+def _placed(x: Var, part: Var, axes: list[int]) -> Var:
+    """`x` with its first elements along these axes replaced."""
+    if not axes:
+        return part
+    d, n = axes[0], part.shape[axes[0]]
+    return _placed(x.narrow(d, 0, n), part, axes[1:]).concat(x.narrow(d, n, x.shape[d] - n), d)
 
 
 _MODES = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add", "multiply": "mul"}

@@ -36,9 +36,10 @@ kind("_linalg_det.default")(lambda s, a: (a.det(), None, None))
 
 @kind("_linalg_eigh.default")
 def _eigh(s: Site, a: Var, lower: str = "L", vectors: bool = True) -> Any:
-    # One triangle counts, the other is its mirror image.
+    # One triangle counts, and the other is its mirror image; torch's gradient is symmetric none the less.
     half = a.tril(-1) if lower == "L" else a.triu(1)
-    return (half + half.t() + a.tril(0).triu(0)).eigh()
+    mean = (a + a.t()) * 0.5
+    return (mean + (half + half.t() + a.tril(0).triu(0) - mean).stop_gradient()).eigh()
 
 
 @kind("_linalg_svd.default")
@@ -58,8 +59,8 @@ def _qr(s: Site, a: Var, mode: str = "reduced") -> Any:
 @kind("linalg_solve_triangular.default")
 def _triangular(s: Site, a: Any, b: Any, upper: bool = True, left: bool = True, unitriangular: bool = False) -> Var:
     if not left:
-        raise Refused("linalg.solve_triangular with left=False")
-    return s.var(a).triangular_solve(s.var(b), upper=upper, transpose=False, unit=unitriangular, singular="error")
+        return _triangular(s, a.t(), b.t(), not upper, True, unitriangular).t()
+    return s.var(a).triangular_solve(s.var(b), upper=upper, transpose=False, unit=unitriangular, singular="nan")
 
 
 def _norm_of(normalization: int) -> str:

@@ -21,6 +21,8 @@ _SAME = (
 )
 for _name in _SAME.split():
     kind(f"{_name}.default")(_method(_name))
+kind("polygamma.default")(lambda s, n, x: s.float(x).polygamma(order=n))
+kind("dist.default")(lambda s, a, b, p=2.0: (s.float(a) - s.float(b)).norm(float(p)))
 kind("reciprocal.default")(_method("recip"))
 kind("log_sigmoid.default")(_method("logsigmoid"))
 kind("special_erfcx.default", "special_i0.default")(lambda s, x: _refuse("it has no counterpart"))
@@ -41,6 +43,12 @@ for _name in ("floor", "ceil", "round", "trunc"):
 
 kind("abs.default")(lambda s, x: x.real().hypot(x.imag()) if x.dtype[0] == "c" else x.abs())
 kind("angle.default")(lambda s, x: s.var(x).angle())
+
+
+@kind("round.decimals")
+def _round_decimals(s: Site, x: Any, decimals: int = 0) -> Var:
+    factor = 10.0 ** abs(decimals)
+    return (x * factor).round() / factor if decimals >= 0 else (x / factor).round() * factor
 
 
 @kind("sgn.default")

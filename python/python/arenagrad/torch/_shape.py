@@ -20,7 +20,7 @@ def _view(s: Site, x: Var, size: Any, *_: Any) -> Var:
     return x if tuple(size) == x.shape else x.reshape(size)
 
 
-@kind("permute.default")
+@kind("permute.default", "permute_copy.default")
 def _permute(s: Site, x: Var, dims: list[int]) -> Var:
     return x.transpose(axes_of(x, dims)) if x.ndim else x
 
@@ -61,6 +61,8 @@ def _whole(sizes: Any, n: int) -> list[int]:
 
 @kind("squeeze.default", "squeeze.dim", "squeeze.dims")
 def _squeeze(s: Site, x: Var, dims: Any = None) -> Var:
+    if isinstance(dims, (list, tuple)) and not dims:
+        return x
     ones = [d for d in axes_of(x, dims) if x.ndim and x.shape[d] == 1]
     return x.reshape([n for d, n in enumerate(x.shape) if d not in ones]) if ones else x
 
@@ -132,7 +134,7 @@ def _chunk(s: Site, x: Var, parts: int, dim: int = 0) -> Any:
     return _split(s, x, -(-x.shape[dim] // parts), dim)
 
 
-@kind("unbind.int")
+@kind("unbind.int", "unbind_copy.int")
 def _unbind(s: Site, x: Var, dim: int = 0) -> Any:
     return tuple(_select(s, x, dim, i) for i in range(x.shape[dim]))
 
@@ -160,7 +162,7 @@ def _select(s: Site, x: Var, dim: int, index: int) -> Var:
     return x.narrow(dim, at, 1).reshape([n for d, n in enumerate(x.shape) if d != dim])
 
 
-kind("narrow.default")(lambda s, x, dim, start, length: x.narrow(dim, start % max(x.shape[dim], 1), length))
+kind("narrow.default", "narrow_copy.default")(lambda s, x, dim, start, length: x.narrow(dim, start % max(x.shape[dim], 1), length))
 
 
 @kind("slice_scatter.default")
