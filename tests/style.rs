@@ -184,8 +184,11 @@ fn the_graph_does_not_import_its_ops() {
 }
 
 /// Files that may hold unsafe code: owned graph view, kernel ABI, instruction sets, what is made of their vectors
-/// (tiles, dot products and transposes; AMX, AVX512-BF16), executor, team.
+/// (tiles, dot products and transposes; AMX, AVX512-BF16), executor, team; NumPy's arrays and forks of Python.
 const UNSAFE: &[&str] = &[
+    "python/src/array.rs",
+    "python/src/program.rs",
+    "python/src/slot.rs",
     "src/kernels/abi/mod.rs",
     "src/kernels/abi/arena_ptr.rs",
     "src/kernels/abi/matrix_mut.rs",
@@ -210,7 +213,7 @@ const UNSAFE: &[&str] = &[
 #[test]
 fn unsafe_code_is_rare_and_reasoned() {
     let mut total = 0;
-    for (name, text) in sources("src").into_iter().filter(|(n, _)| !is_test(n)) {
+    for (name, text) in ["src", "python/src"].into_iter().flat_map(sources).filter(|(n, _)| !is_test(n)) {
         let code: Vec<&str> = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
         let lines = code.iter().filter(|l| l.contains("unsafe ") && !l.contains("unsafe_code")).count();
         let reasons = text.matches("SAFETY").count() + text.matches("# Safety").count();
@@ -218,7 +221,7 @@ fn unsafe_code_is_rare_and_reasoned() {
         assert!(lines <= reasons, "{name}: {lines} unsafe lines, {reasons} reasons");
         total += lines;
     }
-    assert!(total <= 80, "{total} lines of unsafe code");
+    assert!(total <= 95, "{total} lines of unsafe code");
 }
 
 /// A file that another program cuts would end a program that maps it, so only memory without a file is mapped. And a
@@ -432,6 +435,18 @@ fn links_of_pages_lead_somewhere() {
         }
     }
     assert!(wrong.is_empty(), "links to nothing:\n{wrong}");
+}
+
+/// Guides name files that their reader writes; pages of modules and of the whole name files that exist.
+#[test]
+fn files_that_pages_name_exist() {
+    let files: Vec<String> = everything().into_iter().map(|(name, _)| name).collect();
+    let is_there = |named: &str| files.iter().any(|f| f == named || f.ends_with(&format!("/{named}")));
+    for (page, text) in pages().iter().filter(|(page, _)| !page.to_string_lossy().contains("add-a")) {
+        for named in text.split('`').skip(1).step_by(2).filter(|word| word.ends_with(".rs") && !word.contains(' ')) {
+            assert!(is_there(named), "{}: there is no {named}", page.display());
+        }
+    }
 }
 
 #[test]

@@ -195,10 +195,10 @@ fn event_files_have_each_step_and_say_where_a_resumed_run_starts() {
     let (out, events, under) = (s.path("o"), s.path("events"), s.path("file/events"));
     let train = ["train", "digits", "--steps", "4", "--out", &out, "--quiet", "--threads", "1", "--tensorboard"];
     good(&[&train[..], &[&events]].concat());
-    // A file starts with its version. A record of a step, but for the last, is followed by one of the evaluation.
-    assert_eq!(event_steps(&events), [[0, 1, 1, 2, 2, 3, 3, 4]]);
+    // A file starts with its version and its first step. Each step but the last is followed by its evaluation.
+    assert_eq!(event_steps(&events), [[0, 1, 1, 1, 2, 2, 3, 3, 4]]);
     good(&[&train[..], &[&events, "--resume", &out]].concat());
-    assert_eq!(event_steps(&events), [vec![0, 1, 1, 2, 2, 3, 3, 4], vec![0, 5]]);
+    assert_eq!(event_steps(&events), [vec![0, 1, 1, 1, 2, 2, 3, 3, 4], vec![0, 5]]);
     std::fs::write(s.path("file"), "").unwrap();
     fails(2, &[&train[..], &[&under]].concat(), &["file/events"]);
 }

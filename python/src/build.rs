@@ -150,7 +150,10 @@ impl Build {
         let py = this.py();
         let me = this.get();
         if let Some(graph) = me.graph.lock().as_ref() {
-            return Ok(Graph::new(graph.clone()));
+            return match values.is_empty() && named.is_none_or(|named| named.is_empty()) {
+                true => Ok(Graph::new(graph.clone())),
+                false => Err(refuse(Kind::Stage, "the graph is finished: it takes no further outputs")),
+            };
         }
         let graph = me.with(py, |g| {
             let mut outs = Vec::new();

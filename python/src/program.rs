@@ -67,9 +67,9 @@ impl Drop for Program {
 
 impl Program {
     pub fn new(py: Python<'_>, core: Core, casting: Option<String>) -> PyResult<Program> {
-        let (mut slots, mut methods) = (Vec::new(), Vec::new());
+        let (mut slots, mut methods) = (Vec::<Slot>::new(), Vec::new());
         let (mut params, mut states): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
-        for (at, name) in core.methods().enumerate() {
+        for name in core.methods() {
             let method = call(|| core.method(name))?;
             let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
             for b in call(|| core.bindings_of(method))? {
@@ -79,22 +79,17 @@ impl Program {
                     Role::Param => &mut params,
                     Role::State => &mut states,
                 };
+                // Methods share params and states.
                 let shared = matches!(b.role, Role::Param | Role::State);
-                if !(at > 0
-                    && shared
-                    && list.iter().any(|&i: &usize| -> bool {
-                        let slot: &Slot = &slots[i];
-                        slot.name == b.name
-                    }))
-                {
+                if !(shared && list.iter().any(|&i| slots[i].name == b.name)) {
                     list.push(slots.len());
                     slots.push(Slot::new(py, &core, method, b)?);
                 }
             }
             methods.push(MethodSlots { name: name.to_string(), method, inputs, outputs });
         }
-        let threads =
-            (methods.iter().map(|m| core.plan_of(m.method).map_or(1, |plan| plan.threads))).max().unwrap_or(1);
+        let threads = methods.iter().filter_map(|m| core.plan_of(m.method).ok()).map(|plan| plan.threads).max();
+        let threads = threads.unwrap_or(1);
         let core = Mutex::new(ManuallyDrop::new(core));
         let forks = FORKS.load(Ordering::Relaxed);
         Ok(Program { core, slots, methods, params, states, casting, threads, forks })
@@ -371,7 +366,7 @@ impl Program {
         let me = this.get();
         for &i in me.params.iter().chain(&me.states) {
             let slot = me.slot(i);
-            let view = slot.view(this.clone().into_any(), &*me.lock()?, false)?;
+            let view = slot.view(this.clone().into_any(), &mut *me.lock()?, false)?;
             dict.set_item(&slot.key, view.call_method0(intern!(this.py(), "copy"))?)?;
         }
         Ok(dict)

@@ -123,15 +123,13 @@ impl Slot {
         Ok(())
     }
 
-    /// Counts as written.
-    pub fn mark(&self, p: &mut Program) -> PyResult<()> {
-        call(|| self.handle.bytes_mut(p).map(drop))
-    }
-
-    /// A view of the tensor in the arena of `owner`, whose program `p` is.
+    /// A view of the tensor in the arena of `owner`, whose program `p` is. One that is writable counts as written.
     #[allow(unsafe_code)]
-    pub fn view<'py>(&self, owner: Bound<'py, PyAny>, p: &Program, writable: bool) -> PyResult<Bound<'py, PyAny>> {
-        let data = call(|| self.handle.bytes(p))?.as_ptr().cast_mut();
+    pub fn view<'py>(&self, owner: Bound<'py, PyAny>, p: &mut Program, writable: bool) -> PyResult<Bound<'py, PyAny>> {
+        let data = call(|| match writable {
+            true => self.handle.bytes_mut(p).map(|bytes| bytes.as_mut_ptr()),
+            false => self.handle.bytes(p).map(|bytes| bytes.as_ptr().cast_mut()),
+        })?;
         // SAFETY: the bytes are those of this form in the arena of `p`, which stays where it is while `owner` lives. An
         // arena is memory that steps write through pointers, too; no reference to it lives between steps.
         unsafe { array::view(owner, &self.form, data, writable) }

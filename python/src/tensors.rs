@@ -59,16 +59,12 @@ impl Tensors {
         let mut core = program.lock()?;
         let owner = || self.program.bind(py).clone().into_any();
         match slot.role {
-            Role::Output => slot.view(owner(), &core, false),
-            Role::Input => {
-                slot.mark(&mut core)?;
-                slot.view(owner(), &core, true)
-            }
-            Role::Param | Role::State if core.holds_value(&slot.name) => slot.view(owner(), &core, true),
-            Role::Param | Role::State => Err(misuse(&format!(
+            Role::Output => slot.view(owner(), &mut core, false),
+            Role::Param | Role::State if !core.holds_value(&slot.name) => Err(misuse(&format!(
                 "{:?} was neither initialised nor loaded: call init(seed), or set it: params[{:?}] = array",
                 slot.name, slot.name
             ))),
+            _ => slot.view(owner(), &mut core, true),
         }
     }
 

@@ -161,6 +161,8 @@ def test_a_graph_is_finished_once():
     x = b.input("x", (2,))
     g = b.finish(x.exp(), y=x.named("other"))
     assert list(g.outputs) == ["out0", "y"] and b.finish() == g
+    with pytest.raises(ag.StageError, match="no further outputs"):
+        b.finish(z=x)
     with pytest.raises(ag.Error, match="finished"):
         b.input("z", (2,))
     with pytest.raises(ZeroDivisionError):

@@ -261,7 +261,7 @@ class TestChoices:
         assert ag.compile(g, max_memory="1 MiB").plan.arena_bytes <= 1 << 20
         with pytest.raises(ag.PlanError):
             ag.compile(g, max_memory=64)
-        for bad in ("many", "4 XiB", "MiB"):
+        for bad in ("many", "4 XiB", "MiB", "inf", "-4MiB", -1, 1.5, True):
             with pytest.raises(ag.SyntaxError_, match="max_memory is"):
                 ag.compile(g, max_memory=bad)
 
@@ -270,8 +270,9 @@ class TestChoices:
             ag.compile(mlp(), precision="f8")
         with pytest.raises(ag.SyntaxError_, match='keep is "f8"; it may be'):
             ag.compile(mlp(), keep="f8")
-        with pytest.raises(ag.PlanError, match="threads is 0"):
-            ag.compile(mlp(), threads=0)
+        for bad in (0, -1, 1.5):
+            with pytest.raises(ag.PlanError, match=f"threads is {bad}"):
+                ag.compile(mlp(), threads=bad)
 
     def test_find_nan_names_the_op_and_the_line(self):
         with ag.build("g") as b:

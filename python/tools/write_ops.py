@@ -42,16 +42,10 @@ from __future__ import annotations
 {imports}
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Sequence, Union
+    from typing import Any, Callable, Sequence
 
-    from {up}_arenagrad import {names}
-
-    Shape = Union[int, Sequence[int]]
-    Axes = Union[int, Sequence[int], None]
-    DTypeLike = Any
-    Operand = Union[Var, float]
-    Vars = Union[Var, Sequence[Var]]
-    InitLike = Any
+    from {up}_arenagrad import Var
+    from {up}_types import Axes, DTypeLike, InitLike, Operand, Shape, Vars
 '''
 
 
@@ -128,14 +122,14 @@ def ops_file() -> str:
                 builder[name] = op_method(name, doc, least, most, attrs, True)
         elif name not in var:
             var[name] = op_method(name, doc, least, most, attrs, False)
-    text = HEAD.format(doc="Methods of values and builders: one for each op, and those of the library.", imports="", up=".", names="Var")
+    text = HEAD.format(doc="Methods of values and builders: one for each op, and those of the library.", imports="", up=".")
     text += '\n\nclass VarOps:\n    """The methods of `Var` that follow from the tables."""\n' + "".join(v for _, v in sorted(var.items()))
     text += '\n\nclass BuilderOps:\n    """The methods of `Build` that follow from the tables."""\n' + "".join(v for _, v in sorted(builder.items()))
     return text
 
 
 def layers_file() -> str:
-    text = HEAD.format(doc="Layers, convolutions, pools and losses.", imports="from .._arenagrad import _layer\n", up="..", names="Var")
+    text = HEAD.format(doc="Layers, convolutions, pools and losses.", imports="from .._arenagrad import _layer\n", up="..")
     table = ext._forwards("nn")
     for name, signature, doc in table:
         args = parameters(signature)
@@ -148,31 +142,6 @@ def {name}{signature}:  # noqa: E501
 '''
     names = "".join(f'    "{n}",\n' for n, _, _ in sorted(table))
     return text + f"\n\n__all__ = [\n{names}]\n"
-
-
-NN_HEAD = '''"""Layers with torch's names, shapes and start values. A layer takes its name and a value, and adds its params.
-
->>> import arenagrad as ag
->>> with ag.build("net") as b:
-...     h = ag.nn.linear("fc1", b.input("x", (32, 784)), 128).relu()
-...     b.output("y", ag.nn.linear("fc2", h, 10))
->>> b.graph.params["fc1.weight"]
-f32[128,784]
-
-Made by tools/write_ops.py from the tables of the extension. Do not edit it.
-"""
-
-from __future__ import annotations
-
-from . import init
-'''
-
-
-def nn_file() -> str:
-    names = sorted(name for name, _, _ in ext._forwards("nn"))
-    imports = "from ._layers import (\n" + "".join(f"    {n},\n" for n in names) + ")\n"
-    listed = "".join(f'    "{n}",\n' for n in sorted([*names, "init"]))
-    return NN_HEAD + imports + f"\n__all__ = [\n{listed}]\n"
 
 
 NAMES = {
@@ -226,7 +195,6 @@ def main() -> int:
     optimisers, schedules = kinds_files()
     files = {
         "_ops.py": ops_file(),
-        "nn/__init__.py": nn_file(),
         "nn/_layers.py": layers_file(),
         "optim/_kinds.py": optimisers,
         "optim/schedules.py": schedules,

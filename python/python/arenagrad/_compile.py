@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 
 from ._arenagrad import Graph, Program, SizedProgram, _compile, _compile_sized, _parse
@@ -16,15 +17,27 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 
 def _bytes(size: int | str) -> int:
     """`4 << 20` or `"4MiB"` as a number of bytes."""
-    if isinstance(size, int) and not isinstance(size, bool):
-        return size
     text = str(size).strip()
     number = text.rstrip("KMGiIBbkmg ")
     unit = text[len(number) :].strip().upper()
     try:
-        return int(float(number) * _UNITS[unit])
-    except (KeyError, ValueError):
-        raise make("syntax", f"max_memory is {size!r}; it is a number of bytes, or a text like '4MiB'") from None
+        count = operator.index(size) if not isinstance(size, str) else int(float(number) * _UNITS[unit])
+    except (KeyError, OverflowError, TypeError, ValueError):
+        count = -1
+    if count < 0 or isinstance(size, bool):
+        raise make("syntax", f"max_memory is {size!r}; it is a number of bytes, or a text like '4MiB'")
+    return count
+
+
+def _threads(threads: int) -> int:
+    """The number of threads, 1 or more."""
+    try:
+        count = operator.index(threads)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise make("plan", f"threads is {threads!r}; it must be 1 or more")
+    return count
 
 
 def parse(text_or_path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None) -> Graph:
@@ -60,7 +73,8 @@ def _choices(casting: str | None, max_memory: int | str | None, more: dict[str, 
         raise make("syntax", f"casting is {casting!r}; it may be 'no' or 'same_kind'")
     precisions = list((more.pop("precisions") or {}).items())
     budget = None if max_memory is None else _bytes(max_memory)
-    return {"casting": casting, "max_memory": budget, "precisions": precisions, **more}
+    threads = _threads(more.pop("threads"))
+    return {"casting": casting, "max_memory": budget, "precisions": precisions, "threads": threads, **more}
 
 
 def compile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -98,8 +99,10 @@ class _Files:
         if self.folder is not None:
             import json
 
+            # JSON has no NaN and no infinity.
+            known = {name: x if math.isfinite(x) else None for name, x in numbers.items()}
             with open(self.path("metrics.jsonl"), "a", encoding="utf-8") as file:
-                file.write(json.dumps(numbers) + "\n")
+                file.write(json.dumps(known) + "\n")
         if self.events is not None:
             step = int(numbers["step"])
             self.events.write(step, [(name, x) for name, x in numbers.items() if name != "step"])

@@ -8,16 +8,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Sequence, Union
+    from typing import Any, Callable, Sequence
 
     from ._arenagrad import Var
-
-    Shape = Union[int, Sequence[int]]
-    Axes = Union[int, Sequence[int], None]
-    DTypeLike = Any
-    Operand = Union[Var, float]
-    Vars = Union[Var, Sequence[Var]]
-    InitLike = Any
+    from ._types import Axes, DTypeLike, InitLike, Operand, Shape, Vars
 
 
 class VarOps:

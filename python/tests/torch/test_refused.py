@@ -100,6 +100,14 @@ def test_an_optimizer_without_counterpart() -> None:
         agt.compile_step(m, F.cross_entropy, torch.optim.LBFGS(m.parameters()), X, Y)
 
 
+def test_hooks_of_an_optimizer() -> None:
+    m = nn.Linear(4, 3)
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    o.register_step_post_hook(lambda *_: None)
+    with pytest.raises(ag.UsageError, match="hooks on its steps"):
+        agt.compile_step(m, F.cross_entropy, o, X, Y)
+
+
 def test_eval_mode_warns() -> None:
     m = nn.Linear(4, 3).eval()
     with pytest.warns(UserWarning, match="eval mode"):

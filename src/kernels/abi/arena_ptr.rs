@@ -8,7 +8,7 @@ pub struct ArenaPtr {
 }
 
 // SAFETY: an `ArenaPtr` is a pointer and a length. Its bytes are reached only through `Args`, whose invariant (head of
-// `abi.rs`) is that concurrent calls touch disjoint bytes unless they only read.
+// `abi/mod.rs`) is that concurrent calls touch disjoint bytes unless they only read.
 #[allow(unsafe_code)]
 unsafe impl Send for ArenaPtr {}
 // SAFETY: as for `Send`; an `ArenaPtr` has no interior mutability.

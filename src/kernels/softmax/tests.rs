@@ -1,4 +1,4 @@
-//! Tests of the kernels in `softmax.rs`: against naive loops in f64, at the edges of shapes and values, in 1, 2, 3 and
+//! Tests of the kernels in `softmax`: against naive loops in f64, at the edges of shapes and values, in 1, 2, 3 and
 //! 7 unit ranges (see `harness`).
 
 use super::*;

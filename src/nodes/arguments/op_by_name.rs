@@ -13,6 +13,7 @@ use crate::nodes::ir::text::{describe_attr_kind, parse_attr_text};
 
 /// The value of an attribute, as [`Builder::op`] takes it.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub enum Given<'a> {
     /// A bool.
     Bool(bool),

@@ -34,7 +34,7 @@ pub struct EventFile<W> {
 }
 
 impl EventFile<File> {
-    /// A new file in folder `dir`, which is made if it is missing, for the steps after step `done`. TensorBoard drops
+    /// A new file in folder `dir`, which is made if it is missing, for the steps after step `done`. TensorBoard forgets
     /// what older files of the folder say of these steps.
     ///
     /// # Errors
@@ -65,11 +65,9 @@ impl<W: Write> EventFile<W> {
         file.begin(0);
         push_bytes(&mut file.event, 3, b"brain.Event:2"); // Event.file_version
         file.end()?;
-        if done > 0 {
-            file.begin(done + 1);
-            push_bytes(&mut file.event, 7, &[1 << 3, 1]); // Event.session_log { status: START }
-            file.end()?;
-        }
+        file.begin(done.saturating_add(1));
+        push_bytes(&mut file.event, 7, &[1 << 3, 1]); // Event.session_log { status: START }
+        file.end()?;
         Ok(file)
     }
 

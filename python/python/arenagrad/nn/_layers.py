@@ -9,16 +9,10 @@ from .._arenagrad import _layer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Sequence, Union
+    from typing import Any, Callable, Sequence
 
     from .._arenagrad import Var
-
-    Shape = Union[int, Sequence[int]]
-    Axes = Union[int, Sequence[int], None]
-    DTypeLike = Any
-    Operand = Union[Var, float]
-    Vars = Union[Var, Sequence[Var]]
-    InitLike = Any
+    from .._types import Axes, DTypeLike, InitLike, Operand, Shape, Vars
 
 
 def linear(name: str, x: Var, outputs: int, bias: bool = True, weight_init: InitLike | None = None, bias_init: InitLike | None = None, inputs: int | None = None) -> Var:  # noqa: E501

@@ -69,6 +69,9 @@ class Bridge:
         self.optimizer = optimizer
         self.params: dict[str, torch.nn.Parameter] = {}
         self.scales: list[float] = []
+        hooks = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+        if any(getattr(optimizer, name, None) for name in hooks):
+            raise make("usage", "the optimizer has hooks on its steps, which would not be called")
         groups = optimizer.param_groups
         self.base = max((float(_number(g["lr"])) for g in groups), default=0.0)
         for group in groups:
