@@ -230,8 +230,8 @@ pub const TABLE: &[Forward] = forwards! {
     "(log_probs: Var, labels: Var, ignore_index: int = -100, reduction: str = \"mean\", weight: Var | None = None) -> \
      Var"
     "−log p of each label."
-    => |a| nn::nll_loss(a.me()?, a.var(1)?, nn::NllLoss { ignore_index: a.i64(2)?, reduction: a.choice(3,
-        "reduction")?, weight: a.maybe_var(4)? });
+    => |a| nn::nll_loss(a.me()?, a.var(1)?, nn::NllLoss::default().ignore_index(a.i64(2)?)
+        .reduction(a.choice(3, "reduction")?).weight(a.maybe_var(4)?));
     "gaussian_nll_loss"
     "(x: Var, target: Var, variance: Var, full: bool = False, eps: float = 1e-6, reduction: str = \"mean\") -> Var"
     "The negative log-likelihood of normal distributions."
@@ -240,8 +240,8 @@ pub const TABLE: &[Forward] = forwards! {
     "(log_probs: Var, targets: Var, input_lengths: Var, target_lengths: Var, blank: int = 0, reduction: str = \
      \"mean\", zero_infinity: bool = False) -> Var"
     "The loss of label sequences [N, S] that are shorter than their inputs [T, N, classes]."
-    => |a| nn::ctc_loss(a.me()?, a.var(1)?, a.var(2)?, a.var(3)?, nn::Ctc { blank: a.size(4)?,
-        reduction: a.choice(5, "reduction")?, zero_infinity: a.bool(6)? });
+    => |a| nn::ctc_loss(a.me()?, a.var(1)?, a.var(2)?, a.var(3)?, nn::Ctc::default().blank(a.size(4)?)
+        .reduction(a.choice(5, "reduction")?).zero_infinity(a.bool(6)?));
     "kl_div" "(log_x: Var, target: Var, reduction: str = \"mean\") -> Var"
     "The Kullback–Leibler divergence."
     => |a| nn::kl_div(a.me()?, a.var(1)?, a.choice(2, "reduction")?);

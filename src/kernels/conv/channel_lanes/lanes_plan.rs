@@ -17,7 +17,6 @@ const POSITIONS: usize = 1 << 10;
 /// A correlation. Channel counts are per group.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct LanesPlan {
-    pub n: usize,
     pub groups: usize,
     pub src_c: usize,
     pub src: [usize; 2],
@@ -61,7 +60,6 @@ impl LanesPlan {
             true => ((c_out, y, g.taps()), (c_in, x, g.window())),
         };
         let mut p = LanesPlan {
-            n: g.n,
             groups: g.groups,
             src_c,
             src,
