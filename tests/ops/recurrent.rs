@@ -106,7 +106,7 @@ fn ragged_sequences_are_torchs_packed_ones() {
 /// A net with lengths, on inputs of which those behind the ends are `behind`.
 fn ragged(behind: f64, lengths: &[i32]) -> Program {
     let g = Builder::new("ragged");
-    let x = g.param("x", [STEPS, BATCH, INPUTS], DType::F64, arenagrad::graph::Init::Zeros);
+    let x = g.param("x", [STEPS, BATCH, INPUTS], DType::F64, Init::Zeros);
     let of = g.input("lengths", [BATCH], DType::I32);
     let run = nn::lstm_with(&g, "n", x, HIDDEN, Recurrent::default().layers(2).bidirectional(true).lengths(of));
     let loss = (run.output.square().sum(..) + run.h_n.sum(..) + run.c_n.sum(..)).named("loss");
