@@ -62,7 +62,7 @@ def timm_model(name: str) -> Callable[[], Any]:
         import timm
 
         size = SIZES.get(name, 64)
-        return classes(timm.create_model(name, pretrained=False, num_classes=10), torch.randn(2, 3, size, size))
+        return classes(timm.create_model(name, pretrained=False, num_classes=10), torch.randn(8, 3, size, size))
 
     return make
 

@@ -27,7 +27,7 @@ def without_draws(module: nn.Module) -> nn.Module:
             for name in ("p", "drop_prob"):
                 if hasattr(part, name):
                     setattr(part, name, 0.0)
-        for name in ("dropout", "attention_dropout"):
+        for name in ("dropout", "attention_dropout", "drop_rate"):
             if isinstance(getattr(part, name, None), float):
                 setattr(part, name, 0.0)
     return module
