@@ -32,11 +32,18 @@ pub struct Build {
     graph: Mutex<Option<GraphBuf>>,
     /// The outputs and leaves of the graph that this one extends.
     values: Vec<(String, VarId)>,
+    /// The line of later nodes, if it is not the caller's.
+    place: Mutex<Option<(String, u32)>>,
 }
 
 impl Build {
     pub fn new(builder: Builder) -> Build {
-        Build { builder: ReentrantMutex::new(builder), graph: Mutex::new(None), values: Vec::new() }
+        Build {
+            builder: ReentrantMutex::new(builder),
+            graph: Mutex::new(None),
+            values: Vec::new(),
+            place: Mutex::new(None),
+        }
     }
 
     /// A builder that holds all of `g`. A graph that draws random numbers is refused: new draws would be its own.
@@ -62,7 +69,8 @@ impl Build {
         let Some(g) = self.builder.try_lock() else {
             return Err(refuse(Kind::Data, "another thread is building this graph; a graph is built by one thread"));
         };
-        let (file, line) = location::caller(py)?;
+        let place = self.place.lock().clone();
+        let (file, line) = place.map_or_else(|| location::caller(py), Ok)?;
         let done = calm(|| g.at_source(&file, line, || f(&g)));
         match (g.with(|emit| emit.take_error()), done) {
             (_, Err(e)) => Err(e),
@@ -110,6 +118,12 @@ impl Build {
     /// Calls a method of the library's builder, by name.
     fn _call<'py>(this: &Bound<'py, Self>, name: &str, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         forward::call(this, forward::Of::Builder, name, arguments.iter().collect())
+    }
+
+    /// Gives later nodes this line instead of the caller's, until it is called again.
+    #[pyo3(signature = (file = None, line = 0))]
+    fn _place(&self, file: Option<String>, line: u32) {
+        *self.place.lock() = file.map(|file| (file, line));
     }
 
     /// The size that this graph is built for under the name `name`.

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
+
 import numpy as np
 import pytest
 
 import arenagrad as ag
+
+try:
+    version("torch")
+    collect_ignore = []
+except PackageNotFoundError:
+    collect_ignore = ["torch"]
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@
 
 /// Declares the pieces of some scratch, with their sizes, which follow from the arguments in brackets.
 ///
-/// `Name::len(…)` is the number of elements of the pieces; the sum does not overflow. `Name::cut(…, scratch)` cuts them from
-/// the start of `scratch`, in order. A last piece behind `..` is the rest of it.
+/// `Name::len(…)` is the number of elements of the pieces; the sum does not overflow. `Name::cut(…, scratch)` cuts them
+/// from the start of `scratch`, in order. A last piece behind `..` is the rest of it.
 macro_rules! scratch {
     (
         $(#[$doc:meta])*

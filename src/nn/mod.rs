@@ -26,6 +26,7 @@ mod moe;
 mod norms;
 mod pools;
 mod recurrent;
+mod recurrent_of;
 mod sequential;
 mod swiglu;
 mod transformer;
@@ -62,6 +63,7 @@ pub use recurrent::{
     LstmRun, Nonlinearity, Recurrent, RecurrentRun, gru, gru_cell, gru_with, lstm, lstm_cell, lstm_with, rnn, rnn_cell,
     rnn_with,
 };
+pub use recurrent_of::{gru_of, lstm_of, rnn_of};
 pub use sequential::Sequential;
 pub use swiglu::swiglu;
 pub use transformer::{FeedForward, Gpt, Norm, TransformerBlock, gpt, transformer_block};

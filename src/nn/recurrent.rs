@@ -9,6 +9,7 @@ use super::dropout::dropout;
 use super::init::uniform_by_fan_in;
 use super::lengths::sequence_mask;
 use super::linear_layers::linear_width;
+use super::recurrent_of::{RecurrentSource, given_params};
 use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::arguments::setters::setters;
@@ -17,14 +18,14 @@ use std::panic::Location;
 
 /// The params of one direction of a layer: of the input and of the state.
 #[derive(Clone, Copy)]
-struct RecurrentParams<'g> {
+pub(super) struct RecurrentParams<'g> {
     pub of_x: RecurrentMap<'g>,
     pub of_h: RecurrentMap<'g>,
 }
 
 /// A weight, and maybe a bias.
 #[derive(Clone, Copy)]
-struct RecurrentMap<'g> {
+pub(super) struct RecurrentMap<'g> {
     pub w: Var<'g>,
     pub b: Option<Var<'g>>,
 }
@@ -298,14 +299,14 @@ pub struct LstmRun<'g> {
 
 /// The kind of a recurrent network.
 #[derive(Clone, Copy, PartialEq)]
-enum RecurrentKind {
+pub(super) enum RecurrentKind {
     Rnn(Nonlinearity),
     Gru,
     Lstm,
 }
 
 impl RecurrentKind {
-    fn gates(self) -> usize {
+    pub(super) fn gates(self) -> usize {
         match self {
             RecurrentKind::Rnn(_) => 1,
             RecurrentKind::Gru => 3,
@@ -313,7 +314,7 @@ impl RecurrentKind {
         }
     }
 
-    fn function(self) -> &'static str {
+    pub(super) fn function(self) -> &'static str {
         match self {
             RecurrentKind::Rnn(_) => "rnn_with",
             RecurrentKind::Gru => "gru_with",
@@ -339,7 +340,7 @@ impl RecurrentKind {
 /// ```
 #[track_caller]
 pub fn rnn_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> RecurrentRun<'g> {
-    let LstmRun { output, h_n, .. } = run_layers(g, name, x, hidden, RecurrentKind::Rnn(o.nonlinearity), o);
+    let LstmRun { output, h_n, .. } = run_named(g, name, x, hidden, RecurrentKind::Rnn(o.nonlinearity), o);
     RecurrentRun { output, h_n }
 }
 
@@ -347,7 +348,7 @@ pub fn rnn_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Re
 /// [`rnn_with`] for shapes and names.
 #[track_caller]
 pub fn gru_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> RecurrentRun<'g> {
-    let LstmRun { output, h_n, .. } = run_layers(g, name, x, hidden, RecurrentKind::Gru, o);
+    let LstmRun { output, h_n, .. } = run_named(g, name, x, hidden, RecurrentKind::Gru, o);
     RecurrentRun { output, h_n }
 }
 
@@ -355,7 +356,20 @@ pub fn gru_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Re
 /// [`rnn_with`] for shapes and names.
 #[track_caller]
 pub fn lstm_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> LstmRun<'g> {
-    run_layers(g, name, x, hidden, RecurrentKind::Lstm, o)
+    run_named(g, name, x, hidden, RecurrentKind::Lstm, o)
+}
+
+/// Runs layers whose params are made under `name`.
+#[track_caller]
+fn run_named<'g>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    hidden: usize,
+    kind: RecurrentKind,
+    o: Recurrent<'g>,
+) -> LstmRun<'g> {
+    g.layer_scope(name, || run_layers(g, RecurrentSource::Named(name), x, hidden, kind, o))
 }
 
 /// Why the operands do not fit, if they do not.
@@ -387,53 +401,51 @@ fn check_layers(x: Var<'_>, hidden: usize, kind: RecurrentKind, o: &Recurrent<'_
 }
 
 #[track_caller]
-fn run_layers<'g>(
+pub(super) fn run_layers<'g>(
     g: &'g Builder,
-    name: &str,
+    source: RecurrentSource<'_, 'g>,
     x: Var<'g>,
     hidden: usize,
     kind: RecurrentKind,
     o: Recurrent<'g>,
 ) -> LstmRun<'g> {
-    g.layer_scope(name, || {
-        let none = g.var(Value::NONE);
-        let none = LstmRun { output: none, h_n: none, c_n: none };
-        let given: Vec<Var<'g>> = [Some(x), o.h0, o.c0, o.lengths].into_iter().flatten().collect();
-        if !g.owns(kind.function(), &given) || given.iter().any(|v| !v.is_some()) {
+    let none = g.var(Value::NONE);
+    let none = LstmRun { output: none, h_n: none, c_n: none };
+    let given: Vec<Var<'g>> = [Some(x), o.h0, o.c0, o.lengths].into_iter().flatten().collect();
+    if !g.owns(kind.function(), &given) || given.iter().any(|v| !v.is_some()) {
+        return none;
+    }
+    if let Err(why) = check_layers(x, hidden, kind, &o) {
+        g.fail(Kind::Shape, format!("{}: {why}", kind.function()));
+        return none;
+    }
+    let x = if o.batch_first { x.transpose(&[1, 0, 2]) } else { x };
+    let live = o.lengths.map(|l| sequence_mask(l, x.dims()[0]).transpose(&[1, 0]).unsqueeze(2));
+    // What is behind a sequence's end has no part in any product, not even as 0·NaN.
+    let mut x = live.map_or(x, |live| live.select(x, 0.0));
+    let (mut states, mut cells) = (Vec::new(), Vec::new());
+    for layer in 0..o.layers {
+        let mut outputs = Vec::new();
+        for reverse in [false, true].into_iter().take(1 + usize::from(o.bidirectional)) {
+            let direction = RecurrentDirection { layer, reverse, hidden, kind, live, at: states.len() };
+            let run = direction.run(g, source, x, &o);
+            outputs.push(run.output);
+            states.push(run.h_n);
+            cells.push(run.c_n);
+        }
+        // After an error, such as one layer too many, no further layers are built.
+        if g.error().is_some() {
             return none;
         }
-        if let Err(why) = check_layers(x, hidden, kind, &o) {
-            g.fail(Kind::Shape, format!("{}: {why}", kind.function()));
-            return none;
+        x = outputs[0].concat(&outputs[1..], -1);
+        if layer + 1 < o.layers {
+            x = dropout(x, o.dropout);
         }
-        let x = if o.batch_first { x.transpose(&[1, 0, 2]) } else { x };
-        let live = o.lengths.map(|l| sequence_mask(l, x.dims()[0]).transpose(&[1, 0]).unsqueeze(2));
-        // What is behind a sequence's end has no part in any product, not even as 0·NaN.
-        let mut x = live.map_or(x, |live| live.select(x, 0.0));
-        let (mut states, mut cells) = (Vec::new(), Vec::new());
-        for layer in 0..o.layers {
-            let mut outputs = Vec::new();
-            for reverse in [false, true].into_iter().take(1 + usize::from(o.bidirectional)) {
-                let direction = RecurrentDirection { layer, reverse, hidden, kind, live, at: states.len() };
-                let run = direction.run(g, name, x, &o);
-                outputs.push(run.output);
-                states.push(run.h_n);
-                cells.push(run.c_n);
-            }
-            // After an error, such as one layer too many, no further layers are built.
-            if g.error().is_some() {
-                return none;
-            }
-            x = outputs[0].concat(&outputs[1..], -1);
-            if layer + 1 < o.layers {
-                x = dropout(x, o.dropout);
-            }
-        }
-        let output = if o.batch_first { x.transpose(&[1, 0, 2]) } else { x };
-        let stacked = |all: &[Var<'g>]| all[0].stack(&all[1..], 0);
-        let c_n = if kind == RecurrentKind::Lstm { stacked(&cells) } else { output };
-        LstmRun { output, h_n: stacked(&states), c_n }
-    })
+    }
+    let output = if o.batch_first { x.transpose(&[1, 0, 2]) } else { x };
+    let stacked = |all: &[Var<'g>]| all[0].stack(&all[1..], 0);
+    let c_n = if kind == RecurrentKind::Lstm { stacked(&cells) } else { output };
+    LstmRun { output, h_n: stacked(&states), c_n }
 }
 
 /// One direction of one layer.
@@ -450,16 +462,17 @@ struct RecurrentDirection<'g> {
 
 impl<'g> RecurrentDirection<'g> {
     /// Runs over `x` `[steps, batch, inputs]`. `h_n` and `c_n` are `[batch, hidden]`.
-    fn run(&self, g: &'g Builder, name: &str, x: Var<'g>, o: &Recurrent<'g>) -> LstmRun<'g> {
-        let suffix = format!("_l{}{}", self.layer, if self.reverse { "_reverse" } else { "" });
+    fn run(&self, g: &'g Builder, source: RecurrentSource<'_, 'g>, x: Var<'g>, o: &Recurrent<'g>) -> LstmRun<'g> {
         let d = x.dims();
-        let sizes = RecurrentSizes {
-            gates: self.kind.gates(),
-            inputs: d.last().copied().unwrap_or(0),
-            hidden: self.hidden,
-            bias: o.bias,
+        let p = match source {
+            RecurrentSource::Named(name) => {
+                let suffix = format!("_l{}{}", self.layer, if self.reverse { "_reverse" } else { "" });
+                let inputs = d.last().copied().unwrap_or(0);
+                let sizes = RecurrentSizes { gates: self.kind.gates(), inputs, hidden: self.hidden, bias: o.bias };
+                suffixed_params(g, name, &suffix, x.dtype(), sizes)
+            }
+            RecurrentSource::Given(all) => given_params(all, self.at, o.bias),
         };
-        let p = suffixed_params(g, name, &suffix, x.dtype(), sizes);
         let first = |given: Option<Var<'g>>| match given {
             Some(all) => all.narrow(0, self.at, 1).squeeze(0),
             None => g.full(0.0, [d.get(1).copied().unwrap_or(0), self.hidden], x.dtype()),

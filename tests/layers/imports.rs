@@ -170,7 +170,8 @@ impl Modules {
                 Some((file, path.last()?.clone()))
             });
             let unbound = module.words.iter().filter(|word| !self.names(at, word));
-            let globbed = unbound.filter_map(|word| Some((self.through_globs(at, &[word.clone()], 0)?, word.clone())));
+            let globbed =
+                unbound.filter_map(|word| Some((self.through_globs(at, std::slice::from_ref(word), 0)?, word.clone())));
             for (file, name) in named.chain(globbed).filter(|(file, _)| *file != module.file) {
                 let uses = arrows.entry(module.file.clone()).or_default();
                 uses.entry(file.to_string()).or_default().insert(name);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{Builder, DType, GradOptions, Var, grad};
+use arenagrad::graph::{Builder, DType, GradOptions, Init, Var, grad};
 use arenagrad::nn::{self, LstmRun, Nonlinearity, Recurrent, RecurrentRun};
 use arenagrad::session::{Program, Session, check_gradients};
 use safetensors::SafeTensors;
@@ -106,7 +106,7 @@ fn ragged_sequences_are_torchs_packed_ones() {
 /// A net with lengths, on inputs of which those behind the ends are `behind`.
 fn ragged(behind: f64, lengths: &[i32]) -> Program {
     let g = Builder::new("ragged");
-    let x = g.param("x", [STEPS, BATCH, INPUTS], DType::F64, arenagrad::graph::Init::Zeros);
+    let x = g.param("x", [STEPS, BATCH, INPUTS], DType::F64, Init::Zeros);
     let of = g.input("lengths", [BATCH], DType::I32);
     let run = nn::lstm_with(&g, "n", x, HIDDEN, Recurrent::default().layers(2).bidirectional(true).lengths(of));
     let loss = (run.output.square().sum(..) + run.h_n.sum(..) + run.c_n.sum(..)).named("loss");
@@ -259,4 +259,58 @@ fn what_does_not_fit_is_refused() {
     nn::rnn_with(&g, "n", x, 3, plain().h0(other.input("h", [1, 3, 3], DType::F32)));
     let e = g.finish([]).unwrap_err().to_string();
     assert!(e.contains("rnn_with: a value of another builder"), "{e}");
+}
+
+#[test]
+fn given_weights_make_the_same_graph() {
+    let o = Recurrent::default().layers(2).bidirectional(true);
+    let text = |given: bool| {
+        let g = Builder::new("lstm");
+        let x = g.input("x", [STEPS, BATCH, INPUTS], DType::F32);
+        let run = if given {
+            let mut weights = Vec::new();
+            for (layer, inputs) in [(0, INPUTS), (1, 2 * HIDDEN)] {
+                for way in ["", "_reverse"] {
+                    let name = |of: &str| format!("n.{of}_l{layer}{way}");
+                    let of = |of: &str, width: usize| {
+                        g.param(&name(of), [4 * HIDDEN, width], DType::F32, Init::Uniform(1.0))
+                    };
+                    weights.extend([of("weight_ih", inputs), of("weight_hh", HIDDEN)]);
+                    weights.extend(
+                        ["bias_ih", "bias_hh"]
+                            .map(|of| g.param(&name(of), [4 * HIDDEN], DType::F32, Init::Uniform(1.0))),
+                    );
+                }
+            }
+            nn::lstm_of(x, &weights, o)
+        } else {
+            nn::lstm_with(&g, "n", x, HIDDEN, o)
+        };
+        let graph = g.finish([run.output.named("y"), run.h_n.named("h"), run.c_n.named("c")]).unwrap();
+        let mut program = Session::new().threads(1).compile(&graph).unwrap();
+        program.init(0).unwrap();
+        for name in graph.view().leaves().filter(|l| l.name.starts_with("n.")).map(|l| l.name.to_string()) {
+            let values = program.values_mut::<f32>(&name).unwrap();
+            values.iter_mut().enumerate().for_each(|(i, v)| *v = ((i * 7 + name.len()) % 11) as f32 * 0.1 - 0.5);
+        }
+        program.values_mut::<f32>("x").unwrap().iter_mut().enumerate().for_each(|(i, v)| *v = i as f32 * 0.1 - 1.0);
+        program.step().unwrap();
+        ["y", "h", "c"].map(|name| program.values::<f32>(name).unwrap().to_vec())
+    };
+    assert_eq!(text(true), text(false));
+}
+
+#[test]
+fn weights_that_do_not_fit_are_refused() {
+    let refused = |weights: &[[usize; 2]], o: Recurrent<'_>| {
+        let g = Builder::new("rnn");
+        let x = g.input("x", [STEPS, BATCH, INPUTS], DType::F32);
+        let named = |(i, d): (usize, &[usize; 2])| g.param(&format!("w{i}"), *d, DType::F32, Init::Zeros);
+        let all: Vec<Var<'_>> = weights.iter().enumerate().map(named).collect();
+        g.finish([nn::gru_of(x, &all, o).output]).err().unwrap().to_string()
+    };
+    let o = Recurrent::default().bias(false);
+    assert!(refused(&[[9, INPUTS]], o).contains("1 weights are given; 1 layers of 1 directions have 2"));
+    assert!(refused(&[[9, 5], [9, 3]], o).contains("weight 0 is f32[9,5]; f32[9, 2] is needed"));
+    assert!(refused(&[[9, INPUTS], [6, 3]], o).contains("weight 1 is f32[6,3]; f32[9, 3] is needed"));
 }

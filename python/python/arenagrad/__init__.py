@@ -122,6 +122,18 @@ def _adopt(cls: type, ops: type) -> None:
             setattr(cls, name, function)
 
 
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """`ag.torch` and `ag.sklearn` are imported when they are first named."""
+        if name not in ("torch", "sklearn"):
+            raise AttributeError(f"module 'arenagrad' has no attribute {name!r}")
+        from importlib import import_module
+
+        return import_module(f"arenagrad.{name}")
+
+
 _adopt(Var, _VarOps)
 _adopt(Build, _BuilderOps)
 _Mapping.register(Tensors)

@@ -357,6 +357,10 @@ class VarOps:
         """The determinant of matrices."""
         return self._call("det", ())  # type: ignore[attr-defined, no-any-return]
 
+    def diag_embed(self, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Var:  # noqa: E501
+        """Matrices whose diagonal is the last axis; other elements are 0."""
+        return self._call("diag_embed", (offset, axis1, axis2))  # type: ignore[attr-defined, no-any-return]
+
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Var:  # noqa: E501
         """The diagonal of two axes, as the last axis."""
         return self._call("diagonal", (offset, axis1, axis2))  # type: ignore[attr-defined, no-any-return]
@@ -384,6 +388,10 @@ class VarOps:
     def elu(self, alpha: float = 1.0) -> Var:  # noqa: E501
         """x, and alpha·(eˣ − 1) where x < 0."""
         return self._call("elu", (alpha,))  # type: ignore[attr-defined, no-any-return]
+
+    def embedding(self, indices: Var, padding: int | None = None) -> Var:  # noqa: E501
+        """Rows of this table, by their indices; row `padding` gets no gradient."""
+        return self._call("embedding", (indices, padding))  # type: ignore[attr-defined, no-any-return]
 
     def eq(self, other: Operand, /) -> Any:  # noqa: E501
         """y = (a = b)"""
@@ -512,6 +520,10 @@ class VarOps:
     def gguf_matmul(self, other: Operand, /, block_type: str, n: int, k: int, back: bool) -> Any:  # noqa: E501
         """y = x·Dᵀ along the last axis of x, where the blocks hold D [n, k] row by row; y = x·D if `back`; D never exists as numbers. Up to 4 rows of f32 are multiplied by codes, scale·Σ code·x − min·Σ x, whose rounding differs from that of x·Dᵀ"""
         return self.builder.op("gguf_matmul", self, other, block_type=block_type, n=n, k=k, back=back)  # type: ignore[attr-defined]
+
+    def grid_sample(self, grid: Var, mode: str = "linear", padding: str = "zeros", align_corners: bool = False) -> Var:  # noqa: E501
+        """Images [N, C, H, W] read at places [N, H, W, 2] from −1 to 1."""
+        return self._call("grid_sample", (grid, mode, padding, align_corners))  # type: ignore[attr-defined, no-any-return]
 
     def group_norm(self, groups: int, gamma: Var, beta: Var, eps: float = 1e-5) -> Var:  # noqa: E501
         """Group norm with a gain and a shift."""
@@ -881,6 +893,10 @@ class VarOps:
         """`low[i]` elements before and `high[i]` after each axis i."""
         return self._call("pad", (low, high, value))  # type: ignore[attr-defined, no-any-return]
 
+    def pad_with(self, low: Shape, high: Shape, mode: str) -> Var:  # noqa: E501
+        """As `pad`, with elements of the value itself: `reflect`, `replicate` or `circular`."""
+        return self._call("pad_with", (low, high, mode))  # type: ignore[attr-defined, no-any-return]
+
     def pixel_shuffle(self, r: int) -> Var:  # noqa: E501
         """Channels to pixels, by a factor."""
         return self._call("pixel_shuffle", (r,))  # type: ignore[attr-defined, no-any-return]
@@ -1057,6 +1073,10 @@ class VarOps:
         """zeros of `size` along `axis`, with update[.., i, ..] added at index[.., i, ..]"""
         return self.builder.op("scatter_along_axis", self, other, axis=axis, size=size)  # type: ignore[attr-defined]
 
+    def scatter_nd(self, indices: Var, updates: Var, mode: str = "set") -> Var:  # noqa: E501
+        """This with updates at coordinates: set, or joined by `add`, `mul`, `max` or `min`."""
+        return self._call("scatter_nd", (indices, updates, mode))  # type: ignore[attr-defined, no-any-return]
+
     def select(self, a: Operand, b: Operand) -> Var:  # noqa: E501
         """`a` where this bool is true, `b` elsewhere; one of them may be a number."""
         return self._call("select", (a, b))  # type: ignore[attr-defined, no-any-return]
@@ -1124,6 +1144,10 @@ class VarOps:
     def slice(self, starts: Shape, limits: Shape, steps: Shape | None = None) -> Var:  # noqa: E501
         """Elements starts[i]..limits[i] along each axis i, in steps of steps[i]."""
         return self._call("slice", (starts, limits, steps))  # type: ignore[attr-defined, no-any-return]
+
+    def sliding_window(self, axis: int, size: int, step: int = 1) -> Var:  # noqa: E501
+        """Windows along an axis, in steps of `step`; their elements are a new last axis."""
+        return self._call("sliding_window", (axis, size, step))  # type: ignore[attr-defined, no-any-return]
 
     def slogdet(self) -> tuple[Var, Var]:  # noqa: E501
         """The sign and the logarithm of the absolute determinant."""

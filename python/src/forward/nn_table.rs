@@ -53,29 +53,50 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| nn::conv_transpose3d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<3>(3)?, transposed(a,
         4)?.bias(a.bool(9)?));
     "max_pool1d"
-    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: \
+     Shape = 1) -> Var"
     "The largest element of each window."
-    => |a| a.me()?.max_pool1d(pool(a)?);
+    => |a| a.me()?.max_pool1d(pool(a)?.dilation(a.each::<1>(5)?));
+    "max_pool1d_with_indices"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: \
+     Shape = 1) -> tuple[Var, Var]"
+    "The largest element of each window, and its position in its plane."
+    => |a| a.me()?.max_pool1d_with_indices(pool(a)?.dilation(a.each::<1>(5)?));
     "max_pool2d"
-    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: \
+     Shape = 1) -> Var"
     "The largest element of each window."
-    => |a| a.me()?.max_pool2d(pool(a)?);
+    => |a| a.me()?.max_pool2d(pool(a)?.dilation(a.each::<2>(5)?));
+    "max_pool2d_with_indices"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: \
+     Shape = 1) -> tuple[Var, Var]"
+    "The largest element of each window, and its position in its plane."
+    => |a| a.me()?.max_pool2d_with_indices(pool(a)?.dilation(a.each::<2>(5)?));
     "max_pool3d"
-    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: \
+     Shape = 1) -> Var"
     "The largest element of each window."
-    => |a| a.me()?.max_pool3d(pool(a)?);
+    => |a| a.me()?.max_pool3d(pool(a)?.dilation(a.each::<3>(5)?));
+    "max_pool3d_with_indices"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: \
+     Shape = 1) -> tuple[Var, Var]"
+    "The largest element of each window, and its position in its plane."
+    => |a| a.me()?.max_pool3d_with_indices(pool(a)?.dilation(a.each::<3>(5)?));
     "avg_pool1d"
-    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, \
+     count_include_pad: bool = True, divisor_override: int | None = None) -> Var"
     "The mean of each window."
-    => |a| a.me()?.avg_pool1d(pool(a)?);
+    => |a| a.me()?.avg_pool1d(averages(a)?);
     "avg_pool2d"
-    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, \
+     count_include_pad: bool = True, divisor_override: int | None = None) -> Var"
     "The mean of each window."
-    => |a| a.me()?.avg_pool2d(pool(a)?);
+    => |a| a.me()?.avg_pool2d(averages(a)?);
     "avg_pool3d"
-    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, \
+     count_include_pad: bool = True, divisor_override: int | None = None) -> Var"
     "The mean of each window."
-    => |a| a.me()?.avg_pool3d(pool(a)?);
+    => |a| a.me()?.avg_pool3d(averages(a)?);
     "adaptive_avg_pool1d" "(x: Var, output: Shape) -> Var"
     "Means of windows that give an output of this size."
     => |a| a.me()?.adaptive_avg_pool1d(a.each(1)?);
@@ -115,21 +136,40 @@ pub const TABLE: &[Forward] = forwards! {
     "(name: str, x: Var, hidden: int, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: \
      bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None) -> tuple[Var, Var]"
     "Elman network: all outputs and the last states."
-    => |a| { let run = nn::rnn_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, recurrent(a, None)?); (run.output,
+    => |a| { let run = nn::rnn_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, recurrent_from(a, 3, None)?); (run.output,
         run.h_n) };
     "gru"
     "(name: str, x: Var, hidden: int, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: \
      bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None) -> tuple[Var, Var]"
     "Gated recurrent units: all outputs and the last states."
-    => |a| { let run = nn::gru_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, recurrent(a, None)?); (run.output,
+    => |a| { let run = nn::gru_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, recurrent_from(a, 3, None)?); (run.output,
         run.h_n) };
     "lstm"
     "(name: str, x: Var, hidden: int, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: \
      bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None, c0: Var | None = None) -> \
      tuple[Var, Var, Var]"
     "Long short-term memory: all outputs, the last states and the last cells."
-    => |a| { let run = nn::lstm_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, recurrent(a, Some(10))?); [run.output,
+    => |a| { let run = nn::lstm_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, recurrent_from(a, 3, Some(10))?); [run.output,
         run.h_n, run.c_n] };
+    "rnn_of"
+    "(x: Var, weights: Vars, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: bool = \
+     False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None, nonlinearity: str = \"tanh\") -> \
+     tuple[Var, Var]"
+    "`rnn` on given weights: for each layer and direction w_ih, w_hh, b_ih, b_hh."
+    => |a| { let run = nn::rnn_of(a.var(0)?, &a.vars(1)?, recurrent_from(a, 2, None)?.nonlinearity(a.one_of(9,
+        "nonlinearity", NONLINEARITIES)?)); (run.output, run.h_n) };
+    "gru_of"
+    "(x: Var, weights: Vars, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: bool = \
+     False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None) -> tuple[Var, Var]"
+    "`gru` on given weights, in the order of `rnn_of`."
+    => |a| { let run = nn::gru_of(a.var(0)?, &a.vars(1)?, recurrent_from(a, 2, None)?); (run.output, run.h_n) };
+    "lstm_of"
+    "(x: Var, weights: Vars, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: bool = \
+     False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None, c0: Var | None = None) -> \
+     tuple[Var, Var, Var]"
+    "`lstm` on given weights, in the order of `rnn_of`."
+    => |a| { let run = nn::lstm_of(a.var(0)?, &a.vars(1)?, recurrent_from(a, 2, Some(9))?); [run.output, run.h_n,
+        run.c_n] };
     "swiglu" "(name: str, x: Var, hidden: int) -> Var"
     "The feed-forward layer of Llama."
     => |a| nn::swiglu(a.g, &a.text(0)?, a.var(1)?, a.size(2)?);
@@ -153,11 +193,11 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| transformer(a)?;
     "attention"
     "(q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, scale: float = 0.0, dropout: float = \
-     0.0, bias: Var | None = None) -> Var"
-    "Scaled dot-product attention of [batch, heads, sequence, width]."
+     0.0, bias: Var | None = None, top_left: bool = False) -> Var"
+    "Scaled dot-product attention of [batch, heads, sequence, width]. With `top_left`, query i stands at key i."
     => |a| a.me()?.attention(a.var(1)?, a.var(2)?, Attention::default()
             .causal(a.bool(3)?).window(a.maybe_size(4)?).scale(a.f64(5)?).dropout(a.f64(6)?)
-            .bias(a.maybe_var(7)?));
+            .bias(a.maybe_var(7)?).top_left(a.bool(8)?));
     "gpt"
     "(tokens: Var, vocabulary: int, context: int, layers: int, heads: int, width: int, bias: bool = False, dropout: \
      float = 0.0, dtype: DTypeLike = \"f32\") -> Var"
@@ -186,6 +226,22 @@ pub const TABLE: &[Forward] = forwards! {
     "smooth_l1_loss" "(x: Var, target: Var, beta: float = 1.0, reduction: str = \"mean\") -> Var"
     "The smooth L1 loss."
     => |a| nn::smooth_l1_loss(a.me()?, a.var(1)?, a.f64(2)?, a.choice(3, "reduction")?);
+    "nll_loss"
+    "(log_probs: Var, labels: Var, ignore_index: int = -100, reduction: str = \"mean\", weight: Var | None = None) -> \
+     Var"
+    "−log p of each label."
+    => |a| nn::nll_loss(a.me()?, a.var(1)?, nn::NllLoss::default().ignore_index(a.i64(2)?)
+        .reduction(a.choice(3, "reduction")?).weight(a.maybe_var(4)?));
+    "gaussian_nll_loss"
+    "(x: Var, target: Var, variance: Var, full: bool = False, eps: float = 1e-6, reduction: str = \"mean\") -> Var"
+    "The negative log-likelihood of normal distributions."
+    => |a| nn::gaussian_nll_loss(a.me()?, a.var(1)?, a.var(2)?, a.bool(3)?, a.f64(4)?, a.choice(5, "reduction")?);
+    "ctc_loss"
+    "(log_probs: Var, targets: Var, input_lengths: Var, target_lengths: Var, blank: int = 0, reduction: str = \
+     \"mean\", zero_infinity: bool = False) -> Var"
+    "The loss of label sequences [N, S] that are shorter than their inputs [T, N, classes]."
+    => |a| nn::ctc_loss(a.me()?, a.var(1)?, a.var(2)?, a.var(3)?, nn::Ctc::default().blank(a.size(4)?)
+        .reduction(a.choice(5, "reduction")?).zero_infinity(a.bool(6)?));
     "kl_div" "(log_x: Var, target: Var, reduction: str = \"mean\") -> Var"
     "The Kullback–Leibler divergence."
     => |a| nn::kl_div(a.me()?, a.var(1)?, a.choice(2, "reduction")?);
@@ -212,16 +268,26 @@ fn pool<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N
     Ok(Pool::<N, P>::new(kernel).stride(stride).padding(a.each::<N>(3)?).ceil_mode(a.bool(4)?))
 }
 
-fn recurrent<'g>(a: &Args<'_, 'g, '_>, c0: Option<usize>) -> PyResult<nn::Recurrent<'g>> {
+/// The options of a pool that averages.
+fn averages<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N, P>> {
+    let (count_include_pad, divisor_override) = (a.bool(5)?, a.maybe_size(6)?);
+    Ok(pool(a)?.count_include_pad(count_include_pad).divisor_override(divisor_override))
+}
+
+const NONLINEARITIES: &[(&str, nn::Nonlinearity)] =
+    &[("tanh", nn::Nonlinearity::Tanh), ("relu", nn::Nonlinearity::Relu)];
+
+/// The options of a recurrent network, from argument `at` on.
+fn recurrent_from<'g>(a: &Args<'_, 'g, '_>, at: usize, c0: Option<usize>) -> PyResult<nn::Recurrent<'g>> {
     let c0 = c0.map(|i| a.maybe_var(i)).transpose()?.flatten();
     Ok(nn::Recurrent::default()
-        .layers(a.size(3)?)
-        .bidirectional(a.bool(4)?)
-        .bias(a.bool(5)?)
-        .batch_first(a.bool(6)?)
-        .dropout(a.f64(7)?)
-        .h0(a.maybe_var(8)?)
-        .lengths(a.maybe_var(9)?)
+        .layers(a.size(at)?)
+        .bidirectional(a.bool(at + 1)?)
+        .bias(a.bool(at + 2)?)
+        .batch_first(a.bool(at + 3)?)
+        .dropout(a.f64(at + 4)?)
+        .h0(a.maybe_var(at + 5)?)
+        .lengths(a.maybe_var(at + 6)?)
         .c0(c0)
         .nonlinearity(nn::Nonlinearity::Tanh))
 }

@@ -1,12 +1,21 @@
 //! Methods of values that are no op of the table, or take options that the table does not.
 
 use super::{Forward, forwards};
-use arenagrad::graph::CrossEntropy;
 use arenagrad::graph::signal::FftNorm;
-use arenagrad::graph::window::Interpolation;
+use arenagrad::graph::window::{GridSample, GridSampling, Interpolation, Outside, PadMode};
+use arenagrad::graph::{CrossEntropy, Scatter};
 
 const NORMS: &[(&str, FftNorm)] =
     &[("backward", FftNorm::Backward), ("ortho", FftNorm::Ortho), ("forward", FftNorm::Forward)];
+
+const PAD_MODES: &[(&str, PadMode)] =
+    &[("reflect", PadMode::Reflect), ("replicate", PadMode::Replicate), ("circular", PadMode::Circular)];
+
+const SAMPLINGS: &[(&str, GridSampling)] =
+    &[("nearest", GridSampling::Nearest), ("linear", GridSampling::Linear), ("cubic", GridSampling::Cubic)];
+
+const OUTSIDES: &[(&str, Outside)] =
+    &[("zeros", Outside::Zeros), ("border", Outside::Border), ("reflection", Outside::Reflection)];
 
 pub const TABLE: &[Forward] = forwards! {
     "matmul" "(other: Var, ta: bool = False, tb: bool = False) -> Var"
@@ -85,6 +94,12 @@ pub const TABLE: &[Forward] = forwards! {
     "pad" "(low: Shape, high: Shape, value: float = 0.0) -> Var"
     "`low[i]` elements before and `high[i]` after each axis i."
     => |a| a.me()?.pad(&a.dims(1)?, &a.dims(2)?, a.f64(3)?);
+    "pad_with" "(low: Shape, high: Shape, mode: str) -> Var"
+    "As `pad`, with elements of the value itself: `reflect`, `replicate` or `circular`."
+    => |a| a.me()?.pad_with(&a.dims(1)?, &a.dims(2)?, a.one_of(3, "mode", PAD_MODES)?);
+    "sliding_window" "(axis: int, size: int, step: int = 1) -> Var"
+    "Windows along an axis, in steps of `step`; their elements are a new last axis."
+    => |a| a.me()?.sliding_window(a.i64(1)?, a.size(2)?, a.size(3)?);
     "flip" "(axis: Axes = None) -> Var"
     "The elements in reverse order along axes."
     => |a| { let x = a.me()?; x.flip(&a.axes(1, x)?[..]) };
@@ -133,6 +148,9 @@ pub const TABLE: &[Forward] = forwards! {
     "diagonal" "(offset: int = 0, axis1: int = 0, axis2: int = 1) -> Var"
     "The diagonal of two axes, as the last axis."
     => |a| a.me()?.diagonal(a.i64(1)?, a.i64(2)?, a.i64(3)?);
+    "diag_embed" "(offset: int = 0, axis1: int = -2, axis2: int = -1) -> Var"
+    "Matrices whose diagonal is the last axis; other elements are 0."
+    => |a| a.me()?.diag_embed(a.i64(1)?, a.i64(2)?, a.i64(3)?);
     "trace" "(offset: int = 0, axis1: int = 0, axis2: int = 1) -> Var"
     "The sum of a diagonal."
     => |a| a.me()?.trace(a.i64(1)?, a.i64(2)?, a.i64(3)?);
@@ -264,12 +282,18 @@ pub const TABLE: &[Forward] = forwards! {
     "gather" "(indices: Var, axis: int = 0) -> Var"
     "Slices along an axis, by their indices."
     => |a| a.me()?.gather(a.var(1)?, a.i64(2)?);
+    "embedding" "(indices: Var, padding: int | None = None) -> Var"
+    "Rows of this table, by their indices; row `padding` gets no gradient."
+    => |a| a.me()?.embedding(a.var(1)?, a.maybe_size(2)?);
     "take_along_axis" "(indices: Var, axis: int) -> Var"
     "Elements along an axis, by their indices."
     => |a| a.me()?.take_along_axis(a.var(1)?, a.i64(2)?);
     "gather_nd" "(indices: Var) -> Var"
     "Elements by their coordinates."
     => |a| a.me()?.gather_nd(a.var(1)?);
+    "scatter_nd" "(indices: Var, updates: Var, mode: str = \"set\") -> Var"
+    "This with updates at coordinates: set, or joined by `add`, `mul`, `max` or `min`."
+    => |a| a.me()?.scatter_nd(a.var(1)?, a.var(2)?, a.choice::<Scatter>(3, "mode")?);
     "one_hot" "(depth: int, dtype: DTypeLike = \"f32\") -> Var"
     "1 at each index, 0 elsewhere, along a new last axis."
     => |a| a.me()?.one_hot(a.size(1)?, a.dtype(2)?);
@@ -360,6 +384,11 @@ pub const TABLE: &[Forward] = forwards! {
     "interpolate" "(size: Shape, mode: str = \"nearest\") -> Var"
     "Images of another size."
     => |a| a.me()?.interpolate(&a.dims(1)?, a.choice::<Interpolation>(2, "mode")?);
+    "grid_sample"
+    "(grid: Var, mode: str = \"linear\", padding: str = \"zeros\", align_corners: bool = False) -> Var"
+    "Images [N, C, H, W] read at places [N, H, W, 2] from −1 to 1."
+    => |a| a.me()?.grid_sample(a.var(1)?, GridSample::default().mode(a.one_of(2, "mode", SAMPLINGS)?)
+        .padding(a.one_of(3, "padding", OUTSIDES)?).align_corners(a.bool(4)?));
 };
 
 /// `y`, a reduction of `x` over `axes`, with these axes of size 1 if `keepdims`.

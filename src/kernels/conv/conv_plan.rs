@@ -11,6 +11,7 @@
 
 use super::geom::ConvGeom;
 use super::outer_sweep::BLOCK;
+use crate::abi::Split;
 use crate::window::WindowGeometry;
 
 /// Elements behind a strip that a tile may read and discard.
@@ -70,7 +71,7 @@ pub(super) struct ConvPlan {
 }
 
 /// The largest divisor of `n` up to `cap`; multiples of 8 are preferred.
-fn largest_divisor(n: usize, cap: usize) -> usize {
+pub(super) fn largest_divisor(n: usize, cap: usize) -> usize {
     let all = |step: usize| (1..=cap / step).rev().map(move |d| d * step).find(|d| n.is_multiple_of(*d));
     all(8).or_else(|| all(1)).unwrap_or(1)
 }
@@ -295,6 +296,12 @@ impl ConvPlan {
     pub fn subs(&self) -> impl Iterator<Item = [usize; 2]> + use<> {
         let [rows, cols] = self.step;
         (0..rows * cols).map(move |s| [s / cols, s % cols])
+    }
+
+    /// How units divide the output, and their number.
+    pub fn division(&self) -> (Split, usize) {
+        let (count, per_unit) = self.units();
+        (Split::PerUnit(per_unit), count)
     }
 
     /// (units, elements of the output in a unit) of the forward pass and of the input gradient.

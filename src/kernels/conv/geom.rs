@@ -72,4 +72,9 @@ impl ConvGeom {
     pub fn taps(&self) -> usize {
         self.c_in / self.groups * self.window()
     }
+
+    /// Whether each window is one pixel, and there is a window for each pixel.
+    pub(super) fn windows_are_pixels(&self) -> bool {
+        self.window() == 1 && self.windows.stride == [1, 1] && self.windows.pad == [[0; 2]; 2]
+    }
 }

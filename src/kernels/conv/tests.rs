@@ -1,8 +1,12 @@
 //! Convolutions against a naive loop over all products, their adjoint identities, and equal bits for all ranges of
 //! units.
 
+use super::channel_lanes::LanesPlan;
 use super::conv_plan::ConvPlan;
+use super::conv2d_kernels::{forward_by, forward_scratch_of, input_by, input_scratch_of, weight_by, weight_scratch_of};
+use super::way::{Share, Way, WeightWay};
 use super::*;
+use crate::abi::{MatrixMut, Split};
 use crate::float::Float;
 use crate::gemm::{Act, GemmFloat};
 use crate::harness::{hash_number, hash_numbers};
@@ -67,6 +71,30 @@ fn ranges(count: usize, cuts: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Runs a kernel in `cuts` ranges; scratch holds NaN at the start of each.
+fn run_divided<T: Float>(
+    (split, count): (Split, usize),
+    len: usize,
+    scratch: usize,
+    cuts: usize,
+    f: impl Fn(Range<usize>, MatrixMut<'_, T>, &mut [T]),
+) -> Vec<T> {
+    let Split::Columns { row, width } = split else {
+        let Split::PerUnit(per_unit) = split else { panic!("{split:?}") };
+        return run(Units { count, per_unit }, len, scratch, cuts, |r, part, s| {
+            let all = part.len();
+            f(r, MatrixMut::new(part, 1, all), s);
+        });
+    };
+    let mut out = vec![T::NAN; len];
+    for r in ranges(count, cuts) {
+        let mut scratch = vec![T::NAN; scratch];
+        let columns = (r.start * width).min(row)..(r.end * width).min(row);
+        f(r, MatrixMut::new(&mut out, len / row, row).cut(0..len / row, columns), &mut scratch);
+    }
+    out
+}
+
+/// Runs a kernel in `cuts` ranges; scratch holds NaN at the start of each.
 fn run<T: Float>(
     u: Units,
     len: usize,
@@ -84,15 +112,15 @@ fn run<T: Float>(
 }
 
 fn forward<T: GemmFloat>(g: &ConvGeom, x: &[T], w: &[T], bias: &[T], relu: bool, cuts: usize) -> Vec<T> {
-    run(conv2d_units(g), g.y_len(), conv2d_scratch(g), cuts, |r, y, s| {
+    run_divided(conv2d_division(g), g.y_len(), conv2d_scratch(g), cuts, |r, y, s| {
         let act = if relu { Act::Relu } else { Act::None };
-        conv2d_forward(g, x, w, bias, act, r, y, s)
+        conv2d_forward(g, (x, w, bias), act, r, y, s)
     })
 }
 
 fn input<T: GemmFloat>(g: &ConvGeom, dy: &[T], w: &[T], cuts: usize) -> Vec<T> {
-    let (u, s) = (conv2d_backward_input_units(g), conv2d_backward_input_scratch(g));
-    run(u, g.x_len(), s, cuts, |r, dx, s| conv2d_backward_input(g, dy, w, r, dx, s))
+    let (u, s) = (conv2d_backward_input_division(g), conv2d_backward_input_scratch(g));
+    run_divided(u, g.x_len(), s, cuts, |r, dx, s| conv2d_backward_input(g, dy, w, r, dx, s))
 }
 
 fn weight<T: GemmFloat>(g: &ConvGeom, x: &[T], dy: &[T], cuts: usize) -> Vec<T> {
@@ -206,7 +234,47 @@ fn shapes() -> Vec<ConvGeom> {
         // several bands and rows longer than a tile
         g(1, [3, 11], [70, 75], [3, 3]).pad([1, 1, 1, 1]),
     ];
-    all.into_iter().chain(crowds()).collect()
+    all.into_iter().chain(crowds()).chain(channels()).collect()
+}
+
+/// Enough channels that they are the lanes, or that a product of matrices pays: strides, padding on one side, dilation,
+/// groups, blocks of channels and of positions that are not full, images whose positions fill a block only together.
+fn channels() -> Vec<ConvGeom> {
+    let (wide, base) = (geom(3, [33, 70], [9, 10], [3, 3]), geom(5, [36, 40], [7, 9], [4, 3]));
+    let s2 = |g: ConvGeom| g.stride([2, 2]);
+    let pad = |g: ConvGeom| g.pad([1; 4]);
+    vec![
+        pad(wide),
+        s2(pad(wide)),
+        wide.stride([3, 2]).pad([2, 0, 1, 4]),
+        wide.dilation([2, 3]).pad([3, 2, 1, 3]),
+        base.stride([2, 3]).dilation([3, 2]).pad([3, 3, 2, 2]),
+        base.stride([2, 2]).dilation([2, 2]).pad([1, 2, 1, 2]),
+        ConvGeom { c_in: 66, c_out: 128, groups: 2, ..s2(base) },
+        base.stride([1, 4]).pad([4, 5, 3, 6]),
+        ConvGeom { n: 2, ..pad(wide) }.size([30, 35]),
+        ConvGeom { n: 2, ..s2(pad(wide)) }.size([30, 35]),
+        // Few positions.
+        pad(wide).size([2, 2]),
+        ConvGeom { n: 4, c_out: 130, ..s2(pad(wide)) }.size([4, 3]),
+        ConvGeom { n: 2, c_in: 300, groups: 2, ..pad(wide) }.size([5, 3]),
+        // One tap.
+        base.kernel([1, 1]),
+        base.size([13, 12]).kernel([1, 1]),
+        ConvGeom { n: 7, ..base }.size([3, 2]).kernel([1, 1]),
+        s2(wide).kernel([1, 1]),
+        ConvGeom { n: 17, ..base }.kernel([1, 1]).stride([3, 2]).pad([1, 0, 0, 1]),
+        // Every channel by itself.
+        ConvGeom { c_in: 36, c_out: 36, groups: 36, ..s2(pad(base)) },
+        ConvGeom { c_in: 5, c_out: 5, groups: 5, ..base }.size([20, 37]).dilation([2, 1]).pad([3, 1, 0, 2]),
+        ConvGeom { c_in: 5, c_out: 5, groups: 5, ..base }
+            .size([40, 90])
+            .kernel([5, 3])
+            .stride([3, 1])
+            .pad([0, 2, 4, 9]),
+        ConvGeom { c_in: 3, c_out: 3, groups: 3, ..base }.size([1, 150]).kernel([1, 15]).pad([0, 0, 7, 7]),
+        ConvGeom { c_in: 3, c_out: 3, groups: 3, n: 2, ..s2(base) }.size([140, 130]).kernel([4, 4]).pad([1; 4]),
+    ]
 }
 
 /// Enough small images that they are the lanes: strides, padding, dilation, groups, blocks of channels of all sizes,
@@ -281,7 +349,7 @@ fn every_instruction_set_gives_the_same_bits() {
     // Lanes are channels for the first weight, and positions for the others.
     let (many, few) = (geom(3, [5, 13], [9, 21], [3, 3]), geom(3, [3, 5], [9, 21], [5, 5]));
     let pad = |g: ConvGeom| g.pad([1, 1, 1, 1]);
-    for g in [pad(many), pad(few), pad(many).stride([2, 2])].into_iter().chain(crowds()) {
+    for g in [pad(many), pad(few), pad(many).stride([2, 2])].into_iter().chain(crowds()).chain(channels()) {
         let (x, w, dy) =
             (hash_numbers::<f32>(g.x_len(), 1), hash_numbers::<f32>(g.w_len(), 2), hash_numbers::<f32>(g.y_len(), 3));
         let all = || [forward(&g, &x, &w, &[], true, 1), input(&g, &dy, &w, 1), weight(&g, &x, &dy, 1)];
@@ -291,6 +359,51 @@ fn every_instruction_set_gives_the_same_bits() {
             all().iter().zip(&best).for_each(|(a, b)| same(a, b, "bits", &g));
         }
         limit(detect_isa());
+    }
+}
+
+/// Every way of computing a convolution, where another is chosen as well.
+#[test]
+fn every_way_matches_naive_loops() {
+    for g in channels().into_iter().chain(shapes().into_iter().take(20)).filter(|g| g.n > 0) {
+        let (x, w) = (hash_numbers::<f64>(g.x_len(), 1), hash_numbers::<f64>(g.w_len(), 2));
+        let dy = hash_numbers::<f64>(g.y_len(), 3);
+        let (mut y, mut dx, mut dw) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()], vec![0.0; g.w_len()]);
+        each(&g, |i, k, o| {
+            y[o] += x[i] * w[k];
+            dx[i] += dy[o] * w[k];
+            dw[k] += dy[o] * x[i];
+        });
+        for (fold, cuts) in [(1, 1), (2, 3), (7, 2)] {
+            let fold = fold.min(g.n);
+            let lanes = |plan, channels| Way::Lanes(plan, Share::new(g.n, 1, channels));
+            let product = |channels| Way::Product(Share::new(g.n, fold, channels));
+            for way in [lanes(LanesPlan::forward(&g), g.c_out), product(g.c_out)] {
+                let (division, scratch) = (
+                    way.division([g.n, g.c_out, g.windows.out().iter().product::<usize>()]),
+                    forward_scratch_of(&way, &g),
+                );
+                let got = run_divided(division, g.y_len(), scratch, cuts, |r, y, s| {
+                    forward_by(&way, &g, (&x, &w, &[]), Act::None, r, y, s);
+                });
+                close(&got, &y, 1e-11, "y", &g);
+            }
+            for way in [lanes(LanesPlan::backward(&g), g.c_in), product(g.c_in)] {
+                let (division, scratch) =
+                    (way.division([g.n, g.c_in, g.windows.size.iter().product::<usize>()]), input_scratch_of(&way, &g));
+                let got =
+                    run_divided(division, g.x_len(), scratch, cuts, |r, dx, s| input_by(&way, &g, (&dy, &w), r, dx, s));
+                close(&got, &dx, 1e-11, "dx", &g);
+            }
+        }
+        for way in [WeightWay::Lanes, WeightWay::Product] {
+            let (_, channels) = way.blocks(&g);
+            let units = Units { count: g.c_out / channels, per_unit: channels * g.taps() };
+            let got = run(units, g.w_len(), weight_scratch_of(way, &g), 2, |r, dw, s| {
+                weight_by(way, &g, (&x, &dy), r, dw, s)
+            });
+            close(&got, &dw, 1e-11, "dw", &g);
+        }
     }
 }
 

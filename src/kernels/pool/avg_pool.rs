@@ -63,7 +63,8 @@ simd! {
                     if let Some(d) = all {
                         dx.iter_mut().step_by(g.windows.stride[1]).zip(&dy[cols]).for_each(|(dx, v)| *dx += *v / d);
                     } else {
-                        for ((dx, v), ow) in dx.iter_mut().step_by(g.windows.stride[1]).zip(&dy[cols.clone()]).zip(cols) {
+                        let dx = dx.iter_mut().step_by(g.windows.stride[1]);
+                        for ((dx, v), ow) in dx.zip(&dy[cols.clone()]).zip(cols) {
                             *dx += *v / T::from_f64(g.divisor(oh, ow, by) as f64);
                         }
                     }

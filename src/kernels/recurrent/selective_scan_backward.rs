@@ -17,7 +17,9 @@
 //! and l + 4, then l and l + 2, then l and l + 1. A unit adds groups in ascending order; the lowering adds the units.
 
 use super::lanes::{self, HALF, LANES, Lanes, add_lane_products, largest_magnitudes};
-use super::selective_scan_params::{GROUP, SelectiveScan};
+use super::selective_scan_params::{
+    BACKWARD_ROW, GROUP, ScanBackwardGroupScratch, ScanBackwardVectorScratch, SelectiveScan,
+};
 use super::selective_scan_rows::{
     DECAY, DELTA, INFLOW, ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row,
     prefetch_scan_slice, scan_channel_groups, share_of_scan_steps, write_scan_row_decays,
@@ -27,7 +29,6 @@ use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};
-use crate::scratch::scratch;
 use crate::simd;
 use std::array::from_fn;
 use std::ops::Range;
@@ -40,53 +41,8 @@ const DY: usize = 5;
 const TO_INFLOW: usize = 6;
 /// Σ λ·rate·a·h over the states.
 const TO_DECAY: usize = 7;
-/// Vectors of a step.
-const ROW: usize = 8;
-
 /// The vectors of one step.
-type ScanBackwardRow<T> = ScanRow<T, ROW>;
-
-impl SelectiveScan {
-    /// Steps for which there is room: those of a stretch, and a few so that sums are whole vectors.
-    fn backward_padded_stretch(&self) -> usize {
-        self.stretch().next_multiple_of(LANES)
-    }
-
-    /// Numbers of the states of a stretch.
-    fn backward_numbers(&self) -> usize {
-        self.backward_padded_stretch().saturating_mul(self.states)
-    }
-
-    /// Elements of scratch for each thread of the backward kernel.
-    pub fn backward_scratch(&self) -> usize {
-        ScanBackwardGroupScratch::len(self)
-    }
-}
-
-scratch! {
-    /// The scratch of a vector of channels, in vectors.
-    struct ScanBackwardVectorScratch(p: &SelectiveScan) {
-        rates: p.states,
-        before: p.states,
-        carry: p.states,
-        da: p.states,
-        rows: ROW * p.stretch(),
-        kept: if p.keep > 0 { 0 } else { p.stretches() }.saturating_mul(p.states),
-    }
-}
-
-scratch! {
-    /// The scratch of a group of vectors.
-    struct ScanBackwardGroupScratch(p: &SelectiveScan) {
-        vectors: (p.group_vectors() * LANES).saturating_mul(ScanBackwardVectorScratch::len(p)),
-        terms: p.backward_padded_stretch().saturating_mul(LANES),
-        turned: p.backward_numbers(),
-        sums_b: p.backward_numbers(),
-        sums_c: p.backward_numbers(),
-        /// B and C of a stretch.
-        numbers: p.backward_numbers().saturating_mul(2),
-    }
-}
+type ScanBackwardRow<T> = ScanRow<T, BACKWARD_ROW>;
 
 /// A vector of channels and its scratch; each state has one vector for each of its numbers.
 struct ScanBackwardVector<'a, T> {

@@ -17,6 +17,8 @@ pub(super) const BLOCK: usize = 16;
 
 /// Vectors of a step of the forward kernel.
 pub(super) const FORWARD_ROW: usize = 5;
+/// Vectors of a step of the backward kernel.
+pub(super) const BACKWARD_ROW: usize = 8;
 
 /// Neighbouring vectors that a kernel takes through the steps together: their rows are in neighbouring cache lines.
 pub(super) const GROUP: usize = 2;
@@ -117,5 +119,47 @@ pub fn steps_between_states(steps: usize) -> usize {
     match sequence_stretch(steps).div_ceil(2) {
         few @ ..=BLOCK => few,
         many => many.next_multiple_of(BLOCK),
+    }
+}
+
+impl SelectiveScan {
+    /// Steps for which there is room: those of a stretch, and a few so that sums are whole vectors.
+    pub(super) fn backward_padded_stretch(&self) -> usize {
+        self.stretch().next_multiple_of(LANES)
+    }
+
+    /// Numbers of the states of a stretch.
+    fn backward_numbers(&self) -> usize {
+        self.backward_padded_stretch().saturating_mul(self.states)
+    }
+
+    /// Elements of scratch for each thread of the backward kernel.
+    pub fn backward_scratch(&self) -> usize {
+        ScanBackwardGroupScratch::len(self)
+    }
+}
+
+scratch! {
+    /// The scratch of a vector of channels, in vectors.
+    pub(super) struct ScanBackwardVectorScratch(p: &SelectiveScan) {
+        rates: p.states,
+        before: p.states,
+        carry: p.states,
+        da: p.states,
+        rows: BACKWARD_ROW * p.stretch(),
+        kept: if p.keep > 0 { 0 } else { p.stretches() }.saturating_mul(p.states),
+    }
+}
+
+scratch! {
+    /// The scratch of a group of vectors.
+    pub(super) struct ScanBackwardGroupScratch(p: &SelectiveScan) {
+        vectors: (p.group_vectors() * LANES).saturating_mul(ScanBackwardVectorScratch::len(p)),
+        terms: p.backward_padded_stretch().saturating_mul(LANES),
+        turned: p.backward_numbers(),
+        sums_b: p.backward_numbers(),
+        sums_c: p.backward_numbers(),
+        /// B and C of a stretch.
+        numbers: p.backward_numbers().saturating_mul(2),
     }
 }

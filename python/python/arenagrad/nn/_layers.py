@@ -55,34 +55,49 @@ def conv_transpose3d(name: str, x: Var, outputs: int, kernel: Shape, stride: Sha
     return _layer("conv_transpose3d", (name, x, outputs, kernel, stride, padding, output_padding, dilation, groups, bias))  # type: ignore[no-any-return]
 
 
-def max_pool1d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var:  # noqa: E501
+def max_pool1d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> Var:  # noqa: E501
     """The largest element of each window."""
-    return _layer("max_pool1d", (x, kernel, stride, padding, ceil_mode))  # type: ignore[no-any-return]
+    return _layer("max_pool1d", (x, kernel, stride, padding, ceil_mode, dilation))  # type: ignore[no-any-return]
 
 
-def max_pool2d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var:  # noqa: E501
+def max_pool1d_with_indices(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> tuple[Var, Var]:  # noqa: E501
+    """The largest element of each window, and its position in its plane."""
+    return _layer("max_pool1d_with_indices", (x, kernel, stride, padding, ceil_mode, dilation))  # type: ignore[no-any-return]
+
+
+def max_pool2d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> Var:  # noqa: E501
     """The largest element of each window."""
-    return _layer("max_pool2d", (x, kernel, stride, padding, ceil_mode))  # type: ignore[no-any-return]
+    return _layer("max_pool2d", (x, kernel, stride, padding, ceil_mode, dilation))  # type: ignore[no-any-return]
 
 
-def max_pool3d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var:  # noqa: E501
+def max_pool2d_with_indices(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> tuple[Var, Var]:  # noqa: E501
+    """The largest element of each window, and its position in its plane."""
+    return _layer("max_pool2d_with_indices", (x, kernel, stride, padding, ceil_mode, dilation))  # type: ignore[no-any-return]
+
+
+def max_pool3d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> Var:  # noqa: E501
     """The largest element of each window."""
-    return _layer("max_pool3d", (x, kernel, stride, padding, ceil_mode))  # type: ignore[no-any-return]
+    return _layer("max_pool3d", (x, kernel, stride, padding, ceil_mode, dilation))  # type: ignore[no-any-return]
 
 
-def avg_pool1d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var:  # noqa: E501
+def max_pool3d_with_indices(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> tuple[Var, Var]:  # noqa: E501
+    """The largest element of each window, and its position in its plane."""
+    return _layer("max_pool3d_with_indices", (x, kernel, stride, padding, ceil_mode, dilation))  # type: ignore[no-any-return]
+
+
+def avg_pool1d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Var:  # noqa: E501
     """The mean of each window."""
-    return _layer("avg_pool1d", (x, kernel, stride, padding, ceil_mode))  # type: ignore[no-any-return]
+    return _layer("avg_pool1d", (x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override))  # type: ignore[no-any-return]
 
 
-def avg_pool2d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var:  # noqa: E501
+def avg_pool2d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Var:  # noqa: E501
     """The mean of each window."""
-    return _layer("avg_pool2d", (x, kernel, stride, padding, ceil_mode))  # type: ignore[no-any-return]
+    return _layer("avg_pool2d", (x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override))  # type: ignore[no-any-return]
 
 
-def avg_pool3d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var:  # noqa: E501
+def avg_pool3d(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Var:  # noqa: E501
     """The mean of each window."""
-    return _layer("avg_pool3d", (x, kernel, stride, padding, ceil_mode))  # type: ignore[no-any-return]
+    return _layer("avg_pool3d", (x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override))  # type: ignore[no-any-return]
 
 
 def adaptive_avg_pool1d(x: Var, output: Shape) -> Var:  # noqa: E501
@@ -155,6 +170,21 @@ def lstm(name: str, x: Var, hidden: int, layers: int = 1, bidirectional: bool = 
     return _layer("lstm", (name, x, hidden, layers, bidirectional, bias, batch_first, dropout, h0, lengths, c0))  # type: ignore[no-any-return]
 
 
+def rnn_of(x: Var, weights: Vars, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None, nonlinearity: str = "tanh") -> tuple[Var, Var]:  # noqa: E501
+    """`rnn` on given weights: for each layer and direction w_ih, w_hh, b_ih, b_hh."""
+    return _layer("rnn_of", (x, weights, layers, bidirectional, bias, batch_first, dropout, h0, lengths, nonlinearity))  # type: ignore[no-any-return]
+
+
+def gru_of(x: Var, weights: Vars, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None) -> tuple[Var, Var]:  # noqa: E501
+    """`gru` on given weights, in the order of `rnn_of`."""
+    return _layer("gru_of", (x, weights, layers, bidirectional, bias, batch_first, dropout, h0, lengths))  # type: ignore[no-any-return]
+
+
+def lstm_of(x: Var, weights: Vars, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None, c0: Var | None = None) -> tuple[Var, Var, Var]:  # noqa: E501
+    """`lstm` on given weights, in the order of `rnn_of`."""
+    return _layer("lstm_of", (x, weights, layers, bidirectional, bias, batch_first, dropout, h0, lengths, c0))  # type: ignore[no-any-return]
+
+
 def swiglu(name: str, x: Var, hidden: int) -> Var:  # noqa: E501
     """The feed-forward layer of Llama."""
     return _layer("swiglu", (name, x, hidden))  # type: ignore[no-any-return]
@@ -175,9 +205,9 @@ def transformer_block(name: str, x: Var, heads: int, hidden: int, feed_forward: 
     return _layer("transformer_block", (name, x, heads, hidden, feed_forward, norm, norm_first, causal, dropout, eps))  # type: ignore[no-any-return]
 
 
-def attention(q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, scale: float = 0.0, dropout: float = 0.0, bias: Var | None = None) -> Var:  # noqa: E501
-    """Scaled dot-product attention of [batch, heads, sequence, width]."""
-    return _layer("attention", (q, k, v, causal, window, scale, dropout, bias))  # type: ignore[no-any-return]
+def attention(q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, scale: float = 0.0, dropout: float = 0.0, bias: Var | None = None, top_left: bool = False) -> Var:  # noqa: E501
+    """Scaled dot-product attention of [batch, heads, sequence, width]. With `top_left`, query i stands at key i."""
+    return _layer("attention", (q, k, v, causal, window, scale, dropout, bias, top_left))  # type: ignore[no-any-return]
 
 
 def gpt(tokens: Var, vocabulary: int, context: int, layers: int, heads: int, width: int, bias: bool = False, dropout: float = 0.0, dtype: DTypeLike = "f32") -> Var:  # noqa: E501
@@ -220,6 +250,21 @@ def smooth_l1_loss(x: Var, target: Var, beta: float = 1.0, reduction: str = "mea
     return _layer("smooth_l1_loss", (x, target, beta, reduction))  # type: ignore[no-any-return]
 
 
+def nll_loss(log_probs: Var, labels: Var, ignore_index: int = -100, reduction: str = "mean", weight: Var | None = None) -> Var:  # noqa: E501
+    """−log p of each label."""
+    return _layer("nll_loss", (log_probs, labels, ignore_index, reduction, weight))  # type: ignore[no-any-return]
+
+
+def gaussian_nll_loss(x: Var, target: Var, variance: Var, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Var:  # noqa: E501
+    """The negative log-likelihood of normal distributions."""
+    return _layer("gaussian_nll_loss", (x, target, variance, full, eps, reduction))  # type: ignore[no-any-return]
+
+
+def ctc_loss(log_probs: Var, targets: Var, input_lengths: Var, target_lengths: Var, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> Var:  # noqa: E501
+    """The loss of label sequences [N, S] that are shorter than their inputs [T, N, classes]."""
+    return _layer("ctc_loss", (log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity))  # type: ignore[no-any-return]
+
+
 def kl_div(log_x: Var, target: Var, reduction: str = "mean") -> Var:  # noqa: E501
     """The Kullback–Leibler divergence."""
     return _layer("kl_div", (log_x, target, reduction))  # type: ignore[no-any-return]
@@ -248,11 +293,14 @@ __all__ = [
     "conv_transpose2d",
     "conv_transpose3d",
     "cosine_similarity",
+    "ctc_loss",
     "dropout",
     "embedding",
+    "gaussian_nll_loss",
     "gpt",
     "group_norm",
     "gru",
+    "gru_of",
     "huber_loss",
     "instance_norm",
     "interpolate",
@@ -262,13 +310,19 @@ __all__ = [
     "layer_norm2d",
     "linear",
     "lstm",
+    "lstm_of",
     "mamba",
     "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
+    "max_pool2d_with_indices",
     "max_pool3d",
+    "max_pool3d_with_indices",
     "multi_head_attention",
+    "nll_loss",
     "rms_norm",
     "rnn",
+    "rnn_of",
     "sequence_mask",
     "smooth_l1_loss",
     "swiglu",

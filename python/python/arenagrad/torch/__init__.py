@@ -1,0 +1,63 @@
+"""Modules of torch as compiled steps.
+
+`step = arenagrad.torch.compile_step(module, loss, optimizer, inputs, targets)` turns forward, backward and update of a
+module into one planned program; `step(x, y)` runs it, and `step.sync()` writes the weights back.
+
+`pip install "arenagrad[torch]"` brings torch; `import arenagrad` does not import it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+import torch as _torch
+
+from .._arenagrad import Optimiser
+from . import losses
+from ._graph import Refusal, UnmappedError
+from ._kinds import Site, register
+from ._report import Report, report
+from ._step import Step
+
+__all__ = ["Refusal", "Report", "Site", "Step", "UnmappedError", "compile_step", "losses", "register", "report"]
+
+
+def compile_step(
+    module: _torch.nn.Module,
+    loss: Any,
+    optimizer: _torch.optim.Optimizer | Optimiser,
+    example_inputs: Any,
+    example_targets: Any = (),
+    *,
+    example_kwargs: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, tuple[int, int]] | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    max_memory: int | str | None = None,
+    precision: str = "f32",
+    keep: str | None = None,
+    find_nan: bool = False,
+) -> Step:
+    """A module, its loss and its optimizer as one step.
+
+    * `loss(output, *targets)` gives one number; `None` if the module itself gives the loss.
+    * `optimizer` is one of torch, whose settings, groups, rates and state are taken over, or one of `arenagrad.optim`.
+    * `example_inputs`, `example_targets` and `example_kwargs` fix the shapes of what the step takes.
+    * `sizes={"batch": (1, 64)}`: the first axis of all tensors is called so, and its size varies within these bounds.
+    * `seed` is that of dropout; the other choices are those of `arenagrad.compile`.
+
+    A kind without counterpart is an `UnmappedError`, which names all of them with their lines.
+    """
+    choices = {
+        "threads": threads,
+        "max_memory": max_memory,
+        "precision": precision,
+        "keep": keep,
+        "find_nan": find_nan,
+    }
+
+    def values(x: Any) -> tuple[Any, ...]:
+        return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+    inputs, targets = values(example_inputs), values(example_targets)
+    return Step(module, loss, optimizer, inputs, targets, example_kwargs or {}, seed, sizes, choices)

@@ -1,0 +1,153 @@
+"""Modules as graphs of ATen kinds: export, and what torch.export would lose without a word."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import warnings
+from typing import Any, Iterator
+
+import torch
+from torch.export import ExportedProgram
+
+from .._errors import Error, make
+
+# What stays whole, because one op or layer here computes it. All else is decomposed.
+KEEP = frozenset(
+    "linear layer_norm rms_norm group_norm instance_norm scaled_dot_product_attention conv1d conv2d conv3d "
+    "conv_transpose1d conv_transpose2d conv_transpose3d lstm gru rnn_tanh rnn_relu cross_entropy_loss nll_loss "
+    "nll_loss_nd mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div "
+    "gelu silu elu selu celu mish hardswish hardsigmoid hardtanh relu6 leaky_relu prelu softplus softshrink hardshrink "
+    "threshold log_sigmoid glu softmax log_softmax embedding embedding_bag max_pool1d max_pool2d max_pool3d avg_pool1d "
+    "avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d "
+    "adaptive_max_pool2d adaptive_max_pool3d upsample_nearest1d upsample_nearest2d upsample_nearest3d "
+    "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d "
+    "upsample_trilinear3d upsample_bicubic2d pixel_shuffle pixel_unshuffle matmul addmm bmm einsum pad im2col col2im "
+    "grid_sampler logsumexp std var flip roll tril triu split chunk unbind index_add scatter_reduce stack meshgrid detach "
+    "repeat_interleave diag_embed linalg_cross linalg_vector_norm logaddexp xlogy nan_to_num soft_margin_loss "
+    "multi_margin_loss one_hot count_nonzero lerp linspace logspace".split()
+)
+
+
+class WithLoss(torch.nn.Module):
+    """A module and its loss as one module."""
+
+    def __init__(self, module: torch.nn.Module, loss: Any, inputs: int) -> None:
+        super().__init__()
+        self.module = module
+        self.loss = loss
+        self.inputs = inputs
+        self.training = module.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        out = self.module(*args[: self.inputs], **kwargs)
+        if self.loss is None:
+            return getattr(out, "loss", out)
+        return self.loss(out, *args[self.inputs :])
+
+
+def _opname(op: Any) -> str:
+    return getattr(op, "_opname", None) or str(op).split(".")[1]
+
+
+def decompositions() -> Any:
+    """torch's table of decompositions without the kinds that stay whole."""
+    table = torch.export.default_decompositions()
+    for op in list(table):
+        if _opname(op) in KEEP:
+            table.pop(op)
+    return table
+
+
+@contextlib.contextmanager
+def _own_derivatives_refused() -> Iterator[None]:
+    """Export records what `torch.autograd.Function` computes, not its derivative: a call of one is an error."""
+    function: Any = torch.autograd.Function
+    apply = function.__dict__["apply"]
+
+    def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if cls.__name__.startswith("GeneratedBackwardFor_"):  # an op of torch.library, which stays whole
+            return apply.__get__(None, cls)(*args, **kwargs)
+        text = f"{cls.__qualname__} is a torch.autograd.Function, whose derivative torch.export does not record"
+        raise make("derivative", text + ": write it as a torch.library op, and give ag.torch.register() its counterpart")
+
+    function.apply = classmethod(refuse)
+    try:
+        yield
+    finally:
+        function.apply = apply
+
+
+def check_module(module: torch.nn.Module) -> None:
+    """An error for what no capture shows: other devices, complex params, hooks on gradients."""
+    for what, tensors in (("param", module.named_parameters()), ("buffer", module.named_buffers())):
+        for name, x in tensors:
+            if x.device.type != "cpu":
+                raise make("data", f"{what} {name!r} is on {x.device}: call module.cpu() (or .to_empty() for meta) first")
+            if what == "param" and x.dtype.is_complex:
+                raise make("data", f"param {name!r} is {x.dtype}: complex params are not trained; use real and imaginary parts")
+            if getattr(x, "_backward_hooks", None):
+                raise make("derivative", f"{what} {name!r} has a hook on its gradient, which would not be called")
+    for name, part in module.named_modules():
+        if part._backward_hooks or part._backward_pre_hooks:
+            raise make("derivative", f"module {name!r} has backward hooks, which would not be called")
+
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_TORCH = os.path.dirname(torch.__file__)
+
+
+def place_of(node: Any) -> tuple[str, int] | None:
+    """The user's line that asked for a node: the innermost one outside of torch."""
+    frames = [(file, int(line)) for file, line in _FRAME.findall(node.meta.get("stack_trace") or "")]
+    outside = [f for f in frames if not f[0].startswith(_TORCH)]
+    return (outside or frames)[-1] if frames else None
+
+
+def _failed(e: Exception) -> Error:
+    text = str(e)
+    name = type(e).__name__
+    frames = [f for f in _FRAME.findall(text) if not f[0].startswith(_TORCH)]
+    where = f"{frames[-1][0]}:{frames[-1][1]}" if frames else None
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    data = any(word in text or word in name for word in ("data-dependent", "DataDependent", "DynamicOutputShape", "unbacked"))
+    why = "a size or a branch follows from the data" if data else "torch.export fails"
+    if "ctc_loss" in text:
+        why += " (arenagrad.torch.losses.ctc_loss captures)"
+    if "gaussian_nll_loss" in text:
+        why += " (arenagrad.torch.losses.gaussian_nll_loss captures)"
+    return make("usage", f"the module cannot be captured: {why}: {name}: {first[:300]}", where)
+
+
+def _kept_from_gradient(graph_module: torch.fx.GraphModule) -> None:
+    """Marks what is computed under `torch.no_grad()` by `detach`: decompositions inline such a part as any other."""
+    wrapped = torch.ops.higher_order.wrap_with_set_grad_enabled
+    for node in list(graph_module.graph.nodes):
+        if node.op != "call_function" or node.target is not wrapped or node.args[0]:
+            continue
+        inner = getattr(graph_module, node.args[1].target)
+        for deep in inner.modules():
+            for n in deep.graph.nodes if isinstance(deep, torch.fx.GraphModule) else ():
+                if n.target is wrapped and n.args[0]:
+                    raise make("derivative", "torch.enable_grad() inside of torch.no_grad() is not captured")
+        for item in list(node.users):
+            with graph_module.graph.inserting_after(item):
+                stop = graph_module.graph.call_function(torch.ops.aten.detach.default, (item,))
+            stop.meta = dict(item.meta)
+            item.replace_all_uses_with(stop, delete_user_cb=lambda user, stop=stop: user is not stop)
+    graph_module.recompile()
+
+
+def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any = None) -> ExportedProgram:
+    """The graph of a call of the module, without mutation, in the kinds of the table."""
+    with warnings.catch_warnings(), _own_derivatives_refused():
+        warnings.simplefilter("ignore")
+        try:
+            program = torch.export.export(module, args, kwargs or None, dynamic_shapes=shapes, strict=False)
+            _kept_from_gradient(program.graph_module)
+            return program.run_decompositions(decompositions())
+        except Error:
+            raise
+        except Exception as e:
+            raise _failed(e) from e

@@ -1,0 +1,94 @@
+"""Kinds of linear algebra, and Fourier transforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._arenagrad import Var
+from ._kinds import Refused, Site, kind
+
+
+@kind("_linalg_solve_ex.default", "linalg_solve_ex.default")
+def _solve(s: Site, a: Any, b: Any, left: bool = True, *_: Any) -> Any:
+    a, b = s.var(a), s.var(b)
+    if not left:
+        return _solve(s, a.t(), b.t())[0].t(), None, None, None
+    if b.ndim == a.ndim - 1:
+        return a.solve(b.unsqueeze(b.ndim)).squeeze(b.ndim), None, None, None
+    return a.solve(b), None, None, None
+
+
+kind("linalg_inv_ex.default", "linalg_inv.default")(lambda s, a, *_: (a.inverse(), None))
+kind("linalg_cholesky_ex.default")(
+    lambda s, a, upper=False, *_: (a.cholesky().t() if upper else a.cholesky(), None)
+)
+kind("_linalg_check_errors.default")(lambda s, *_: None)
+
+
+@kind("_linalg_slogdet.default")
+def _slogdet(s: Site, a: Var) -> Any:
+    sign, logarithm = a.slogdet()
+    return sign, logarithm, None, None
+
+
+kind("_linalg_det.default")(lambda s, a: (a.det(), None, None))
+
+
+@kind("_linalg_eigh.default")
+def _eigh(s: Site, a: Var, lower: str = "L", vectors: bool = True) -> Any:
+    # One triangle counts, and the other is its mirror image; torch's gradient is symmetric none the less.
+    half = a.tril(-1) if lower == "L" else a.triu(1)
+    mean = (a + a.t()) * 0.5
+    return (mean + (half + half.t() + a.tril(0).triu(0) - mean).stop_gradient()).eigh()
+
+
+@kind("_linalg_svd.default")
+def _svd(s: Site, a: Var, full: bool = False, vectors: bool = True, driver: str | None = None) -> Any:
+    if full and a.shape[-1] != a.shape[-2] and (s.used(0) or s.used(2)):
+        raise Refused("an SVD with full matrices: give full_matrices=False")
+    return a.svd()
+
+
+@kind("linalg_qr.default")
+def _qr(s: Site, a: Var, mode: str = "reduced") -> Any:
+    if mode != "reduced":
+        raise Refused(f"qr with mode={mode!r}")
+    return a.qr()
+
+
+@kind("linalg_solve_triangular.default")
+def _triangular(s: Site, a: Any, b: Any, upper: bool = True, left: bool = True, unitriangular: bool = False) -> Var:
+    if not left:
+        return _triangular(s, a.t(), b.t(), not upper, True, unitriangular).t()
+    return s.var(a).triangular_solve(s.var(b), upper=upper, transpose=False, unit=unitriangular, singular="nan")
+
+
+def _norm_of(normalization: int) -> str:
+    # 0: no factor, 1: 1/√n, 2: 1/n.
+    return {0: "backward", 1: "ortho", 2: "forward"}[normalization]
+
+
+@kind("_fft_r2c.default")
+def _fft_r2c(s: Site, x: Var, dims: Any, normalization: int, onesided: bool) -> Var:
+    norm, last = _norm_of(normalization), int(dims[-1])
+    y = x.rfft(None, last, norm) if onesided else x.complex(x.full_like(0.0)).fft(None, last, norm)
+    for d in reversed(dims[:-1]):
+        y = y.fft(None, int(d), norm)
+    return y
+
+
+@kind("_fft_c2c.default")
+def _fft_c2c(s: Site, x: Var, dims: Any, normalization: int, forward: bool) -> Var:
+    # torch gives the factor as it is; that of an inverse transform is 1/n by default here.
+    norm = _norm_of(normalization) if forward else {0: "forward", 1: "ortho", 2: "backward"}[normalization]
+    for d in dims:
+        x = x.fft(None, int(d), norm) if forward else x.ifft(None, int(d), norm)
+    return x
+
+
+@kind("_fft_c2r.default")
+def _fft_c2r(s: Site, x: Var, dims: Any, normalization: int, last: int) -> Var:
+    norm = {0: "forward", 1: "ortho", 2: "backward"}[normalization]
+    for d in dims[:-1]:
+        x = x.ifft(None, int(d), norm)
+    return x.irfft(int(last), int(dims[-1]), norm)

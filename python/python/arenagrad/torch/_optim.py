@@ -1,0 +1,159 @@
+"""Optimisers of torch as optimisers here: settings, groups and state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import optim as ours
+from .._arenagrad import Optimiser, Program
+from .._errors import make
+
+# A class of torch: what it is here, and its settings under their names here.
+_KINDS: dict[str, tuple[Any, dict[str, str]]] = {
+    "SGD": (ours.Sgd, {"momentum": "momentum", "dampening": "dampening", "nesterov": "nesterov"}),
+    "Adam": (ours.Adam, {"betas": "betas", "eps": "eps", "amsgrad": "amsgrad"}),
+    "AdamW": (ours.AdamW, {"betas": "betas", "eps": "eps", "amsgrad": "amsgrad"}),
+    "Adamax": (ours.Adamax, {"betas": "betas", "eps": "eps"}),
+    "RAdam": (ours.RAdam, {"betas": "betas", "eps": "eps", "decoupled_weight_decay": "decoupled_weight_decay"}),
+    "RMSprop": (
+        ours.RmsProp,
+        {"alpha": "alpha", "eps": "eps", "momentum": "momentum", "centered": "centered"},
+    ),
+    "Adagrad": (
+        ours.Adagrad,
+        {"lr_decay": "lr_decay", "initial_accumulator_value": "initial_accumulator_value", "eps": "eps"},
+    ),
+    "Adadelta": (ours.Adadelta, {"rho": "rho", "eps": "eps"}),
+    "NAdam": (ours.NAdam, {"betas": "betas", "eps": "eps", "momentum_decay": "momentum_decay"}),
+}
+# What a state of torch's is called there; here it is `opt.<name>.<param>`.
+_STATES = (
+    "exp_avg exp_avg_sq max_exp_avg_sq exp_inf square_avg grad_avg momentum_buffer sum acc_delta".split()
+)
+_STEP = "opt.step"
+
+
+def _number(x: Any) -> Any:
+    return x.item() if isinstance(x, torch.Tensor) else x
+
+
+def _rule(optimizer: torch.optim.Optimizer, group: dict[str, Any], lr: float) -> Optimiser:
+    """The settings of one group."""
+    name = type(optimizer).__name__
+    if type(optimizer).__module__.split(".")[0] != "torch" or name not in _KINDS:
+        known = ", ".join(_KINDS)
+        raise make("usage", f"the optimizer is {name}; {known} of torch.optim are taken, and those of arenagrad.optim")
+    kind, settings = _KINDS[name]
+    if group.get("differentiable"):
+        raise make("usage", f"{name}(differentiable=True): no gradient goes through a step")
+    decoupled = group.get("decoupled_weight_decay", False)
+    if name == "Adam" and decoupled:
+        kind = ours.AdamW
+    if name == "NAdam" and decoupled:
+        kind = ours.NAdamW
+    given = {here: group[there] for there, here in settings.items() if there in group}
+    given = {k: [_number(v) for v in x] if isinstance(x, (tuple, list)) else _number(x) for k, x in given.items()}
+    if given.get("momentum") == 0:
+        given.pop("nesterov", None)
+        given.pop("dampening", None)
+    rule: Optimiser = kind(lr, weight_decay=float(_number(group.get("weight_decay", 0.0))), **given)
+    return rule
+
+
+class Bridge:
+    """An optimizer of torch: its rule here, its rates, and its state in both directions."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, names: dict[int, str]) -> None:
+        self.optimizer = optimizer
+        self.params: dict[str, torch.nn.Parameter] = {}
+        self.scales: list[float] = []
+        hooks = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+        if any(getattr(optimizer, name, None) for name in hooks):
+            raise make("usage", "the optimizer has hooks on its steps, which would not be called")
+        groups = optimizer.param_groups
+        self.base = max((float(_number(g["lr"])) for g in groups), default=0.0)
+        for group in groups:
+            self.scales.append(float(_number(group["lr"])) / self.base if self.base else 1.0)
+            for p in group["params"]:
+                if id(p) not in names:
+                    raise make("usage", f"the optimizer has a param of shape {list(p.shape)} that the module does not have")
+                if p.requires_grad:
+                    self.params[names[id(p)]] = p
+        if len({bool(g.get("maximize", False)) for g in groups}) > 1:
+            raise make("usage", "groups of the optimizer differ in maximize; all rise, or none does")
+        self.names = names
+        # Steps made so far, in torch and here.
+        self.count = 0
+
+    def rule(self) -> Optimiser:
+        """The optimiser with a group for each param that differs from the first ones."""
+        groups = self.optimizer.param_groups
+        rule = _rule(self.optimizer, groups[0], self.base or 1e-3)
+        for group, scale in zip(groups, self.scales):
+            if scale == 1.0 and group is groups[0]:
+                continue
+            own = _rule(self.optimizer, group, self.base or 1e-3)
+            for p in group["params"]:
+                if p.requires_grad:
+                    rule = rule.group(self.names[id(p)], lr_scale=scale, rule=own)
+        return rule.maximize() if groups[0].get("maximize", False) else rule
+
+    def rate(self) -> float:
+        """The rate of the next step. Those of groups keep their ratios."""
+        groups = self.optimizer.param_groups
+        rates = [float(_number(g["lr"])) for g in groups]
+        if len(rates) == 1:
+            return rates[0]
+        rate = max(rates)
+        if any(abs(r - rate * s) > 1e-9 * rate for r, s in zip(rates, self.scales)):
+            text = f"the rates of groups are {rates}, and were in the ratios {self.scales} when the step was compiled"
+            raise make("usage", text + ": compile the step again, or scale all alike")
+        return rate
+
+    def made_step(self) -> None:
+        """Counts a step, for state and schedulers."""
+        self.count += 1
+        self.optimizer._opt_called = True
+
+    def load(self, program: Program) -> None:
+        """Writes the optimizer's state into the program."""
+        states = program.states
+        steps = set()
+        for name, p in self.params.items():
+            state = self.optimizer.state.get(p, {})
+            if "step" in state:
+                steps.add(int(_number(state["step"])))
+            elif state.get("momentum_buffer") is not None:
+                steps.add(1)
+            else:
+                steps.add(0)
+            for key in _STATES:
+                if f"opt.{key}.{name}" in states and state.get(key) is not None:
+                    states[f"opt.{key}.{name}"][...] = state[key].detach().numpy()
+            if "mu_product" in state and "opt.mu_product" in states:
+                states["opt.mu_product"][...] = float(_number(state["mu_product"]))
+        if len(steps) > 1:
+            raise make("usage", f"params of the optimizer have made {sorted(steps)} steps; one number is kept for all")
+        self.count = steps.pop() if steps else 0
+        if _STEP in states:
+            states[_STEP][...] = self.count
+
+    def store(self, program: Program) -> None:
+        """Writes the program's state into the optimizer."""
+        states = program.states
+        for name, p in self.params.items():
+            state = self.optimizer.state[p]
+            for key in _STATES:
+                if f"opt.{key}.{name}" not in states:
+                    continue
+                value = torch.from_numpy(states[f"opt.{key}.{name}"].copy())
+                if isinstance(state.get(key), torch.Tensor):
+                    state[key].copy_(value)
+                elif self.count or key != "momentum_buffer":
+                    state[key] = value
+            if type(self.optimizer).__name__ != "SGD":
+                state["step"] = torch.tensor(float(self.count))
+            if "opt.mu_product" in states:
+                state["mu_product"] = torch.tensor(float(states["opt.mu_product"]))

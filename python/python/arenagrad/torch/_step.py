@@ -1,0 +1,327 @@
+"""A module, its loss and its optimiser as one compiled step."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from types import SimpleNamespace
+from typing import Any, Iterator, Mapping, Sequence
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .. import _compile
+from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
+from .._errors import make
+from ._capture import WithLoss, check_module, exported
+from ._graph import Leaf, Writer, leaves_of
+from ._optim import Bridge
+from ._report import Report, report_of
+
+# Eval programs of the last few shapes are kept.
+_KEPT = 8
+
+
+def _tuple(x: Any) -> tuple[Any, ...]:
+    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+
+def names_of(module: torch.nn.Module) -> dict[int, str]:
+    """The name of each param and buffer: the first, where it has several."""
+    names: dict[int, str] = {}
+    for name, x in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
+        names.setdefault(id(x), name.removeprefix("module."))
+    return names
+
+
+def array_of(x: torch.Tensor) -> Any:
+    """The tensor's memory as an array of NumPy."""
+    try:
+        return x.numpy()
+    except (RuntimeError, TypeError):
+        pass  # it requires a gradient, is conjugated, or is elsewhere
+    if x.device.type != "cpu":
+        raise make("data", f"a tensor is on {x.device}; call .cpu() first")
+    return x.detach().resolve_conj().resolve_neg().numpy()
+
+
+def _input_names(kind: str, values: Sequence[Any]) -> list[str]:
+    return [f"{kind}_{i}" for i in range(len(values))]
+
+
+class Step:
+    """A compiled training step; `compile_step` makes it.
+
+    `step(x, y)` runs it and gives the loss. `program`, `graph` and `report` show what was compiled.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        loss: Any,
+        optimizer: torch.optim.Optimizer | Optimiser,
+        inputs: tuple[Any, ...],
+        targets: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        seed: int,
+        sizes: Mapping[str, tuple[int, int]] | None,
+        choices: Mapping[str, Any],
+    ) -> None:
+        check_module(module)
+        self.module = module
+        self._choices = dict(choices)
+        self._whole = WithLoss(module, loss, len(inputs))
+        self._names = names_of(self._whole)
+        self._kwargs = dict(kwargs)
+        if not module.training:
+            warnings.warn("the module is in eval mode: it is trained as it is, without dropout; call module.train()", stacklevel=3)
+        self._bridge = Bridge(optimizer, self._names) if isinstance(optimizer, torch.optim.Optimizer) else None
+        self._rate: float | None = None
+        flat, self._spec = pytree.tree_flatten(((*inputs, *targets), self._kwargs))
+        self._examples = flat
+        n = len(pytree.tree_leaves(inputs))
+        m = len(pytree.tree_leaves(targets))
+        self._inputs = [f"input_{i}" if i < n else f"target_{i - n}" if i < n + m else f"input_{i - m}" for i in range(len(flat))]
+        for name, x in zip(self._inputs, flat):
+            if isinstance(x, torch.Tensor) and x.requires_grad:
+                raise make("derivative", f"{name} requires a gradient; only params get one")
+        self._optimizer = optimizer
+        self._limits = dict(sizes or {})
+        self._frozen = {self._names[id(p)]: p.requires_grad for p in self._whole.parameters()}
+        self._captured: dict[bool, Any] = {}
+        self._constants: dict[str, Any] = {}
+        self._leaves: dict[str, Leaf] = {}
+        self._evals: dict[Any, tuple[Program, list[str], Any]] = {}
+        if self._limits:
+            self.program: Program | SizedProgram = self._sized(seed)
+        else:
+            self.graph = self._graph(None)
+            self.program = _compile.compile(self.graph, **self._choices)
+            self.program.init(seed)
+        # A tensor that the loss does not depend on is no input of the program.
+        self._read = frozenset(self.graph.inputs)
+        self.sync_from()
+
+    def _trained(self, name: str) -> bool:
+        return name in self._bridge.params if self._bridge else self._frozen.get(name, False)
+
+    def _capture(self, single: bool) -> Any:
+        """The captured graph and its operands. A batch of one example is captured on its own: torch treats 1 as a number."""
+        if single not in self._captured:
+            values = list(self._examples)
+            if single:
+                values = [x[:1] if isinstance(x, torch.Tensor) else x for x in values]
+            args, kwargs = pytree.tree_unflatten(values, self._spec)
+            shapes = None
+            if self._limits and not single:
+                (name, (low, high)) = next(iter(self._limits.items()))
+                dim = torch.export.Dim(name, min=max(low, 2), max=high)
+                form = pytree.tree_map(lambda x: {0: dim} if isinstance(x, torch.Tensor) else None, (args, kwargs))
+                shapes = {"args": form[0]} | ({"kwargs": form[1]} if kwargs else {})
+            program = exported(self._whole, args, kwargs, shapes)
+            leaves = leaves_of(program, self._names, self._whole, self._inputs)
+            self._check_used(program, leaves)
+            self._captured[single] = (program, leaves)
+        return self._captured[single]
+
+    def _graph(self, batch: int | None) -> Graph:
+        """The training step, for a batch of this size if it varies."""
+        program, leaves = self._capture(batch == 1)
+        places = [n for n in program.graph.nodes if n.op == "placeholder"]
+        symbols: dict[Any, int] = {}
+        for node, leaf in zip(places, leaves):
+            x = node.meta["val"]
+            if leaf.role == "input" and isinstance(x, torch.Tensor) and isinstance(x.shape[0], torch.SymInt):
+                symbols[x.shape[0].node.expr] = batch or 0
+        with Build("step") as b:
+            writer = Writer(b, self._trained, sizes=symbols)
+            results = writer.write(program, leaves)
+            loss = results[0] if len(results) == 1 else None
+            if loss is None or getattr(loss, "shape", None) != ():
+                shown = ", ".join(str(getattr(r, "shape", r)) for r in results)
+                raise make("shape", f"the loss is to be one number; the module and loss give {shown}")
+            b.output("loss", loss)
+        self.report: Report = report_of(writer)
+        self._leaves |= {x.name: x for x in leaves if x.role in ("param", "buffer")}
+        self._constants |= {name: (x, x.clone()) for name, x in writer.constants.items()}
+        return train(b.graph, "loss", self._bridge.rule() if self._bridge else self._optimizer)
+
+    def _sized(self, seed: int) -> SizedProgram:
+        """The program for batches of several sizes."""
+        if len(self._limits) != 1:
+            raise make("usage", f"sizes names {len(self._limits)} sizes; one varies: that of the first axis of all tensors")
+        name, limits = next(iter(self._limits.items()))
+        tensors = [x for x in self._examples if isinstance(x, torch.Tensor)]
+        batch = tensors[0].shape[0] if tensors and tensors[0].ndim else 0
+        if any(x.ndim == 0 or x.shape[0] != batch for x in tensors) or batch < 2:
+            raise make("shape", f"the first axis of all examples is {name!r}, of one size that is 2 or more")
+        if not 1 <= limits[0] <= batch <= limits[1]:
+            raise make("usage", f"{name!r} goes from {limits[0]} to {limits[1]}, and the examples have {batch}")
+        self.graph = self._graph(batch)
+        program = _compile.compile_sized(lambda **sizes: self._graph(sizes[name]), **self._choices)
+        program.init({name: batch}, seed)
+        return program
+
+    def _check_used(self, program: Any, leaves: list[Leaf]) -> None:
+        """An error for params that the loss does not depend on."""
+        places = [n for n in program.graph.nodes if n.op == "placeholder"]
+        used = {x.name for n, x in zip(places, leaves) if n.users}
+        idle = [name for name in self._frozen if self._trained(name) and name not in used]
+        if idle:
+            shown = ", ".join(idle[:8]) + (f" and {len(idle) - 8} more" if len(idle) > 8 else "")
+            raise make("derivative", f"the loss does not depend on {shown}: requires_grad_(False) leaves params as they are")
+
+    def _feed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The tensors of a call by the names of the program's inputs."""
+        if kwargs or len(args) != len(self._inputs):
+            flat, spec = pytree.tree_flatten((args, dict(kwargs)))
+            if spec != self._spec:
+                raise make("data", f"the step takes {len(self._inputs)} values as in the example; {len(flat)} are given")
+        else:
+            flat = list(args)
+        feed = {}
+        for name, x, example in zip(self._inputs, flat, self._examples):
+            if isinstance(x, torch.Tensor):
+                if name in self._read:
+                    feed[name] = array_of(x)
+            elif isinstance(example, torch.Tensor):
+                raise make("data", f"{name} is {type(x).__name__}; the example is a tensor")
+            elif x != example:
+                raise make("data", f"{name} is {x!r}; the step is compiled for {example!r}")
+        return feed
+
+    def __call__(self, *args: Any, **kwargs: Any) -> float:
+        """Runs one step: forward, backward, update. Gives the loss before the update."""
+        feed = self._feed(args, kwargs)
+        if self._bridge is not None:
+            feed["lr"] = self._bridge.rate()
+        elif self._rate is not None:
+            feed["lr"] = self._rate
+        if isinstance(self.program, SizedProgram):
+            loss = self.program.step(self._size(feed), **feed)["loss"]
+        else:
+            loss = self.program.step(**feed).item("loss")
+        if self._bridge is not None:
+            self._bridge.made_step()
+        return float(loss)
+
+    def _size(self, feed: Mapping[str, Any]) -> dict[str, int]:
+        """The size of a batch. The program checks that all inputs have it."""
+        name, (low, high) = next(iter(self._limits.items()))
+        n = next(len(x) for key, x in feed.items() if key != "lr")
+        if not low <= n <= high:
+            raise make("data", f"{name!r} is {n}; it goes from {low} to {high}")
+        return {name: n}
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate of later steps. With an optimizer of torch, its groups have the rate."""
+        if self._bridge is not None:
+            raise make("usage", "the rate is that of the optimizer: set it in its param_groups, or by a scheduler")
+        self._rate = float(rate)
+
+    def sync(self) -> None:
+        """Writes weights, buffers and the optimizer's state back into the module and the optimizer."""
+        with opened(self.program, write=False) as program, torch.no_grad():
+            for values in (program.params, program.states):
+                for name, leaf in self._leaves.items():
+                    if name in values:
+                        leaf.value.copy_(torch.from_numpy(values[name]))
+            if self._bridge is not None:
+                self._bridge.store(program)
+
+    def sync_from(self) -> None:
+        """Reads weights, buffers and the optimizer's state from the module and the optimizer."""
+        for name, (now, was) in self._constants.items():
+            if not torch.equal(now, was):
+                raise make("usage", f"buffer {name!r} of whole numbers has changed; it is compiled into the step")
+        with opened(self.program) as program:
+            load_leaves(program, self._leaves)
+            if self._bridge is not None:
+                self._bridge.load(program)
+
+    def eval(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module gives in eval mode with the step's weights. Each shape of inputs is compiled once."""
+        flat, spec = pytree.tree_flatten((args, kwargs))
+        flat = [x.detach() if isinstance(x, torch.Tensor) else x for x in flat]
+        args, kwargs = pytree.tree_unflatten(flat, spec)
+        key = (str(spec), tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in flat))
+        if key not in self._evals:
+            if len(self._evals) >= _KEPT:
+                self._evals.pop(next(iter(self._evals)))
+            self._evals[key] = evaluation(self.module, args, kwargs, self._choices)
+        program, inputs, out = self._evals[key]
+        with opened(self.program, write=False) as trained:
+            for values, own in ((program.params, trained.params), (program.states, trained.states)):
+                for name in values:
+                    if name in own:
+                        values[name][...] = own[name]
+                    elif name in self._leaves:
+                        values[name][...] = array_of(self._leaves[name].value)
+        return outputs(program, inputs, out, flat)
+
+    def __repr__(self) -> str:
+        return f"<Step of {type(self.module).__name__}: {len(self.graph.params)} params>"
+
+
+@contextlib.contextmanager
+def opened(program: Any, write: bool = True) -> Iterator[Any]:
+    """Params and states as arrays: views of a program's own, or copies of a sized one's, which are written back."""
+    if not isinstance(program, SizedProgram):
+        yield program
+        return
+    values = program.state_dict()
+    yield SimpleNamespace(params=values, states=values)
+    if write:
+        program.load_state_dict(values)
+
+
+def load_leaves(program: Any, leaves: Mapping[str, Leaf]) -> None:
+    """Writes the tensors of a module into a program."""
+    for values in (program.params, program.states):
+        for name in values:
+            if name in leaves:
+                values[name][...] = array_of(leaves[name].value)
+
+
+def evaluation(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], choices: Mapping[str, Any]
+) -> tuple[Program, list[str], Any]:
+    """The program of a module in eval mode on inputs of these shapes, the names of its inputs, the form of its output."""
+    check_module(module)
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        program = exported(module, args, dict(kwargs))
+        out = program.call_spec.out_spec
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+    flat = pytree.tree_leaves((args, dict(kwargs)))
+    names = _input_names("input", flat)
+    leaves = leaves_of(program, names_of(module), module, names)
+    with Build("eval") as b:
+        b.training(False)
+        writer = Writer(b, lambda name: True)
+        fixed: list[Any] = []
+        for i, value in enumerate(writer.write(program, leaves)):
+            fixed.append(value)
+            if hasattr(value, "builder"):
+                b.output(f"output_{i}", value)
+                fixed[i] = None
+    compiled = _compile.compile(b.graph, **choices)
+    compiled.init()
+    load_leaves(compiled, {x.name: x for x in leaves if x.role in ("param", "buffer")})
+    return compiled, names, (out, fixed)
+
+
+def outputs(program: Program, inputs: list[str], form: Any, flat: list[Any]) -> Any:
+    """Runs the program; its outputs as tensors, in the module's form."""
+    used = program.inputs.specs
+    feed = {n: array_of(x) for n, x in zip(inputs, flat) if isinstance(x, torch.Tensor) and n in used}
+    got = program.step(**feed)
+    spec, fixed = form
+    values = [
+        torch.from_numpy(got[f"output_{i}"].copy()) if value is None and f"output_{i}" in got else value
+        for i, value in enumerate(fixed)
+    ]
+    return pytree.tree_unflatten(values, spec)
