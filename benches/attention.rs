@@ -15,7 +15,7 @@ use std::time::Instant;
 fn graph([heads, len, width]: [usize; 3], causal: bool, plain: bool, back: bool) -> Result<GraphBuf> {
     let g = Builder::new("attention");
     let [q, k, v] = ["q", "k", "v"].map(|name| g.input(name, [1, heads, len, width], DType::F32));
-    let y = q.attention(k, v, Attention { causal, ..Attention::default() });
+    let y = q.attention(k, v, Attention::default().causal(causal));
     let f = g.finish([(y * y).sum(..).named("loss")])?;
     let f = if plain { prepare::decompose_fully(f.view())? } else { f };
     if back { grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])) } else { Ok(f) }

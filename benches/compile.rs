@@ -27,16 +27,15 @@ fn chain(nodes: usize) -> GraphBuf {
 /// The training step of a GPT of four layers: batch 12, context 64, vocabulary 65.
 fn gpt() -> GraphBuf {
     let g = Builder::new("gpt");
-    let size = nn::Gpt {
-        vocabulary: 65,
-        context: 64,
-        layers: 4,
-        heads: 4,
-        width: 128,
-        bias: true,
-        dropout: 0.0,
-        gelu_tanh: true,
-    };
+    let size = nn::Gpt::default()
+        .vocabulary(65)
+        .context(64)
+        .layers(4)
+        .heads(4)
+        .width(128)
+        .bias(true)
+        .dropout(0.0)
+        .gelu_tanh(true);
     let logits = nn::gpt(&g, g.input("x", [12, 64], DType::I32), DType::F32, size).reshape([12 * 64, 65]);
     let loss = logits.cross_entropy_with(g.input("y", [12 * 64], DType::I32), CrossEntropy::per_row()).mean(..);
     let graph = g.finish([loss.named("loss")]).expect("a valid graph");

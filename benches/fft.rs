@@ -1,6 +1,7 @@
 //! Fourier transforms of rows, compared with the crate that computes them, called directly.
 
-use arenagrad::graph::{Builder, DType, FftNorm};
+use arenagrad::graph::signal::FftNorm;
+use arenagrad::graph::{Builder, DType};
 use arenagrad::session::Session;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rustfft::FftPlanner;

@@ -4,8 +4,9 @@
 //! ops are one sweep on either side. Steps of both sides alternate, and the shortest of each counts.
 
 use arenagrad::error::Result;
-use arenagrad::graph::{Attr, Builder, DType, GraphBuf, Init, Op, Var};
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Var};
 use arenagrad::graph::{GradOptions, grad};
+use arenagrad::op::{Attr, Op};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::ops::blocks::attrs::SwigluAttrs;
 use arenagrad::tools::ops::matmul::activation::Activation;

@@ -11,7 +11,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 const CONTEXT: usize = 64;
 
 fn net() -> Gpt {
-    Gpt { vocabulary: 65, context: CONTEXT, layers: 4, heads: 4, width: 128, bias: true, dropout: 0.0, gelu_tanh: true }
+    Gpt::default().vocabulary(65).context(CONTEXT).layers(4).heads(4).width(128).bias(true).dropout(0.0).gelu_tanh(true)
 }
 
 /// A program of both methods on one thread.

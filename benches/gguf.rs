@@ -1,7 +1,8 @@
 //! Products with weights in the blocks of GGUF files, as bytes of blocks a second: one row beside the rate at which
 //! one thread reads memory, and many rows beside the product with the same weights in `f32`.
 
-use arenagrad::graph::{BlockType, Builder, DType};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType};
 use arenagrad::session::{Program, Session};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -53,7 +54,7 @@ fn one_row(c: &mut Criterion) {
     let memory = vec![1u64; 32 << 20];
     group.throughput(Throughput::Bytes(8 * memory.len() as u64));
     group.bench_function("reading memory", |b| b.iter(|| read_all(black_box(&memory))));
-    for t in BlockType::ALL {
+    for &t in BlockType::ALL {
         let mut p = program(Some(t), 1);
         group.throughput(Throughput::Bytes(t.bytes_of(N * K).expect("whole blocks") as u64));
         group.bench_function(t.name(), |b| b.iter(|| p.step()));

@@ -5,7 +5,8 @@
 //! those of the networks that `arenagrad bench` times.
 #![allow(missing_docs)]
 
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Var};
+use arenagrad::graph::window::Conv2d;
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Init, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
 use arenagrad::optim::{self, Optimiser, Rule, train};
@@ -73,7 +74,7 @@ fn convolution(c: &mut Criterion) {
     for (x, out, kernel, pad) in shapes {
         let name = format!("convolution {x:?} to {out} by {kernel}x{kernel}");
         both(c, &name, x.iter().product(), &["x", "conv.weight"], |g| {
-            let geometry = Conv2d { pad: [pad; 4], ..Conv2d::default() };
+            let geometry = Conv2d::default().pad([pad; 4]);
             let y = nn::conv2d(g, "conv", g.input("x", x, DType::F32), out, [kernel, kernel], geometry);
             (y * g.input("g", y.dims(), DType::F32)).sum(..)
         });

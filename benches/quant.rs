@@ -1,6 +1,7 @@
 //! Products of codes and products with coded weights, beside the same products in f32, and a plain read of memory.
 
-use arenagrad::graph::{Builder, CodeProduct, CodedWeights, DType, Init, WeightScheme};
+use arenagrad::graph::quant::{CodeProduct, CodedWeights, WeightScheme};
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::session::{Program, Session};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;

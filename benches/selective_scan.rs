@@ -1,6 +1,7 @@
 //! The selective scan, forward and backward, compared with its decomposition, a scan over the steps.
 
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, SelectiveScan, Var, grad};
+use arenagrad::graph::recurrent::SelectiveScan;
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, grad};
 use arenagrad::session::{Program, Session};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 

@@ -1,6 +1,7 @@
 //! A training step of 10,000 Gaussian splats at 256×256: arena bytes, and time on one thread and on all.
 
-use arenagrad::graph::{Builder, DType, Init, SplatImage, Splats};
+use arenagrad::graph::splat::{SplatImage, Splats};
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Program, Session};
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -6,7 +6,7 @@
 //! with `cargo run --release --example keyword`; it prints the accuracy before (a quarter) and after (nearly 1), and
 //! what is taken for what.
 
-use arenagrad::graph::{LogMel, MelFilterbank, Stft};
+use arenagrad::graph::signal::{LogMel, MelFilterbank, Stft};
 use arenagrad::nn::Conv1d;
 use arenagrad::prelude::*;
 use std::f32::consts::TAU;

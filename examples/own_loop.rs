@@ -33,8 +33,7 @@ pub fn program() -> Result<Program> {
     let g = Builder::new("learn");
     let (x, y) = (g.input("x", [BATCH, 2], DType::F32), g.input("y", [BATCH], DType::I32));
     let mask = g.input("mask", [BATCH], DType::F32); // the trainer writes it: 0 for what only fills up a batch
-    let each =
-        logits(&g, x).cross_entropy_with(y, CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() });
+    let each = logits(&g, x).cross_entropy_with(y, CrossEntropy::default().reduction(Reduction::None));
     let loss = (each * mask).sum(..) / mask.sum(..);
     let learn = train(&g.finish([loss.named("loss")])?, "loss", optim::AdamW::new(1e-2))?;
 
@@ -46,7 +45,7 @@ pub fn program() -> Result<Program> {
 
 /// A trainer at its first step.
 fn trainer() -> Result<Trainer> {
-    let rate = ReduceLrOnPlateau { mode: Mode::Max, patience: 3, factor: 0.5, ..ReduceLrOnPlateau::new(1e-2) };
+    let rate = ReduceLrOnPlateau::new(1e-2).mode(Mode::Max).patience(3).factor(0.5);
     let batches = Batches::new(POINTS, BATCH, 0)?.partial(Partial::Pad);
     Trainer::new(program()?, "loss", rate, batches, 0)
 }

@@ -4,7 +4,7 @@
 //! Run it with `cargo run --release --example qat`; it prints the accuracy of the float network, of the one with
 //! rounded numbers, and of the one with integers, on images that training never saw.
 
-use arenagrad::graph::Qat;
+use arenagrad::graph::quant::Qat;
 use arenagrad::prelude::*;
 use arenagrad::session::export_int8;
 use std::io::Read;

@@ -5,7 +5,8 @@
 //! frozen weights never exist as `f32`; the plan of the step shows it. Run it with `cargo run --release --example
 //! qlora`; it prints losses in nats for each character, and bytes.
 
-use arenagrad::graph::{BlockType, Layout};
+use arenagrad::graph::Layout;
+use arenagrad::graph::quant::BlockType;
 use arenagrad::prelude::*;
 use arenagrad::session::Role;
 use arenagrad::train::gguf::{self, Gguf, GgufEntry, Meta, TensorType};
@@ -60,7 +61,7 @@ fn network(weights: Weights) -> Result<GraphBuf> {
         let layer = |name: &str, x, outputs| linear(&g, weights, &format!("{l}.{name}"), x, outputs);
         let all = layer("qkv", nn::rms_norm(&g, &format!("{l}.attention_norm"), x, 1e-5), 3 * WIDTH);
         let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * WIDTH, WIDTH));
-        let heads = Attention { layout: Layout::Bsd, heads: HEADS, causal: true, ..Attention::default() };
+        let heads = Attention::default().layout(Layout::Bsd).heads(HEADS).causal(true);
         x = x + layer("out", q.attention(k, v, heads), WIDTH);
         let inner = layer("up", nn::rms_norm(&g, &format!("{l}.inner_norm"), x, 1e-5), 4 * WIDTH).gelu();
         x = x + layer("down", inner, WIDTH);
@@ -135,7 +136,7 @@ fn write_blocks(p: &Program, path: &Path) -> Result<()> {
         tensors.push((b.name.clone(), kind, b.dims.to_vec(), bytes));
     }
     let entries: Vec<GgufEntry<'_>> =
-        tensors.iter().map(|(name, kind, dims, bytes)| GgufEntry { name, kind: *kind, dims, bytes }).collect();
+        tensors.iter().map(|(name, kind, dims, bytes)| GgufEntry::new(name, *kind, dims, bytes)).collect();
     let metadata = [
         ("general.architecture".to_string(), Meta::String("small-gpt".into())),
         ("small-gpt.block_count".to_string(), Meta::U32(LAYERS as u32)),
@@ -176,7 +177,7 @@ pub fn run(path: &Path, steps: [usize; 2]) -> Result<Report> {
     let mut adapted = Session::new().compile(&train(&graph, "loss", optimiser)?)?;
     adapted.init(2)?;
     // The file has all but the corrections.
-    let some = Load { missing: Unmatched::Allow, ..Load::default() };
+    let some = Load::default().missing(Unmatched::Allow);
     let report = adapted.load_gguf(&file, some)?;
     assert!(report.missing.iter().all(|name| name.contains(".lora_")), "{report:?}");
     let mut measured = Session::new().compile(&graph)?;

@@ -3,7 +3,7 @@
 //! Run with `cargo run --release --example splat`. The folder `runs/splat`, or the one that is named behind `--`, gets
 //! `target.png`, `before.png` and `after.png`.
 
-use arenagrad::graph::{SplatImage, Splats};
+use arenagrad::graph::splat::{SplatImage, Splats};
 use arenagrad::prelude::*;
 use std::io::BufWriter;
 use std::path::PathBuf;

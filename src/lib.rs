@@ -33,6 +33,7 @@ pub mod train;
 
 // The engine, by name; docs/architecture.md has the order of imports.
 pub(crate) mod conform;
+mod differences;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzz;
 mod location;
@@ -46,6 +47,7 @@ pub(crate) mod sched;
 // Crates of their own, in `src/arena` and `src/kernels`.
 pub(crate) use {arenagrad_arena as arena, arenagrad_kernels as kernels};
 
+pub use arena::ensure;
 pub use error::{Error, Result};
 #[doc(inline)]
 pub use kernels::gemm::Precision;
@@ -54,7 +56,8 @@ pub use kernels::gemm::Precision;
 pub mod prelude {
     pub use crate::Precision;
     pub use crate::error::{Error, Result};
-    pub use crate::graph::{Attention, Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Loop, Pool2d, Var};
+    pub use crate::graph::window::{Conv2d, Pool2d};
+    pub use crate::graph::{Attention, Builder, CrossEntropy, DType, GraphBuf, Init, Loop, Var};
     pub use crate::graph::{GradOptions, grad};
     pub use crate::nn;
     pub use crate::optim::{self, Optimiser, train};

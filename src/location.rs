@@ -1,10 +1,13 @@
 //! Source positions, for errors and reports.
 
+use std::fmt;
+
 /// The position of a node or of an error in a source file or in a text.
 ///
 /// `S` is how strings are stored: [`String`] in errors and reports, an interned `Sym` in the columns of a
 /// graph, whose locations are `Copy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Location<S = String> {
     /// Unknown.
     #[default]
@@ -25,6 +28,18 @@ impl<S> Location<S> {
             Location::Source(file, line) => Location::Source(f(file), line),
             Location::Text(line, col) => Location::Text(line, col),
             Location::Node(node) => Location::Node(f(node)),
+        }
+    }
+}
+
+/// The position in words: `src/main.rs:12`, `12:3`, `node n4`, or `no place`.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Nowhere => f.write_str("no place"),
+            Location::Source(file, line) => write!(f, "{file}:{line}"),
+            Location::Text(line, col) => write!(f, "{line}:{col}"),
+            Location::Node(n) => write!(f, "node {n}"),
         }
     }
 }

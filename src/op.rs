@@ -11,6 +11,7 @@ pub use crate::nodes::ir::attr_types::{AttrType, Choice, attrs, choice};
 pub use crate::nodes::ir::attrs::{Attr, Attrs, Field, Kind};
 pub use crate::nodes::ir::call::{Buf, Call};
 pub use crate::nodes::ir::cost_cx::CostCx;
+pub use crate::nodes::ir::emit::Emit;
 pub use crate::nodes::ir::infer::Infer;
 pub use crate::nodes::ir::lower_cx::LowerCx;
 pub use crate::nodes::ir::opdef::{
@@ -20,3 +21,4 @@ pub use crate::nodes::ir::pack::{EncodedOperand, Pack};
 pub use crate::nodes::ir::pattern::{Found, Match, Pattern, PatternFacts, Roots};
 pub use crate::nodes::ir::results::Results;
 pub use crate::nodes::ir::site::Site;
+pub use crate::nodes::ir::verify::Stage;

@@ -57,6 +57,11 @@ pub mod report {
     pub use crate::session::markup::{escape, round_ticks};
 }
 
+/// Finite differences.
+pub mod differences {
+    pub use crate::differences::{slope, slope_of_values, try_slope};
+}
+
 /// Conformance of op definitions, and files of expectations.
 pub mod testing {
     pub use crate::conform::{

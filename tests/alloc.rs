@@ -142,7 +142,7 @@ fn kept_sizes_allocate_nothing() {
 /// Fourier transforms of all kinds of lengths: powers of 2, mixed radices, primes, primes through longer transforms.
 #[cfg(feature = "signal")]
 fn transforms_allocate_nothing() {
-    use arenagrad::graph::FftNorm;
+    use arenagrad::graph::signal::FftNorm;
     for (n, dtype) in [64, 360, 45, 97, 1009, 2027, 1].into_iter().flat_map(|n| [(n, DType::F32), (n, DType::F64)]) {
         let g = Builder::new("transforms");
         let x = g.input_or("x", [3, n], dtype, 0.5);

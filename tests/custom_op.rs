@@ -110,7 +110,7 @@ fn wrong_use_names_op_and_line() {
 }
 
 /// A kernel's bad value, with a text of the op's own.
-static NEGATIVE: Cause = Cause { name: "negative", text: |bad, f| write!(f, "mass {} is negative", bad.element) };
+static NEGATIVE: Cause = Cause::new("negative", |bad, f| write!(f, "mass {} is negative", bad.element));
 
 static MASSES: OpDef = LEAKY_SUM.named("masses").lower(Lower::Kernel(|cx| {
     let call = Call::new(masses, [], 1).reads_args(1).writes(Buf::Out(0), cx.arg_dims(0).numel());
@@ -161,11 +161,11 @@ static LEAKY_DOT: OpDef = OpDef::new("leaky_dot", "yᵢ = decay·yᵢ₋₁ + a�
     .cases(&[Case::new("f64[3,7] f64[3,7]", "decay=0.5", &[Domain::Real])])
     .pack(&LEAKY_PACK);
 
-static LEAKY_PACK: Pack = Pack::new("leaky").ops(&[&LEAKY_DOT]).patterns(&[Pattern {
-    name: "leaky-dot",
-    roots: Roots::Named(&["leaky_sum"]),
-    find: find_leaky_dot,
-}]);
+static LEAKY_PACK: Pack = Pack::new("leaky").ops(&[&LEAKY_DOT]).patterns(&[Pattern::new(
+    "leaky-dot",
+    Roots::Named(&["leaky_sum"]),
+    find_leaky_dot,
+)]);
 
 fn leaky_dot(args: &mut Args<'_>) {
     let [decay, n] = *args.params() else { return };
@@ -231,11 +231,11 @@ fn the_pack_of_an_op_has_patterns_and_a_cost() {
 
 #[test]
 fn a_pattern_that_gives_another_type_is_an_error_with_its_name() {
-    static SHORT: Pack = Pack::new("short").ops(&[&SHORTENS]).patterns(&[Pattern {
-        name: "shortens",
-        roots: Roots::Picked(|op| op == Op::EXP),
-        find: |f, n| Found::Fired(Match::one(f.g.out(n), f.args(n).to_vec(), vec![], |_, a| a[0].narrow(0, 0, 1))),
-    }]);
+    static SHORT: Pack = Pack::new("short").ops(&[&SHORTENS]).patterns(&[Pattern::new(
+        "shortens",
+        Roots::Picked(|op| op == Op::EXP),
+        |f, n| Found::Fired(Match::one(f.g.out(n), f.args(n).to_vec(), vec![], |_, a| a[0].narrow(0, 0, 1))),
+    )]);
     static SHORTENS: OpDef = LEAKY_SUM.named("shortens").pack(&SHORT);
     let g = Builder::new("g");
     g.pack(&SHORT);

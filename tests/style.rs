@@ -1,37 +1,22 @@
-//! House rules that a machine can hold: sizes, layering, the unsafe budget, rows, dependencies.
+//! House rules that a machine can hold: sizes, the unsafe budget, rows, dependencies.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::tools::ops::table::OPS;
+use sources::{module_name, root, sources};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// All Rust files below `dir`, with their text.
-fn sources(dir: &str) -> Vec<(String, String)> {
-    fn walk(dir: &Path, into: &mut Vec<PathBuf>) {
-        for entry in std::fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => walk(&path, into),
-                false if path.extension().is_some_and(|e| e == "rs") => into.push(path),
-                false => {}
-            }
-        }
-    }
-    let mut paths = Vec::new();
-    walk(&root().join(dir), &mut paths);
-    paths.sort();
-    let name = |p: &Path| p.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
-    paths.iter().map(|p| (name(p), std::fs::read_to_string(p).unwrap())).collect()
-}
+#[path = "common/sources.rs"]
+mod sources;
 
 fn everything() -> Vec<(String, String)> {
     let fuzz = ["fuzz/src", "fuzz/tests", "fuzz/libfuzzer/fuzz_targets"];
-    ["src", "cli", "python/src", "tests", "benches", "examples"].into_iter().chain(fuzz).flat_map(sources).collect()
+    ["src", "cli", "onnx/src", "onnx/tests", "onnx/examples", "python/src", "tests", "benches", "examples"]
+        .into_iter()
+        .chain(fuzz)
+        .flat_map(sources)
+        .collect()
 }
 
 fn is_test(name: &str) -> bool {
@@ -77,20 +62,6 @@ fn words_are_plain() {
     }
 }
 
-/// The names that `use arenagrad::prelude::*` brings.
-#[test]
-fn the_prelude_is_small() {
-    let text = std::fs::read_to_string(root().join("src/lib.rs")).unwrap();
-    let prelude = text.split_once("pub mod prelude {").unwrap().1;
-    let uses = prelude.split_once("\n}").unwrap().0.split(';').filter(|line| line.contains("pub use"));
-    let names: Vec<&str> = uses
-        .flat_map(|line| line.rsplit("::").next().unwrap().split([',', '{', '}']))
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .collect();
-    assert!(names.contains(&"Builder") && names.len() <= 25, "{} names: {names:?}", names.len());
-}
-
 #[test]
 fn functions_are_short() {
     for (name, text) in everything() {
@@ -113,7 +84,6 @@ fn functions_are_short() {
     }
 }
 
-/// A module may import only those before it.
 /// A module with children is a folder with a `mod.rs`.
 #[test]
 fn modules_have_one_form() {
@@ -121,14 +91,6 @@ fn modules_have_one_form() {
         let folder = root().join(name.strip_suffix(".rs").unwrap());
         assert!(!folder.is_dir(), "{name} stands beside its folder: move it to mod.rs there");
     }
-}
-
-/// The name that a path has for the module in file `name`: that of the file, or of its folder.
-fn module_name(name: &str) -> &str {
-    let path = Path::new(name);
-    let own = path.file_stem().unwrap().to_str().unwrap();
-    let folder = || path.parent().and_then(Path::file_name).unwrap().to_str().unwrap();
-    if ["mod", "lib"].contains(&own) { folder() } else { own }
 }
 
 #[test]
@@ -153,36 +115,6 @@ fn functions_do_not_repeat_their_module() {
     assert!(repeats.len() * 10 <= all, "{} of {all} functions repeat their module: {repeats:#?}", repeats.len());
 }
 
-#[test]
-fn modules_import_downwards_only() {
-    let modules = ["arena", "kernels", "nodes", "passes", "sched", "session", "nn", "train", "conform", "fuzz"];
-    for (name, text) in sources("src").into_iter().filter(|(n, _)| !is_test(n)) {
-        let module = name.trim_start_matches("src/").split(['/', '.']).next().unwrap_or_default().to_string();
-        let Some(mine) = modules.iter().position(|m| *m == module) else { continue };
-        let code = text.lines().map(str::trim_start).filter(|l| !l.starts_with("//"));
-        for line in code {
-            for later in &modules[mine + 1..] {
-                let reached = line.contains(&format!("crate::{later}::")) || line.contains(&format!("crate::{later};"));
-                assert!(!reached, "{name} imports {later}: {line}");
-            }
-        }
-    }
-}
-
-/// Inside `nodes`: `ir` knows no op by name, and `build` knows no family.
-#[test]
-fn the_graph_does_not_import_its_ops() {
-    for (name, text) in ["src/nodes/ir", "src/nodes/arguments"].into_iter().flat_map(sources) {
-        let tests = name.contains("tests");
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for line in code.lines().map(str::trim_start).filter(|l| !tests && !l.starts_with("//")) {
-            let up =
-                ["crate::nodes::ops", "crate::nodes::case_regions", "super::ops"].iter().find(|p| line.contains(**p));
-            assert!(up.is_none(), "{name} imports upwards: {line}");
-        }
-    }
-}
-
 /// Files that may hold unsafe code: owned graph view, kernel ABI, instruction sets, what is made of their vectors
 /// (tiles, dot products and transposes; AMX, AVX512-BF16), executor, team; NumPy's arrays and forks of Python.
 const UNSAFE: &[&str] = &[
@@ -203,8 +135,6 @@ const UNSAFE: &[&str] = &[
     "src/kernels/simd/portable.rs",
     "src/kernels/simd/transpose_x86.rs",
     "src/kernels/simd/vector.rs",
-    "src/kernels/simd/x86_v3.rs",
-    "src/kernels/simd/x86_v4.rs",
     "src/nodes/ir/graph/mod.rs",
     "src/sched/exec.rs",
     "src/sched/team.rs",
@@ -314,6 +244,7 @@ fn every_dependency_has_a_reason() {
         ("cli/Cargo.toml", &[DEPENDENCIES], "## Program"),
         ("cli/tables/Cargo.toml", &[DEPENDENCIES], "## Program"),
         ("python/Cargo.toml", &[DEPENDENCIES], "## Python package"),
+        ("onnx/Cargo.toml", &[DEPENDENCIES], "## ONNX"),
         ("Cargo.toml", &["\n[dev-dependencies]", LOOM], "## Tests"),
         ("benches/Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
         ("fuzz/Cargo.toml", &[DEPENDENCIES], "## Tests"),
@@ -323,7 +254,7 @@ fn every_dependency_has_a_reason() {
         for name in sections
             .iter()
             .flat_map(|s| names_under(manifest, s))
-            .filter(|n| !n.starts_with("arenagrad") || matches!(head, "## Program" | "## Python package"))
+            .filter(|n| !n.starts_with("arenagrad") || matches!(head, "## Program" | "## Python package" | "## ONNX"))
         {
             assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
         }
@@ -331,6 +262,7 @@ fn every_dependency_has_a_reason() {
             "cli/Cargo.toml",
             "cli/tables/Cargo.toml",
             "python/Cargo.toml",
+            "onnx/Cargo.toml",
             "benches/Cargo.toml",
             "fuzz/libfuzzer/Cargo.toml",
         ];
@@ -368,7 +300,7 @@ fn published_crates_are_complete() {
             assert_eq!(read(&own), read(&root().join(text)), "{}", own.display());
         }
     }
-    for manifest in ["cli/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"] {
+    for manifest in ["cli/Cargo.toml", "onnx/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"] {
         assert!(read(&root().join(manifest)).contains("\npublish = false\n"), "{manifest}");
     }
 }

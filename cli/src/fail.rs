@@ -1,12 +1,8 @@
 //! Failures of commands: an exit code and a message.
-//!
-//! Invariant: a message is printed as one line.
 
-use crate::stdout_stderr::note_stderr;
 use arenagrad::error::{Error, Kind, Location};
 use std::fmt::Display;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// Why a command failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,15 +53,4 @@ pub fn fail_in_text(file: &Path, e: &Error) -> Fail {
 /// Turns an error of the operating system into a failure that names the file.
 pub fn fail_io(path: &Path) -> impl Fn(std::io::Error) -> Fail {
     move |e| Error::from(e).context(path.display()).into()
-}
-
-/// The exit code of a result. Prints a failure as one line.
-pub fn exit_code(done: Run) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(fail) => {
-            note_stderr(format!("arenagrad: {}", fail.message.trim_end().replace('\n', "; ")));
-            ExitCode::from(fail.code)
-        }
-    }
 }

@@ -40,11 +40,11 @@ use std::process::ExitCode;
 pub fn run_arenagrad() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(e) => return fail::exit_code(args::handle_args_error(&e)),
+        Err(e) => return stdout_stderr::exit_code(args::handle_args_error(&e)),
     };
     // A panic is a bug of this program. It is reported in one line, without a backtrace.
     std::panic::set_hook(Box::new(|_| {}));
-    fail::exit_code(catch_unwind(AssertUnwindSafe(|| run_parsed_command(&cli))).unwrap_or_else(|payload| {
+    stdout_stderr::exit_code(catch_unwind(AssertUnwindSafe(|| run_parsed_command(&cli))).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("unknown");
         Err(fail::fail_expectation(format!("internal error: {text}")))

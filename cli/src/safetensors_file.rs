@@ -37,6 +37,6 @@ pub fn load_safetensors_params(p: &mut Program, path: &Path) -> Run {
     let own = p.bindings().iter().filter(|b| b.is_weight()).map(|b| b.name.clone());
     let own: HashSet<String> = own.collect();
     let of_a_weight = |name: &str| own.contains(name).then(|| name.to_string());
-    let _all = p.load_weights(&file, Load { rename: Some(&of_a_weight), ..Load::default() })?;
+    let _all = p.load_weights(&file, Load::default().rename(&of_a_weight))?;
     Ok(())
 }

@@ -139,7 +139,7 @@ pub fn sample_command(a: &SampleArgs) -> Run {
     let named = |e: String| fail_bad_input(format!("{}: {e}", path.display()));
     let vocabulary = Vocabulary::from_json(&sys::sys_read_text(&path, LIMIT)?).map_err(named)?;
     let prompt = vocabulary.encode(&a.prompt).map_err(|e| fail_bad_input(format!("--prompt: {e}")))?;
-    let settings = Sampling { temperature: a.temperature, top_k: a.top_k, top_p: a.top_p };
+    let settings = Sampling::default().temperature(a.temperature).top_k(a.top_k).top_p(a.top_p);
     let mut g = SampleCommandGenerator::new(&network, vocabulary, settings, a.threads)?;
     let weights = a.weights.clone().unwrap_or_else(|| dir.file(WEIGHTS));
     safetensors_file::load_safetensors_params(g.program(), &weights)?;

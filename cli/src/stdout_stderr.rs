@@ -3,10 +3,12 @@
 //! Invariants: no print panics. A write to standard output that fails, on a full disk for instance, ends the command
 //! with one line and exit code 1. A reader that closed the pipe is no error: the rest is dropped, and the exit code
 //! stays the command's. Text that cannot be written to standard error is lost.
+//! The message of a failure is printed as one line.
 
 use crate::fail::{Run, fail_expectation};
 use std::fmt::Display;
 use std::io::{BufWriter, ErrorKind, Result, StdoutLock, Write};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// True once the reader of standard output has closed the pipe.
@@ -48,6 +50,17 @@ pub fn note_stderr(text: impl Display) {
 /// Writes a warning to standard error. The command goes on.
 pub fn warn_stderr(text: impl Display) {
     note_stderr(format!("arenagrad: warning: {text}"));
+}
+
+/// The exit code of a result. Prints a failure as one line.
+pub fn exit_code(done: Run) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fail) => {
+            note_stderr(format!("arenagrad: {}", fail.message.trim_end().replace('\n', "; ")));
+            ExitCode::from(fail.code)
+        }
+    }
 }
 
 /// Standard output, locked and buffered, for texts that come in pieces.

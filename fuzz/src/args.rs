@@ -69,7 +69,7 @@ pub fn parse_args(args: &[String]) -> Result<Job, String> {
     let Some((first, rest)) = args.split_first() else { return Err(USAGE.to_string()) };
     match (first.as_str(), rest) {
         ("list", []) => return Ok(Job::List),
-        ("seeds", []) => return Ok(Job::Seeds(crate::runner::package_dir().join("corpus"))),
+        ("seeds", []) => return Ok(Job::Seeds(crate::files::package_dir().join("corpus"))),
         ("agree", files @ [_, ..]) => return Ok(Job::Agree(files.iter().map(PathBuf::from).collect())),
         ("seeds", [dir]) => return Ok(Job::Seeds(dir.into())),
         (flag, _) if flag.starts_with('-') => return Err(USAGE.to_string()),

@@ -1,6 +1,11 @@
-//! Paths of the temporary files that targets read and write.
+//! The folder of this package, and paths of the temporary files that targets read and write.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// The folder of this package.
+pub fn package_dir() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
 
 /// A path for this process and thread, in memory where there are such files: a save waits for the disk.
 pub fn file_path(name: &str) -> PathBuf {

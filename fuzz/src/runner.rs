@@ -5,6 +5,7 @@
 use crate::args::Options;
 use crate::corpus::{read_corpus, write_input};
 use crate::coverage::{Coverage, counters};
+use crate::files::package_dir;
 use crate::finding::{Finding, keep_panics, run_input};
 use crate::mutate::Mutator;
 use crate::report::{Report, cpu_seconds};
@@ -13,16 +14,11 @@ use crate::targets::Target;
 use crate::watch::Watch;
 use arenagrad::tools::arena::rng::SplitMix64;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long an input with a finding is made smaller.
 const SHRINK: Duration = Duration::from_secs(5);
-
-/// The folder of this package.
-pub fn package_dir() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// The folder of inputs with findings of `target`.
 pub fn crash_dir(target: &str) -> PathBuf {

@@ -11,6 +11,9 @@ use crate::values::{dtype_of, given_attrs};
 use crate::var::Var;
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, Given, GraphBuf, VarId};
+use arenagrad::op::OpDef;
+use arenagrad::tools::ir::emit::Emit;
+use arenagrad::tools::passes::copier::Copier;
 use parking_lot::{Mutex, ReentrantMutex};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -27,13 +30,38 @@ use pyo3::types::{PyDict, PyTuple};
 pub struct Build {
     builder: ReentrantMutex<Builder>,
     graph: Mutex<Option<GraphBuf>>,
+    /// The outputs and leaves of the graph that this one extends.
+    values: Vec<(String, VarId)>,
     /// The line of later nodes, if it is not the caller's.
     place: Mutex<Option<(String, u32)>>,
 }
 
 impl Build {
     pub fn new(builder: Builder) -> Build {
-        Build { builder: ReentrantMutex::new(builder), graph: Mutex::new(None), place: Mutex::new(None) }
+        Build {
+            builder: ReentrantMutex::new(builder),
+            graph: Mutex::new(None),
+            values: Vec::new(),
+            place: Mutex::new(None),
+        }
+    }
+
+    /// A builder that holds all of `g`. A graph that draws random numbers is refused: new draws would be its own.
+    pub fn extending(g: arenagrad::graph::Graph<'_>) -> arenagrad::Result<Build> {
+        let draws = |op: &&OpDef| op.attrs.iter().any(|field| field.name == "stream");
+        if let Some(op) = (0..g.nodes()).map(|n| g.ops[g.op[n].0 as usize]).find(draws) {
+            let text = format!("extend: the graph has {}, and a graph that draws numbers is not extended", op.name);
+            return Err(arenagrad::Error::new(Kind::Data, text));
+        }
+        let builder = Builder::rewriting(Emit::like(&g));
+        let mut copy = Copier::new(g, &builder);
+        copy.run(&mut |_| None);
+        copy.signature();
+        let outputs = g.outputs().iter().zip(g.output_names).map(|(&v, &name)| (g.str(name), v));
+        let leaves = g.leaves().map(|leaf| (leaf.name, leaf.value));
+        let values = outputs.chain(leaves).map(|(name, v)| (name.to_string(), copy.map[v].id())).collect();
+        drop(copy);
+        Ok(Build { values, ..Build::new(builder) })
     }
 
     /// Calls `f` with the builder; nodes get the line of the Python caller. An error of the graph is an exception.
@@ -101,6 +129,18 @@ impl Build {
     /// The size that this graph is built for under the name `name`.
     fn symbol(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
         self.with(py, |g| Ok(g.symbol(name)))
+    }
+
+    /// The output or leaf of this name, of the graph that this one extends.
+    fn value(this: &Bound<'_, Self>, name: &str) -> PyResult<Var> {
+        let values = &this.get().values;
+        match values.iter().find(|(own, _)| own == name) {
+            Some((_, id)) => Ok(Var::new(this.clone().unbind(), *id)),
+            None => {
+                let known: Vec<String> = values.iter().take(8).map(|(own, _)| format!("{own:?}")).collect();
+                Err(refuse(Kind::Name, format!("there is no value {name:?}; there are {}", known.join(", "))))
+            }
+        }
     }
 
     /// Adds an output.

@@ -19,12 +19,12 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 
 fn precision_of(word: &str) -> PyResult<Precision> {
-    let known = || Precision::ALL.map(|p| p.1).join(", ");
+    let known = || Precision::ALL.iter().map(|p| p.1).collect::<Vec<_>>().join(", ");
     Precision::named(word).ok_or_else(|| refuse(Kind::Syntax, format!("precision is {word:?}; it may be {}", known())))
 }
 
 fn keep_of(word: &str) -> PyResult<Keep> {
-    let known = || Keep::ALL.map(|k| k.1).join(", ");
+    let known = || Keep::ALL.iter().map(|k| k.1).collect::<Vec<_>>().join(", ");
     Keep::named(word).ok_or_else(|| refuse(Kind::Syntax, format!("keep is {word:?}; it may be {}", known())))
 }
 

@@ -1,5 +1,6 @@
 //! Graphs: texts, transforms, training steps.
 
+use crate::build::Build;
 use crate::error::{call, refuse};
 use crate::optim::PyOptimiser;
 use arenagrad::error::Kind;
@@ -134,6 +135,19 @@ impl Graph {
         format!("<pre>{}</pre>", arenagrad::tools::report::escape(&self.graph.to_string()))
     }
 
+    /// A builder that holds all of this graph, for more nodes: `value` gives its outputs and leaves.
+    ///
+    /// >>> import arenagrad as ag
+    /// >>> with ag.build("line") as b:
+    /// ...     b.output("y", ag.nn.linear("fc", b.input("x", (4, 3)), 2))
+    /// >>> with b.graph.extend() as more:
+    /// ...     more.output("loss", more.value("y").mse(more.input("target", (4, 2))))
+    /// >>> list(more.graph.outputs)
+    /// ['y', 'loss']
+    fn extend(&self) -> PyResult<Build> {
+        call(|| Build::extending(self.graph.view()))
+    }
+
     /// The name.
     #[getter]
     fn name(&self) -> String {
@@ -187,7 +201,7 @@ impl Graph {
         missing: &str,
     ) -> PyResult<Graph> {
         let missing = missing_of(missing)?;
-        let options = GradOptions { wrt: wrt.unwrap_or_default(), frozen: frozen.unwrap_or_default(), missing };
+        let options = GradOptions::wrt(&wrt.unwrap_or_default()).frozen(&frozen.unwrap_or_default()).missing(missing);
         py.detach(|| Graph::made(|| self.graph.grad(loss, &options)))
     }
 

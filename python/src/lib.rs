@@ -15,6 +15,7 @@ mod graph;
 mod index;
 mod init;
 mod location;
+mod onnx;
 mod ops;
 mod optim;
 mod plan;
@@ -56,6 +57,8 @@ fn _arenagrad(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(graph::_parse, m)?)?;
     m.add_function(wrap_pyfunction!(graph::train, m)?)?;
     m.add_function(wrap_pyfunction!(init::_init, m)?)?;
+    m.add_function(wrap_pyfunction!(onnx::_onnx_read, m)?)?;
+    m.add_function(wrap_pyfunction!(onnx::_onnx_write, m)?)?;
     m.add_function(wrap_pyfunction!(ops::_op_table, m)?)?;
     m.add_function(wrap_pyfunction!(optim::_kinds, m)?)?;
     m.add_function(wrap_pyfunction!(program::_forked, m)?)?;

@@ -129,7 +129,10 @@ impl PyOptimiser {
         weight_decay: Option<f64>,
         rule: Option<&PyOptimiser>,
     ) -> PyResult<PyOptimiser> {
-        let group = arenagrad::optim::Group { lr_scale, weight_decay, rule: rule.map(|o| o.optimiser().rule()) };
+        let group = arenagrad::optim::Group::default()
+            .lr_scale(lr_scale)
+            .weight_decay(weight_decay)
+            .rule(rule.map(|o| o.optimiser().rule()));
         self.checked(&format!("group({pattern:?})").replace('"', "'"), self.optimiser().group(pattern, group))
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Invariant: one thread at a time uses the program. A second one gets an exception, as does a forked child.
 
-use crate::error::{call, misuse, raise};
+use crate::error::{call, misuse, raise, refuse};
 use crate::plan::{Plan, Trace};
-use crate::slot::{Slot, role_name};
+use crate::slot::Slot;
 use crate::tensors::{Tensors, Which};
 use arenagrad::error::{Error, Kind};
 use arenagrad::session::{Method, Program as Core, Role};
@@ -78,6 +78,7 @@ impl Program {
                     Role::Output => &mut outputs,
                     Role::Param => &mut params,
                     Role::State => &mut states,
+                    other => return Err(refuse(Kind::Plan, format!("{:?} is {other:?}", b.name))),
                 };
                 // Methods share params and states.
                 let shared = matches!(b.role, Role::Param | Role::State);
@@ -147,7 +148,7 @@ impl Program {
             known.push(&more);
         }
         let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
-        let elsewhere = self.slots.iter().find(|s| s.name == name).map(|s| role_name(s.role));
+        let elsewhere = self.slots.iter().find(|s| s.name == name).map(|s| s.role.name());
         let hint = elsewhere.map_or(String::new(), |role| format!("; there is a {role} of that name"));
         raise(&Error::new(Kind::Name, format!("there is no {role} {name:?}; there are {known}{hint}")))
     }
@@ -213,7 +214,7 @@ impl Program {
         Ok(outputs)
     }
 
-    fn detached<R: Send>(
+    pub fn detached<R: Send>(
         &self,
         py: Python<'_>,
         f: impl FnOnce(&mut Core) -> arenagrad::Result<R> + Send,
@@ -264,7 +265,7 @@ impl Program {
     fn load(&self, py: Python<'_>, path: PathBuf, strict: bool, cast: bool) -> PyResult<Vec<String>> {
         let unmatched = if strict { Unmatched::Refuse } else { Unmatched::Allow };
         self.detached(py, |p| {
-            let how = Load { missing: unmatched, unexpected: unmatched, cast, ..Load::default() };
+            let how = Load::default().missing(unmatched).unexpected(unmatched).cast(cast);
             Ok(p.load_weights(&Weights::open(path)?, how)?.loaded)
         })
     }
@@ -277,7 +278,7 @@ impl Program {
             kept.push((format!("{KEPT}{}", name.extract::<String>()?), x.extract::<f64>()?.to_le_bytes()));
         }
         self.detached(py, |p| {
-            let own = p.persistent().map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes });
+            let own = p.persistent().map(|(b, bytes)| Entry::new(&b.name, b.dtype, &b.dims, bytes));
             let all: Vec<Entry<'_>> = own.chain(kept.iter().map(|(name, bytes)| kept_entry(name, bytes))).collect();
             checkpoint::save(path, &all)
         })
@@ -425,5 +426,5 @@ const KEPT: &str = "train.kept.";
 
 /// A number of a checkpoint.
 fn kept_entry<'a>(name: &'a str, bytes: &'a [u8]) -> Entry<'a> {
-    Entry { name, dtype: arenagrad::graph::DType::F64, dims: &[1], bytes }
+    Entry::new(name, arenagrad::graph::DType::F64, &[1], bytes)
 }

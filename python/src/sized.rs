@@ -7,7 +7,6 @@ use crate::compile::Choices;
 use crate::error::{call, misuse, raise, refuse};
 use crate::graph::Graph;
 use crate::plan::Plan;
-use crate::slot::role_name;
 use crate::values::numpy_name;
 use arenagrad::error::{Error, Kind};
 use arenagrad::graph::Builder;
@@ -81,7 +80,7 @@ fn write(p: &mut Core, name: &str, value: &Bound<'_, PyAny>, casting: Option<&st
         return Err(refuse(Kind::Name, format!("there is no input {name:?}; there are {}", known.join(", "))));
     };
     let form = Form::new(py, numpy_name(b.dtype), &b.dims)?;
-    let what = format!("{} {:?}", role_name(b.role), b.name);
+    let what = format!("{} {:?}", b.role.name(), b.name);
     let fit = py.import("arenagrad._arrays")?.getattr("fit")?;
     let array = fit.call1((value, form.descr.bind(py), b.dims.to_vec(), b.dtype.name(), what, casting))?;
     let bytes = array.call_method0("tobytes")?.cast_into::<PyBytes>()?;

@@ -3,11 +3,17 @@
 use crate::array::{self, Form};
 use crate::error::call;
 use crate::values::numpy_name;
+use arenagrad::error::Kind;
 use arenagrad::graph::DType;
 use arenagrad::session::{Binding, Handle, Method, Program, Role};
 use half::{bf16, f16};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+
+/// The error of a tensor that is `what`, which Python cannot reach.
+fn no_array(b: &Binding, what: &str) -> arenagrad::Error {
+    arenagrad::Error::new(Kind::Data, format!("{:?} is {what}, which has no array in Python", b.name))
+}
 
 /// A handle of any element type.
 macro_rules! handles {
@@ -24,7 +30,9 @@ macro_rules! handles {
                         Role::Output => p.output_of::<$elem>(method, &b.name)?,
                         Role::Param => p.param::<$elem>(&b.name)?,
                         Role::State => p.state::<$elem>(&b.name)?,
-                    })),*
+                        other => return Err(no_array(b, other.name())),
+                    })),*,
+                    other => return Err(no_array(b, other.name())),
                 })
             }
 
@@ -75,16 +83,6 @@ pub struct Slot {
     handle: AnyHandle,
 }
 
-/// What a role is called.
-pub fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Input => "input",
-        Role::Param => "param",
-        Role::State => "state",
-        Role::Output => "output",
-    }
-}
-
 impl Slot {
     pub fn new(py: Python<'_>, p: &Program, method: Method, b: &Binding) -> PyResult<Slot> {
         Ok(Slot {
@@ -106,7 +104,7 @@ impl Slot {
             return self.copy(p, source);
         }
         let py = value.py();
-        let what = format!("{} {:?}", role_name(self.role), self.name);
+        let what = format!("{} {:?}", self.role.name(), self.name);
         let fit = py.import("arenagrad._arrays")?.getattr("fit")?;
         let fitted = fit.call1((value, self.form.descr.bind(py), &self.dims, self.dtype.name(), what, casting))?;
         match array::exact(&fitted, &self.form) {

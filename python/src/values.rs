@@ -25,6 +25,8 @@ pub fn numpy_name(dtype: DType) -> &'static str {
         DType::U64 => "uint64",
         DType::C64 => "complex64",
         DType::C128 => "complex128",
+        // NumPy refuses a name that it does not know.
+        other => other.name(),
     }
 }
 
@@ -44,9 +46,9 @@ pub fn dtype_of(value: &Bound<'_, PyAny>) -> PyResult<DType> {
         "uint16" => Some(DType::U16),
         "bool_" => Some(DType::Bool),
         "bfloat16" => Some(DType::BF16),
-        _ => DType::ALL.into_iter().find(|&d| numpy_name(d) == name),
+        _ => DType::ALL.iter().copied().find(|&d| numpy_name(d) == name),
     });
-    let known = DType::ALL.map(|d| d.name()).join(", ");
+    let known = DType::ALL.iter().map(|d| d.name()).collect::<Vec<_>>().join(", ");
     found.ok_or_else(|| refuse(Kind::Syntax, format!("there is no element type {name:?}; there are {known}")))
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 /// Element type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum DType {
     /// IEEE binary32.
     F32,
@@ -41,15 +42,15 @@ pub enum DType {
 
 impl DType {
     /// All element types.
-    pub const ALL: [DType; 15] = {
+    pub const ALL: &[DType] = {
         use DType::*;
-        [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, I16, U16, U64, C64, C128]
+        &[F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, I16, U16, U64, C64, C128]
     };
 
     /// The types that tile programs take: all but the complex ones. `DType::REAL[d as usize] == d`.
-    pub const REAL: [DType; 13] = {
+    pub const REAL: &[DType] = {
         use DType::*;
-        [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, I16, U16, U64]
+        &[F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, I16, U16, U64]
     };
 
     /// Bytes of one element.
@@ -92,7 +93,7 @@ impl DType {
 
     /// The element type called `name`.
     pub fn parse(name: &str) -> Option<DType> {
-        DType::ALL.into_iter().find(|d| d.name() == name)
+        DType::ALL.iter().copied().find(|d| d.name() == name)
     }
 
     /// True for `f32` and `f64`, the floating-point dtypes in which kernels compute.

@@ -16,3 +16,15 @@ pub mod tensor;
 pub use dtype::DType;
 pub use ids::{Node, Region, Shape, Sym, Value};
 pub use side::{Side, Window};
+
+/// Returns an error with the message unless the condition holds: `ensure!(a == b, "{a} ≠ {b}")`. For functions whose
+/// error is a `String`, such as shape inference.
+#[macro_export]
+macro_rules! ensure {
+    ($ok:expr, $($message:tt)+) => {
+        match $ok {
+            true => {}
+            false => return Err(format!($($message)+)),
+        }
+    };
+}

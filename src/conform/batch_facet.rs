@@ -1,9 +1,9 @@
 //! The facet about batches. For each choice of operands that differ between members, the batched graph must compute
 //! what the graph computes for each member alone.
 
+use super::answer::{Answer, FacetError, facet_holds, facet_tolerance};
 use super::conform_run::{PLAIN, try_run_once};
 use super::derivative_facets::derivative_facet_names;
-use super::facets::{Answer, FacetError, facet_holds, facet_tolerance};
 use super::sample::{Sample, draw_operands};
 use super::tensor::{Tensor, conform_distance, conform_numbers_of_element, same_conform_bits};
 use super::tensor_draws::TensorDraws;

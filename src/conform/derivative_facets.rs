@@ -1,12 +1,13 @@
 //! Facets about derivatives: reverse mode against finite differences, forward mode against reverse mode, second
 //! derivatives against finite differences, and derivatives that are declared to be zero.
 
+use super::answer::{Answer, FacetError, facet_holds};
 use super::conform_run::{ConformRun, PLAIN, try_run_once};
-use super::facets::{Answer, FacetError, facet_holds};
 use super::sample::{F64_ONLY, Sample};
 use super::tensor::{Tensor, conform_distance, same_conform_bits};
 use super::tensor_draws::TensorDraws;
 use crate::arena::ids::Id;
+use crate::differences::{slope_of_values, try_slope};
 use crate::error::Kind;
 use crate::nodes::ir::opdef::{Deriv, Domain, Flags};
 use crate::nodes::{DType, GraphBuf};
@@ -83,9 +84,7 @@ fn check_reverse_derivative_facet(s: &Sample) -> Answer {
         let got = derivative_facet_output(&g, &results, &format!("grad.{name}"))?;
         for e in derivative_facet_elements(got.data.len()) {
             let mut agrees = |h: f64| {
-                // A fourth-order stencil, so that the step may be large against rounding.
-                let (near, far) = (at(k, e, h)? - at(k, e, -h)?, at(k, e, 2.0 * h)? - at(k, e, -2.0 * h)?);
-                let want = (8.0 * near - far) / (12.0 * h);
+                let want = try_slope(h, |by| at(k, e, by))?;
                 let d = (got.data[e] - want).abs() / want.abs().max(1.0);
                 facet_holds(d <= 1e-6, || format!("d/d{name}[{e}] is {} but differences give {want}", got.data[e]))
             };
@@ -156,7 +155,7 @@ fn check_second_derivative_facet(s: &Sample) -> Answer {
         let of = |r: &[Tensor]| derivative_facet_output(&first, r, g).map(|t| t.data);
         // Five points: the error of three is that of a third derivative, which whole blocks have plenty of.
         let (a, b, c, d) = (of(&up)?, of(&down)?, of(&far_up)?, of(&far_down)?);
-        let slope = |i: usize| (8.0 * (a[i] - b[i]) - (c[i] - d[i])) / (12.0 * h);
+        let slope = |i: usize| slope_of_values([a[i], b[i], c[i], d[i]], h);
         let want: Vec<f64> = (0..a.len()).map(slope).collect();
         let off = conform_distance(&got.data, &want);
         facet_holds(off <= 1e-6, || format!("{g} off by {off:e}\n{:?}\n{want:?}", got.data))?;

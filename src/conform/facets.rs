@@ -2,52 +2,22 @@
 //!
 //! Invariant: a facet reads the definition alone, so it holds for any op.
 
+use super::answer::{Answer, facet_holds, facet_tolerance};
 use super::batch_facet;
 use super::conform_run::{How, PLAIN, try_run_once};
 use super::derivative_facets;
-use super::refusals;
 use super::sample::{Sample, build_node_graph};
 use super::tensor::{Tensor, conform_distance, same_conform_bits};
-use crate::error::Error;
 use crate::nodes::ir::opdef::has_generic_types;
 use crate::nodes::ir::text;
 use crate::nodes::{DType, GraphBuf};
 use crate::passes::ad::prepare;
 
-/// Why a facet does not hold.
-pub(super) enum FacetError {
-    /// The question does not apply, with the reason.
-    NotAsked(&'static str),
-    /// The answer is wrong.
-    Fails(String),
-}
-
-impl From<&'static str> for FacetError {
-    fn from(reason: &'static str) -> FacetError {
-        FacetError::NotAsked(reason)
-    }
-}
-
-impl From<String> for FacetError {
-    fn from(why: String) -> FacetError {
-        FacetError::Fails(why)
-    }
-}
-
-impl From<Error> for FacetError {
-    fn from(e: Error) -> FacetError {
-        FacetError::Fails(e.to_string())
-    }
-}
-
-/// The answer to a facet.
-pub(super) type Answer = Result<(), FacetError>;
-
 /// A question about a sample.
 pub(super) type Facet = fn(&Sample) -> Answer;
 
-/// The facets of each op.
-pub(super) const FACETS: [(&str, Facet); 11] = [
+/// The facets of a sample. That of its variants, which asks these in turn, is in `refusals`.
+pub(super) const FACETS: [(&str, Facet); 10] = [
     ("text", text_facet),
     ("kernel", kernel_facet),
     ("f32=f64", f32_facet),
@@ -58,22 +28,12 @@ pub(super) const FACETS: [(&str, Facet); 11] = [
     ("2nd order", derivative_facets::second_derivative_facet),
     ("zero", derivative_facets::zero_derivative_facet),
     ("vmap", batch_facet::batch_facet),
-    (refusals::VARIANTS, refusals::judge_sample),
 ];
-
-/// `Ok` if `holds`, else a wrong answer.
-pub(super) fn facet_holds(holds: bool, why: impl FnOnce() -> String) -> Answer {
-    if holds { Ok(()) } else { Err(FacetError::Fails(why())) }
-}
 
 fn text_facet(s: &Sample) -> Answer {
     let printed = text::print(s.graph.view());
     let parsed = text::parse_with(&printed, &[s.def])?;
     facet_holds(parsed == s.graph, || format!("the text is of another graph:\n{printed}"))
-}
-
-pub(super) fn facet_tolerance(t: &Tensor) -> f64 {
-    if t.dtype.part() == DType::F32 { 2e-5 } else { 1e-12 }
 }
 
 pub(super) fn kernel_facet(s: &Sample) -> Answer {

@@ -3,6 +3,7 @@
 //!
 //! Invariant: a check that is not made has a reason. A panic in a definition is a failed check.
 
+mod answer;
 mod batch_facet;
 mod bless;
 pub(super) mod conform_run;
@@ -18,8 +19,9 @@ mod variants;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::OpDef;
 use crate::nodes::ir::opdef::definition_fault;
+use answer::{Answer, FacetError};
 pub use bless::{bless, is_blessing};
-use facets::{Answer, FACETS, FacetError};
+use facets::{FACETS, Facet};
 use rayon::prelude::*;
 use sample::{F64_ONLY, Sample, Tally};
 pub use shape_rules::{ShapeAnswer, shape_answers};
@@ -75,7 +77,7 @@ impl Conformance {
 impl fmt::Display for Conformance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<34}", "op (cases)")?;
-        FACETS.iter().try_for_each(|facet| write!(f, "{:>13}", facet.0))?;
+        all_facets().try_for_each(|facet| write!(f, "{:>13}", facet.0))?;
         write!(f, "{:>13}{:>13}", "accepted", "refused")?;
         for ((def, answers), tally) in self.ops.iter().zip(&self.tallies) {
             write!(f, "\n{:<34}", format!("{} ({})", def.name, def.cases.len()))?;
@@ -161,10 +163,15 @@ struct OpAnswers {
     broken: Vec<String>,
 }
 
+/// The facets of each op.
+fn all_facets() -> impl Iterator<Item = (&'static str, Facet)> {
+    FACETS.into_iter().chain([(refusals::VARIANTS, refusals::judge_sample as Facet)])
+}
+
 /// The answers of one definition, and its faults.
 fn conformance_of_op(def: &'static OpDef, seed: u64) -> OpAnswers {
     let mut tally = Tally::default();
-    let mut answers: Vec<Answers> = FACETS.iter().map(|_| Answers::default()).collect();
+    let mut answers: Vec<Answers> = all_facets().map(|_| Answers::default()).collect();
     let mut broken: Vec<String> = definition_fault(def).map(|why| format!("{}: {why}", def.name)).into_iter().collect();
     if def.cases.is_empty() {
         broken.push(format!("{}: an op needs conformance cases", def.name));
@@ -188,7 +195,7 @@ fn conformance_of_op(def: &'static OpDef, seed: u64) -> OpAnswers {
 }
 
 fn conformance_of_sample(s: &Sample, answers: &mut [Answers]) {
-    for ((name, facet), a) in FACETS.iter().zip(answers) {
+    for ((name, facet), a) in all_facets().zip(answers) {
         let answer: Answer = catch_unwind(AssertUnwindSafe(|| facet(s)))
             .unwrap_or_else(|panic| Err(FacetError::Fails(format!("panicked: {}", conformance_panic_text(&*panic)))));
         match answer {

@@ -79,7 +79,7 @@ fn vary_operands(s: &Sample) -> Vec<Variant> {
         }
         let float = s.float.to_string();
         let complex = s.float.complex().map(|d| d.to_string()).unwrap_or_default();
-        for other in DType::ALL.map(|d| d.to_string()) {
+        for other in DType::ALL.iter().map(|d| d.to_string()) {
             let same = dtype == "f" && other == float || dtype == "c" && other == complex;
             if other != dtype && !same {
                 add(Differs::Operand, &with(typed_variant(&other, &dims)));

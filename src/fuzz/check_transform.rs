@@ -9,6 +9,7 @@ use super::finding::Finding;
 use super::inner_product::InnerProduct;
 use super::oracle::{Array, LeafValue, LeafValues, Named, Stop, interpret};
 use crate::arena::{Node, ids::Id};
+use crate::differences::slope_of_values;
 use crate::error::{Error, Kind};
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::control::custom_fn::has_derivative_rules;
@@ -234,7 +235,7 @@ fn transform_slope([a, b, c, d, e]: [(f64, f64); 5]) -> Option<(f64, f64)> {
     let smooth = near_bend.abs() <= 0.7 * far_bend.abs() + noise + slack
         && kink.abs() <= 4.0 * noise + slack
         && far_bend.abs() <= 0.1 * near.abs().max(1.0);
-    let want = near + (near - wide) / 3.0;
+    let want = slope_of_values([d, b, e, a].map(|at| at.0), STEP / 2.0);
     (smooth && want.is_finite() && noise.is_finite()).then(|| (want, 4.0 * (near - wide).abs() + noise + slack))
 }
 

@@ -8,11 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What a bad value is, and how a message says it. Two causes are equal if their names are.
+#[non_exhaustive]
 pub struct Cause {
     /// The name, unique.
     pub name: &'static str,
     /// Writes the message, such as "matrix 3 is singular".
     pub text: fn(&Bad, &mut fmt::Formatter<'_>) -> fmt::Result,
+}
+
+impl Cause {
+    /// A cause. `text` writes the message.
+    pub const fn new(name: &'static str, text: fn(&Bad, &mut fmt::Formatter<'_>) -> fmt::Result) -> Cause {
+        Cause { name, text }
+    }
 }
 
 impl Eq for Cause {}
@@ -68,6 +76,7 @@ pub static STILL_GOING: Cause = Cause {
 
 /// A bad value that a kernel found in an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Bad {
     /// Its position in the operand; of a matrix, its number in the batch; of a tile, its number in the image.
     pub element: usize,
@@ -79,6 +88,11 @@ pub struct Bad {
 }
 
 impl Bad {
+    /// The bad value at `element`.
+    pub fn new(element: usize, value: Option<(i64, usize)>, cause: &'static Cause) -> Bad {
+        Bad { element, value, cause }
+    }
+
     /// The one at the lower element, whichever thread found it.
     pub fn lower(self, other: Bad) -> Bad {
         let order = |bad: &Bad| (bad.element, bad.value, bad.cause.name);

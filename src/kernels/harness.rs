@@ -102,7 +102,7 @@ fn run_once(
         });
     }
     let frame = ArenaPtr::new(arena.bytes_mut());
-    let only = HarnessOperands::new(frame, slots.iter().chain(&read_slots));
+    let only = Operands::new(frame, slots.iter().chain(&read_slots));
     let fault = Fault::default();
     // Ranges run in descending order: the order must not matter.
     for i in (0..ranges).rev() {
@@ -121,18 +121,18 @@ fn run_once(
 
 /// While this lives, the AddressSanitizer lets nothing touch an arena but the bytes of some operands. Does nothing in
 /// tests that are compiled without `--cfg asan`.
-pub struct HarnessOperands(ArenaPtr);
+pub struct Operands(ArenaPtr);
 
-impl HarnessOperands {
+impl Operands {
     /// Only `operands` of `arena` may be touched.
-    pub fn new<'a>(arena: ArenaPtr, operands: impl Iterator<Item = &'a OperandRef>) -> HarnessOperands {
+    pub fn new<'a>(arena: ArenaPtr, operands: impl Iterator<Item = &'a OperandRef>) -> Operands {
         mark_region(arena, 0..arena.parts().1, false);
         operands.for_each(|s| mark_region(arena, s.off..s.off + s.len * s.size, true));
-        HarnessOperands(arena)
+        Operands(arena)
     }
 }
 
-impl Drop for HarnessOperands {
+impl Drop for Operands {
     fn drop(&mut self) {
         mark_region(self.0, 0..self.0.parts().1, true);
     }

@@ -2,22 +2,25 @@
 //!
 //! Invariant: `from_words(&p.to_words()) == p`.
 
-/// A type that is encoded as one parameter word.
-pub trait ParamWord: Copy {
-    /// Encodes.
-    fn to_word(self) -> u64;
-    /// Decodes.
-    fn from_word(word: u64) -> Self;
+/// A value that is encoded as parameter words.
+pub trait Param: Copy {
+    /// Number of words.
+    const WORDS: usize;
+    /// Appends the words.
+    fn write(self, words: &mut Vec<u64>);
+    /// Reads the words back. Missing words are 0.
+    fn read(words: &mut impl Iterator<Item = u64>) -> Self;
 }
 
 macro_rules! word {
     ($t:ty, $to:expr, $from:expr) => {
-        impl ParamWord for $t {
-            fn to_word(self) -> u64 {
-                $to(self)
+        impl Param for $t {
+            const WORDS: usize = 1;
+            fn write(self, words: &mut Vec<u64>) {
+                words.push($to(self));
             }
-            fn from_word(word: u64) -> $t {
-                $from(word)
+            fn read(words: &mut impl Iterator<Item = u64>) -> $t {
+                $from(words.next().unwrap_or_default())
             }
         }
     };
@@ -29,7 +32,17 @@ word!(i64, |x| x as u64, |w| w as i64);
 word!(f64, f64::to_bits, f64::from_bits);
 word!(bool, u64::from, |w| w != 0);
 
-/// Declares a parameter struct. Each field is one word, in order of declaration.
+impl<T: Param, const N: usize> Param for [T; N] {
+    const WORDS: usize = N * T::WORDS;
+    fn write(self, words: &mut Vec<u64>) {
+        self.into_iter().for_each(|x| x.write(words));
+    }
+    fn read(words: &mut impl Iterator<Item = u64>) -> [T; N] {
+        std::array::from_fn(|_| T::read(words))
+    }
+}
+
+/// Declares a parameter struct. Its words are those of its fields, in order of declaration.
 macro_rules! params {
     ($(#[$doc:meta])* pub struct $name:ident { $($(#[$field_doc:meta])* pub $field:ident: $ty:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -39,16 +52,22 @@ macro_rules! params {
         }
 
         impl $name {
+            /// Number of parameter words.
+            #[allow(dead_code, reason = "few kernels have words after their params")]
+            pub const WORDS: usize = 0 $(+ <$ty as $crate::params::Param>::WORDS)*;
+
             /// The parameter words of the instruction.
             pub fn to_words(self) -> Vec<u64> {
-                vec![$($crate::params::ParamWord::to_word(self.$field)),*]
+                let mut words = Vec::with_capacity($name::WORDS);
+                $($crate::params::Param::write(self.$field, &mut words);)*
+                words
             }
 
-            /// Reads the words back.
+            /// Reads the words back. Words after them are ignored, and missing words are 0.
             #[allow(dead_code, reason = "some kernels read no parameters")]
             pub fn from_words(words: &[u64]) -> $name {
                 let mut words = words.iter().copied();
-                $(let $field = $crate::params::ParamWord::from_word(words.next().unwrap_or_default());)*
+                $(let $field = $crate::params::Param::read(&mut words);)*
                 $name { $($field),* }
             }
         }

@@ -8,6 +8,7 @@ use crate::nodes::{Attention, Builder, Init, Layout, Pairing, Rope, Var};
 
 /// Options of [`causal_self_attention`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CausalSelfAttention {
     /// Number of heads; it must divide the width.
     pub heads: usize,
@@ -67,6 +68,7 @@ pub(super) fn project_and_attend<'g>(
 
 /// Options of [`multi_head_attention`]. The defaults are torch's; `heads` has none.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct MultiHead<'g> {
     /// Number of heads; it must divide the width.
     pub heads: usize,
@@ -114,9 +116,9 @@ setters! {
         kv_heads: usize,
         bias: bool,
         causal: bool,
-        window: usize => Some(window),
-        padding: Var<'g> => Some(padding),
-        mask: Var<'g> => Some(mask),
+        window: impl Into<Option<usize>> => window.into(),
+        padding: impl Into<Option<Var<'g>>> => padding.into(),
+        mask: impl Into<Option<Var<'g>>> => mask.into(),
         dropout: f64,
     }
 }

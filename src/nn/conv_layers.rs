@@ -1,18 +1,15 @@
 //! Convolutions as layers, transposed ones among them, over one to three axes; their options: those of the ops, and
 //! those of the params.
 //!
-//! `nn::conv2d` takes the options of the op, [`Conv2d`](crate::nodes::Conv2d). `.bias(…)`, `.weight_init(…)` and
-//! `.bias_init(…)` turn them into options of the layer, which `nn::conv2d_with` takes and the op does not.
+//! `nn::conv2d` takes the options of the op, [`Conv2d`](crate::nodes::Conv2d), and those of the layer, which
+//! `.bias(…)`, `.weight_init(…)` and `.bias_init(…)` make of them and the op does not take.
 
 use super::init::uniform_by_fan_in;
 use super::inputs::refuse_inputs;
 use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::arguments::setters::setters;
-use crate::nodes::{
-    Builder, Conv, Conv1d, Conv2d, Conv3d, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Init,
-    PerAxis, Var,
-};
+use crate::nodes::{Builder, Conv, Conv1d, ConvTranspose, Init, PerAxis, Var};
 
 /// Options of a convolution as a layer over `N` axes, with `P` = 2·`N` sides to pad. Options of the op become options
 /// of the layer by `.bias(…)`, `.weight_init(…)` and `.bias_init(…)`.
@@ -22,10 +19,11 @@ use crate::nodes::{
 ///
 /// let g = Builder::new("net");
 /// let x = g.input("x", [8, 3, 32, 32], DType::F32);
-/// let y = nn::conv2d_with(&g, "conv", x, 16, 3, Conv2d::default().stride(2).padding(1).bias(false));
+/// let y = nn::conv2d(&g, "conv", x, 16, 3, Conv2d::default().stride(2).padding(1).bias(false));
 /// assert_eq!(*y.dims(), [8, 16, 16, 16]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ConvLayer<const N: usize, const P: usize> {
     /// The windows.
     pub conv: Conv<N, P>,
@@ -41,6 +39,7 @@ pub struct ConvLayer<const N: usize, const P: usize> {
 
 /// Options of a transposed convolution as a layer over `N` axes, made as those of a [`ConvLayer`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ConvTransposeLayer<const N: usize> {
     /// The windows.
     pub conv: ConvTranspose<N>,
@@ -71,10 +70,10 @@ macro_rules! layer_options {
 
         setters! {
             [$($generics)*] $layer<$($n),*> {
-                inputs: usize => Some(inputs),
+                inputs: impl Into<Option<usize>> => inputs.into(),
                 bias: bool,
-                weight_init: Init => Some(weight_init),
-                bias_init: Init => Some(bias_init),
+                weight_init: impl Into<Option<Init>> => weight_init.into(),
+                bias_init: impl Into<Option<Init>> => bias_init.into(),
             }
         }
 
@@ -210,21 +209,9 @@ pub fn conv1d<'g>(
     x: Var<'g>,
     outputs: usize,
     kernel: impl PerAxis<1>,
-    options: Conv1d,
+    options: impl Into<ConvLayer<1, 2>>,
 ) -> Var<'g> {
-    conv1d_with(g, name, x, outputs, kernel, options.into())
-}
-
-/// [`conv1d`] with options of the layer: `Conv1d::default().padding(1).bias(false)` leaves out `name.bias`.
-#[track_caller]
-pub fn conv1d_with<'g>(
-    g: &'g Builder,
-    name: &str,
-    x: Var<'g>,
-    outputs: usize,
-    kernel: impl PerAxis<1>,
-    o: ConvLayer<1, 2>,
-) -> Var<'g> {
+    let o = options.into();
     conv_layer_of(g, name, x, outputs, kernel.per_axis(), &o, |w| x.conv1d(w, o.conv))
 }
 
@@ -236,35 +223,10 @@ pub fn conv2d<'g>(
     x: Var<'g>,
     outputs: usize,
     kernel: impl PerAxis<2>,
-    options: Conv2d,
+    options: impl Into<ConvLayer<2, 4>>,
 ) -> Var<'g> {
-    conv2d_with(g, name, x, outputs, kernel, options.into())
-}
-
-/// [`conv2d`] with options of the layer: `Conv2d::default().padding(1).bias(false)` leaves out `name.bias`.
-#[track_caller]
-pub fn conv2d_with<'g>(
-    g: &'g Builder,
-    name: &str,
-    x: Var<'g>,
-    outputs: usize,
-    kernel: impl PerAxis<2>,
-    o: ConvLayer<2, 4>,
-) -> Var<'g> {
+    let o = options.into();
     conv_layer_of(g, name, x, outputs, kernel.per_axis(), &o, |w| x.conv2d(w, o.conv))
-}
-
-/// [`conv2d`] without the param `name.bias`, for a layer that a norm follows.
-#[track_caller]
-pub fn conv2d_no_bias<'g>(
-    g: &'g Builder,
-    name: &str,
-    x: Var<'g>,
-    outputs: usize,
-    kernel: impl PerAxis<2>,
-    options: Conv2d,
-) -> Var<'g> {
-    conv2d_with(g, name, x, outputs, kernel, options.bias(false))
 }
 
 /// 3-D convolution of `x` `[N, C, D, H, W]`: params `name.weight` `[outputs, C/groups, kernel…]` and `name.bias`.
@@ -275,21 +237,9 @@ pub fn conv3d<'g>(
     x: Var<'g>,
     outputs: usize,
     kernel: impl PerAxis<3>,
-    options: Conv3d,
+    options: impl Into<ConvLayer<3, 6>>,
 ) -> Var<'g> {
-    conv3d_with(g, name, x, outputs, kernel, options.into())
-}
-
-/// [`conv3d`] with options of the layer: `Conv3d::default().padding(1).bias(false)` leaves out `name.bias`.
-#[track_caller]
-pub fn conv3d_with<'g>(
-    g: &'g Builder,
-    name: &str,
-    x: Var<'g>,
-    outputs: usize,
-    kernel: impl PerAxis<3>,
-    o: ConvLayer<3, 6>,
-) -> Var<'g> {
+    let o = options.into();
     conv_layer_of(g, name, x, outputs, kernel.per_axis(), &o, |w| x.conv3d(w, o.conv))
 }
 
@@ -310,21 +260,9 @@ pub fn conv_transpose1d<'g>(
     x: Var<'g>,
     outputs: usize,
     kernel: impl PerAxis<1>,
-    options: ConvTranspose1d,
+    options: impl Into<ConvTransposeLayer<1>>,
 ) -> Var<'g> {
-    conv_transpose1d_with(g, name, x, outputs, kernel, options.into())
-}
-
-/// [`conv_transpose1d`] with options of the layer, for instance `.bias(false)`.
-#[track_caller]
-pub fn conv_transpose1d_with<'g>(
-    g: &'g Builder,
-    name: &str,
-    x: Var<'g>,
-    outputs: usize,
-    kernel: impl PerAxis<1>,
-    o: ConvTransposeLayer<1>,
-) -> Var<'g> {
+    let o = options.into();
     conv_transpose_layer_of(g, name, x, outputs, kernel.per_axis(), &o, |w| x.conv_transpose1d(w, o.conv))
 }
 
@@ -337,21 +275,9 @@ pub fn conv_transpose2d<'g>(
     x: Var<'g>,
     outputs: usize,
     kernel: impl PerAxis<2>,
-    options: ConvTranspose2d,
+    options: impl Into<ConvTransposeLayer<2>>,
 ) -> Var<'g> {
-    conv_transpose2d_with(g, name, x, outputs, kernel, options.into())
-}
-
-/// [`conv_transpose2d`] with options of the layer, for instance `.bias(false)`.
-#[track_caller]
-pub fn conv_transpose2d_with<'g>(
-    g: &'g Builder,
-    name: &str,
-    x: Var<'g>,
-    outputs: usize,
-    kernel: impl PerAxis<2>,
-    o: ConvTransposeLayer<2>,
-) -> Var<'g> {
+    let o = options.into();
     conv_transpose_layer_of(g, name, x, outputs, kernel.per_axis(), &o, |w| x.conv_transpose2d(w, o.conv))
 }
 
@@ -364,21 +290,9 @@ pub fn conv_transpose3d<'g>(
     x: Var<'g>,
     outputs: usize,
     kernel: impl PerAxis<3>,
-    options: ConvTranspose3d,
+    options: impl Into<ConvTransposeLayer<3>>,
 ) -> Var<'g> {
-    conv_transpose3d_with(g, name, x, outputs, kernel, options.into())
-}
-
-/// [`conv_transpose3d`] with options of the layer, for instance `.bias(false)`.
-#[track_caller]
-pub fn conv_transpose3d_with<'g>(
-    g: &'g Builder,
-    name: &str,
-    x: Var<'g>,
-    outputs: usize,
-    kernel: impl PerAxis<3>,
-    o: ConvTransposeLayer<3>,
-) -> Var<'g> {
+    let o = options.into();
     conv_transpose_layer_of(g, name, x, outputs, kernel.per_axis(), &o, |w| x.conv_transpose3d(w, o.conv))
 }
 

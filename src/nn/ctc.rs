@@ -7,6 +7,7 @@ use crate::nodes::{DType, Reduction, Var};
 
 /// Options of [`ctc_loss`], with torch's defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ctc {
     /// The class of blanks.
     pub blank: usize,

@@ -5,6 +5,7 @@ use crate::nodes::{Builder, DType, Init, Var};
 
 /// Options of [`embedding_with`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Embedding {
     /// The dtype of the table and the result.
     pub dtype: DType,
@@ -22,7 +23,11 @@ impl Default for Embedding {
 }
 
 setters! {
-    [] Embedding { dtype: DType, padding: usize => Some(padding), weight_init: Init => Some(weight_init) }
+    [] Embedding {
+        dtype: DType,
+        padding: impl Into<Option<usize>> => padding.into(),
+        weight_init: impl Into<Option<Init>> => weight_init.into(),
+    }
 }
 
 /// Rows of a table: param `name.weight` `[rows, width]`, standard normal, of `dtype`. `indices` are i32 or i64.

@@ -1,6 +1,6 @@
 //! The layer of gated DeltaNets.
 
-use super::conv_layers::conv1d_with;
+use super::conv_layers::conv1d;
 use super::linear_layers::{linear_no_bias, linear_width};
 use super::mamba::step_bias_init;
 use super::norms::rms_norm;
@@ -11,6 +11,7 @@ use crate::nodes::{Builder, Init, Var};
 
 /// Options of [`gated_delta_net`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GatedDeltaNet {
     /// Number of heads.
     pub heads: usize,
@@ -30,7 +31,7 @@ impl GatedDeltaNet {
 }
 
 setters! {
-    [] GatedDeltaNet { heads: usize, keys: usize, values: usize => Some(values), kernel: usize }
+    [] GatedDeltaNet { heads: usize, keys: usize, values: impl Into<Option<usize>> => values.into(), kernel: usize }
 }
 
 /// `x` through `name_proj`, a causal convolution of each channel `name_conv1d`, and SiLU.
@@ -38,7 +39,7 @@ setters! {
 fn project_stream<'g>(g: &'g Builder, name: &str, x: Var<'g>, width: usize, kernel: usize) -> Var<'g> {
     let x = linear_no_bias(g, &format!("{name}_proj"), x, width).transpose(&[0, 2, 1]);
     let causal = Conv1d { pad: [kernel - 1, 0], groups: width, ..Conv1d::default() };
-    let y = conv1d_with(g, &format!("{name}_conv1d"), x, width, kernel, causal.bias(false));
+    let y = conv1d(g, &format!("{name}_conv1d"), x, width, kernel, causal.bias(false));
     y.transpose(&[0, 2, 1]).silu()
 }
 

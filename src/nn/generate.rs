@@ -10,7 +10,7 @@
 
 use super::attention::attend_causally;
 use super::transformer::{Gpt, make_gpt_tables, run_gpt_blocks};
-use crate::kernels::sample::Sampling;
+use crate::kernels::random::sample::Sampling;
 use crate::nodes::{Attention, Builder, DType, Init, Layout, Op, Scatter, Var};
 use std::cell::RefCell;
 

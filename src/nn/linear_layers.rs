@@ -7,6 +7,7 @@ use crate::nodes::{Builder, Init, Var};
 
 /// Options of [`linear_with`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Linear {
     /// Length that the last axis of x must have; `None` takes that of x.
     pub inputs: Option<usize>,
@@ -26,7 +27,12 @@ impl Default for Linear {
 }
 
 setters! {
-    [] Linear { inputs: usize => Some(inputs), bias: bool, weight_init: Init => Some(weight_init), bias_init: Init => Some(bias_init) }
+    [] Linear {
+        inputs: impl Into<Option<usize>> => inputs.into(),
+        bias: bool,
+        weight_init: impl Into<Option<Init>> => weight_init.into(),
+        bias_init: impl Into<Option<Init>> => bias_init.into(),
+    }
 }
 
 impl Linear {

@@ -9,6 +9,7 @@ use crate::nodes::{Builder, Init, Var};
 
 /// Options of [`lora_linear`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Lora {
     /// Rank r of the adaptation.
     pub rank: usize,

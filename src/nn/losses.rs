@@ -46,6 +46,7 @@ pub fn huber_loss<'g>(a: Var<'g>, b: Var<'g>, delta: f64, reduction: Reduction) 
 
 /// Options of [`nll_loss`], with torch's defaults. A [`Reduction`] alone is one, too.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct NllLoss<'g> {
     /// Rows with this label have no loss, and do not count for the mean.
     pub ignore_index: i64,
@@ -69,7 +70,7 @@ impl From<Reduction> for NllLoss<'_> {
 }
 
 setters! {
-    ['g] NllLoss<'g> { ignore_index: i64, weight: Var<'g> => Some(weight), reduction: Reduction }
+    ['g] NllLoss<'g> { ignore_index: i64, weight: impl Into<Option<Var<'g>>> => weight.into(), reduction: Reduction }
 }
 
 /// −log p of each label, `log_probs` `[N, classes]` and integer `labels` `[N]`, as in `torch.nn.NLLLoss`. A label that
@@ -198,6 +199,7 @@ fn is_variance_of(v: &[usize], x: &[usize]) -> bool {
 
 /// Options of [`poisson_nll_loss`], with torch's defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PoissonNll {
     /// Whether x is the logarithm of the rate; otherwise it is the rate.
     pub log_input: bool,
@@ -244,6 +246,7 @@ pub fn poisson_nll_loss<'g>(x: Var<'g>, target: Var<'g>, opt: PoissonNll) -> Var
 
 /// Options of [`triplet_margin_loss`], with torch's defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Triplet {
     /// How much nearer the positive must be.
     pub margin: f64,

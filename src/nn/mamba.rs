@@ -8,6 +8,7 @@ use crate::nodes::{Builder, Init, SelectiveScan, Var};
 
 /// Options of [`mamba`]; the defaults are those of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Mamba {
     /// Numbers of the state of a channel.
     pub states: usize,
@@ -26,7 +27,7 @@ impl Default for Mamba {
 }
 
 setters! {
-    [] Mamba { states: usize, kernel: usize, expand: usize, rank: usize => Some(rank) }
+    [] Mamba { states: usize, kernel: usize, expand: usize, rank: impl Into<Option<usize>> => rank.into() }
 }
 
 /// The least and the largest Δ at the start.

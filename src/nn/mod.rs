@@ -34,9 +34,8 @@ mod transformer;
 pub use crate::nodes::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use attention::{CausalSelfAttention, MultiHead, causal_self_attention, multi_head_attention};
 pub use conv_layers::{
-    ConvLayer, ConvTransposeLayer, causal_depthwise_conv1d, conv_transpose1d, conv_transpose1d_with, conv_transpose2d,
-    conv_transpose2d_with, conv_transpose3d, conv_transpose3d_with, conv1d, conv1d_with, conv2d, conv2d_no_bias,
-    conv2d_with, conv3d, conv3d_with,
+    ConvLayer, ConvTransposeLayer, causal_depthwise_conv1d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
+    conv1d, conv2d, conv3d,
 };
 pub use ctc::{Ctc, ctc_loss};
 pub use dropout::dropout;

@@ -10,6 +10,7 @@ use crate::nodes::{Builder, DType, Init, Var};
 
 /// Options of [`moe`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Moe {
     /// Number of experts.
     pub experts: usize,
@@ -41,8 +42,8 @@ setters! {
         top_k: usize,
         hidden: usize,
         renormalise: bool,
-        capacity: usize => Some(capacity),
-        blocks: BlockType => Some(blocks),
+        capacity: impl Into<Option<usize>> => capacity.into(),
+        blocks: impl Into<Option<BlockType>> => blocks.into(),
     }
 }
 

@@ -78,6 +78,7 @@ pub fn layer_norm2d<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var
 
 /// Options of [`batch_norm`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BatchNorm {
     /// Channels that x must have; `None` takes those of x.
     pub inputs: Option<usize>,
@@ -98,7 +99,7 @@ impl Default for BatchNorm {
 }
 
 setters! {
-    [] BatchNorm { inputs: usize => Some(inputs), eps: f64, momentum: f64, training: bool }
+    [] BatchNorm { inputs: impl Into<Option<usize>> => inputs.into(), eps: f64, momentum: f64, training: bool }
 }
 
 /// Batch normalisation of `x` `[N, C, …]` as in `torch.nn.BatchNorm1d` to `3d`: params `name.weight`, `name.bias`,

@@ -208,6 +208,7 @@ pub fn lstm<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>, c0: Var<'g>
 
 /// The activation of [`rnn_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Nonlinearity {
     /// The hyperbolic tangent.
     #[default]
@@ -218,6 +219,7 @@ pub enum Nonlinearity {
 
 /// Options of [`rnn_with`], [`gru_with`] and [`lstm_with`], with torch's defaults.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Recurrent<'g> {
     /// Number of layers. Each reads the outputs of the one before.
     pub layers: usize,
@@ -266,15 +268,16 @@ setters! {
         bias: bool,
         batch_first: bool,
         dropout: f64,
-        h0: Var<'g> => Some(h0),
-        c0: Var<'g> => Some(c0),
-        lengths: Var<'g> => Some(lengths),
+        h0: impl Into<Option<Var<'g>>> => h0.into(),
+        c0: impl Into<Option<Var<'g>>> => c0.into(),
+        lengths: impl Into<Option<Var<'g>>> => lengths.into(),
         nonlinearity: Nonlinearity,
     }
 }
 
 /// The results of [`rnn_with`] and [`gru_with`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct RecurrentRun<'g> {
     /// The states of the last layer at all steps, `[steps, batch, directions·hidden]`.
     pub output: Var<'g>,
@@ -284,6 +287,7 @@ pub struct RecurrentRun<'g> {
 
 /// The results of [`lstm_with`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct LstmRun<'g> {
     /// As in [`RecurrentRun`].
     pub output: Var<'g>,

@@ -11,6 +11,7 @@ use crate::nodes::{Builder, DType, Init, Var};
 
 /// The feed-forward part of a [`transformer_block`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum FeedForward {
     /// `linear2(relu(linear1(x)))`.
     #[default]
@@ -23,6 +24,7 @@ pub enum FeedForward {
 
 /// The norms of a [`transformer_block`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Norm {
     /// [`layer_norm`].
     #[default]
@@ -33,6 +35,7 @@ pub enum Norm {
 
 /// Options of [`transformer_block`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct TransformerBlock<'g> {
     /// The attention.
     pub attention: MultiHead<'g>,
@@ -109,8 +112,9 @@ pub fn transformer_block<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: Transfor
     })
 }
 
-/// A character-level or token-level GPT-2, as nanoGPT builds it.
+/// A character-level or token-level GPT-2, as nanoGPT builds it. The defaults are those of nanoGPT's `GPTConfig`.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Gpt {
     /// Number of distinct tokens.
     pub vocabulary: usize,
@@ -141,6 +145,21 @@ setters! {
         bias: bool,
         dropout: f64,
         gelu_tanh: bool,
+    }
+}
+
+impl Default for Gpt {
+    fn default() -> Gpt {
+        Gpt {
+            vocabulary: 50304,
+            context: 1024,
+            layers: 12,
+            heads: 12,
+            width: 768,
+            bias: true,
+            dropout: 0.0,
+            gelu_tanh: false,
+        }
     }
 }
 

@@ -17,17 +17,15 @@ pub mod reference;
 
 pub use arguments::op_by_name::Given;
 pub use arguments::per_axis::PerAxis;
-pub use ir::attrs::{Attr, Attrs};
+pub use ir::attrs::Attrs;
 pub use ir::builder::{Builder, Routine, Var};
 pub use ir::dtype::{DType, Ty};
 pub use ir::emit::Emit;
 pub use ir::graph::{Graph, GraphBuf, Leaf, LeafKind};
 pub use ir::leaf::{Init, StartValues};
 pub use ir::opdef::{Op, OpDef};
-pub use ir::results::Results;
 pub use ir::sizes::Sizes;
 pub use ir::var::VarId;
-pub use ir::verify::Stage;
 pub use ops::attention::Layout;
 pub use ops::attention::axial_rope::AxialRope2d;
 pub use ops::attention::rope::Pairing;

@@ -1,10 +1,11 @@
-//! Fusion reports: the rules that fired, and the rules that just missed with the reason.
+//! What passes did: nodes and time, and fusion reports: the rules that fired, and those that just missed with the
+//! reason.
 //!
 //! Invariant: collecting a report does not change the graphs that passes write. Passes write reports, tools print them.
 
-use super::pipeline::Trace;
 use super::simplify::Hits;
 use crate::error::Location;
+use std::time::Duration;
 
 /// The outcome of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,30 @@ pub struct Notes {
     pub fusions: Vec<Fusion>,
     /// The steps of a pass that is made of several.
     pub parts: Vec<Trace>,
+}
+
+/// The record of one pass.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// The pass.
+    pub pass: &'static str,
+    /// Number of nodes before and after.
+    pub nodes: (usize, usize),
+    /// Rule hits.
+    pub hits: Hits,
+    /// Outcomes of fusion rules.
+    pub fusions: Vec<Fusion>,
+    /// The steps of a pass that is made of several.
+    pub parts: Vec<Trace>,
+    /// Wall time.
+    pub time: Duration,
+}
+
+impl Trace {
+    /// The record of a pass without named rules.
+    pub(super) fn of_nodes(pass: &'static str, nodes: (usize, usize), time: Duration) -> Trace {
+        Trace { pass, nodes, hits: Hits::default(), fusions: Vec::new(), parts: Vec::new(), time }
+    }
 }
 
 /// The outcomes of several passes: first those that fired, pass by pass, then those that just missed.

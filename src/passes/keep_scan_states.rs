@@ -7,7 +7,7 @@
 use super::rebuild::{RebuildVisit, rebuild_buf};
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::Result;
-use crate::kernels::recurrent::selective_scan;
+use crate::kernels::recurrent::selective_scan_params;
 use crate::nodes::ops::recurrent::attrs::{
     SelectiveScanAttrs, SelectiveScanBackwardAttrs, SelectiveScanKeepAttrs, SelectiveScanKeptBackwardAttrs,
 };
@@ -21,7 +21,7 @@ fn kept_scan_operands<'a, T>(attrs: &SelectiveScanBackwardAttrs, args: &'a [T]) 
 /// Whether the states that a scan of x and A would keep take no more bytes than x.
 fn fits_scan_states(g: Graph<'_>, x: Value, a: Value) -> bool {
     let (steps, states) = (g.dims(x)[1], g.dims(a)[1]);
-    steps.div_ceil(selective_scan::steps_between_states(steps)).saturating_mul(states) <= steps
+    steps.div_ceil(selective_scan_params::steps_between_states(steps)).saturating_mul(states) <= steps
 }
 
 /// The scan of the same operands as the `selective_scan_backward` `n`, before it in its region, if it may keep states.
@@ -48,7 +48,7 @@ pub(super) fn has_scans_with_gradients(g: Graph<'_>) -> bool {
 
 /// Steps between two states that a scan of `x` keeps.
 fn steps_between_kept_scan_states(x: Var<'_>) -> i64 {
-    x.dims().get(1).map_or(1, |&steps| selective_scan::steps_between_states(steps)) as i64
+    x.dims().get(1).map_or(1, |&steps| selective_scan_params::steps_between_states(steps)) as i64
 }
 
 /// The scan that keeps states: the results of the plain one, then the states.

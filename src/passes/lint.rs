@@ -15,6 +15,7 @@ use std::fmt;
 
 /// What is most likely a mistake in a graph: see [`GraphBuf::warnings`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Warning {
     /// The op at fault; `update` for a state.
     pub op: &'static str,

@@ -1,6 +1,6 @@
 //! The pipeline: the passes that run before lowering, in order, each with the reason for its position.
 
-use super::fusion_notes::{Fusion, Notes};
+use super::fusion_notes::{Fusion, Notes, Trace};
 use super::keep_half::{Keep, KeptHalf, keep_half};
 use super::simplify::Hits;
 use super::strip_checkpoints::strip_checkpoints;
@@ -17,7 +17,7 @@ use crate::nodes::{Graph, GraphBuf, OpDef};
 use crate::passes::ad::prepare;
 use crate::passes::expand_blocks::{expand_blocks, has_blocks_to_expand};
 use crate::passes::fuse::FusionPolicy;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The most rounds of a pass that runs until nothing changes.
 const ROUNDS: usize = 8;
@@ -271,30 +271,6 @@ fn fuse_and_note(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
     }
     notes.fusions.extend(made);
     Ok(buf)
-}
-
-/// The record of one pass.
-#[derive(Clone, Debug)]
-pub struct Trace {
-    /// The pass.
-    pub pass: &'static str,
-    /// Number of nodes before and after.
-    pub nodes: (usize, usize),
-    /// Rule hits.
-    pub hits: Hits,
-    /// Outcomes of fusion rules.
-    pub fusions: Vec<Fusion>,
-    /// The steps of a pass that is made of several.
-    pub parts: Vec<Trace>,
-    /// Wall time.
-    pub time: Duration,
-}
-
-impl Trace {
-    /// The record of a pass without named rules.
-    pub(super) fn of_nodes(pass: &'static str, nodes: (usize, usize), time: Duration) -> Trace {
-        Trace { pass, nodes, hits: Hits::default(), fusions: Vec::new(), parts: Vec::new(), time }
-    }
 }
 
 /// The pass called `name`.

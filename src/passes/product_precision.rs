@@ -10,8 +10,8 @@ use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::Precision;
 use crate::names;
 use crate::nodes::ir::opdef::Flags;
-use crate::nodes::ops::optim::fused_update::step_of_fused_form;
 use crate::nodes::ops::optim::step_layout;
+use crate::nodes::ops::optim::step_of_fused_form;
 use crate::nodes::{DType, Graph, LeafKind, Op};
 use crate::passes::moves::move_keeps_elements;
 

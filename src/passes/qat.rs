@@ -29,6 +29,7 @@ const PRODUCTS: [Op; 8] = [
 
 /// Which numbers of a network [`qat`] rounds, and how. A pattern is a name; its first `*` is any run of characters.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Qat {
     /// Bits of a code, 2 to 8.
     pub bits: u32,
@@ -105,7 +106,7 @@ setters! {
 /// outside [0, 1).
 ///
 /// ```
-/// use arenagrad::graph::Qat;
+/// use arenagrad::graph::quant::Qat;
 /// use arenagrad::prelude::*;
 /// # fn main() -> Result<()> {
 /// let net = |training: bool| -> Result<GraphBuf> {

@@ -199,7 +199,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
     /// False.
     fn stop_loop(&mut self, time: usize, cause: &'static Cause, iterations: (i64, usize)) -> bool {
         self.state.at.store(time, Ordering::Relaxed);
-        self.state.fault.record(Bad { element: 0, value: Some(iterations), cause });
+        self.state.fault.record(Bad::new(0, Some(iterations), cause));
         false
     }
 
@@ -435,7 +435,7 @@ mod tests {
 
     #[test]
     fn a_stop_tells_the_instruction_and_whether_leaves_may_have_changed() {
-        let bad = Some(Bad { element: 3, value: None, cause: &crate::kernels::fault::ZERO_DIVISOR });
+        let bad = Some(Bad::new(3, None, &crate::kernels::fault::ZERO_DIVISOR));
         let at = |time, bad, writes| {
             let stop = stopped_at(time, bad, writes);
             assert_eq!(stop.bad, bad);

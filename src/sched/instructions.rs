@@ -12,7 +12,7 @@ pub use super::operand::Operand;
 use super::planned_body::PlannedBody;
 use crate::arena::{Node, Value};
 use crate::kernels::abi::{Kernel, Prepared, Split};
-use crate::kernels::byte_copies;
+use crate::kernels::copy::byte_copies;
 use crate::kernels::cost_model::CostClass;
 use std::sync::Arc;
 

@@ -45,7 +45,7 @@ pub struct WatchedCall {
 
 /// What the elements of a tensor are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NonfiniteCounts {
+pub struct Counts {
     /// Number of elements.
     pub count: usize,
     /// How many are NaN.
@@ -60,16 +60,16 @@ pub struct NonfiniteCounts {
     pub high: f64,
 }
 
-impl Default for NonfiniteCounts {
-    fn default() -> NonfiniteCounts {
-        NonfiniteCounts { count: 0, nan: 0, infinite: 0, first: None, low: f64::INFINITY, high: f64::NEG_INFINITY }
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts { count: 0, nan: 0, infinite: 0, first: None, low: f64::INFINITY, high: f64::NEG_INFINITY }
     }
 }
 
-impl NonfiniteCounts {
+impl Counts {
     /// What `bytes` hold. They need not be aligned.
-    pub fn of(bytes: &[u8], float: ScannedFloat) -> NonfiniteCounts {
-        let mut n = NonfiniteCounts::default();
+    pub fn of(bytes: &[u8], float: ScannedFloat) -> Counts {
+        let mut n = Counts::default();
         match float {
             ScannedFloat::F16 => {
                 bytes.as_chunks::<2>().0.iter().for_each(|b| n.add(half::f16::from_le_bytes(*b).to_f64()))
@@ -116,9 +116,9 @@ pub struct Culprit {
     /// The instruction, counted over all segments, and which of its writes.
     pub write: (usize, usize),
     /// The result.
-    pub result: NonfiniteCounts,
+    pub result: Counts,
     /// The operands: the value's number, and what it held before the node ran.
-    pub operands: Vec<(u32, NonfiniteCounts)>,
+    pub operands: Vec<(u32, Counts)>,
 }
 
 /// What a watched step found. Its space is kept from step to step.
@@ -137,7 +137,7 @@ pub struct NonfiniteFindings {
 struct Read {
     value: u32,
     bytes: Range<usize>,
-    held: NonfiniteCounts,
+    held: Counts,
 }
 
 /// A result of the current node.
@@ -170,7 +170,7 @@ impl<'a> NonfiniteObserver<'a> {
         let bad_in = found.operands.iter().any(|o| o.held.bad() > 0);
         let mut carries = false;
         for r in &found.results {
-            let n = NonfiniteCounts::of(&self.arena.bytes()[r.bytes.clone()], r.float);
+            let n = Counts::of(&self.arena.bytes()[r.bytes.clone()], r.float);
             if n.bad() == 0 {
                 continue;
             }
@@ -220,7 +220,7 @@ impl StepObserver for NonfiniteObserver<'_> {
             let bytes = range(slot);
             // Two windows of one buffer are two operands.
             if self.found.operands.iter().all(|o| (o.value, &o.bytes) != (value, &bytes)) {
-                let held = NonfiniteCounts::of(&self.arena.bytes()[bytes.clone()], float);
+                let held = Counts::of(&self.arena.bytes()[bytes.clone()], float);
                 self.found.operands.push(Read { value, bytes, held });
             }
         }
@@ -260,16 +260,16 @@ mod tests {
         let f64s: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
         let f16s: Vec<u8> = x.iter().flat_map(|&x| half::f16::from_f64(x).to_le_bytes()).collect();
         let bf16s: Vec<u8> = x.iter().flat_map(|&x| half::bf16::from_f64(x).to_le_bytes()).collect();
-        let want = NonfiniteCounts { count: 5, nan: 1, infinite: 2, first: Some(1), low: -2.0, high: 1.5 };
+        let want = Counts { count: 5, nan: 1, infinite: 2, first: Some(1), low: -2.0, high: 1.5 };
         for (bytes, float) in [
             (f32s, ScannedFloat::F32),
             (f64s, ScannedFloat::F64),
             (f16s, ScannedFloat::F16),
             (bf16s, ScannedFloat::BF16),
         ] {
-            assert_eq!(NonfiniteCounts::of(&bytes, float), want, "{float:?}");
+            assert_eq!(Counts::of(&bytes, float), want, "{float:?}");
         }
-        assert_eq!(NonfiniteCounts::of(&[], ScannedFloat::F32).bad(), 0);
+        assert_eq!(Counts::of(&[], ScannedFloat::F32).bad(), 0);
     }
 
     /// A complex number is as large as its modulus. It is NaN if a part is, whatever the other one.
@@ -278,9 +278,9 @@ mod tests {
         let parts = [[3.0, -4.0], [f64::NAN, f64::INFINITY], [0.0, f64::NEG_INFINITY], [0.0, 0.5]];
         let c128s: Vec<u8> = parts.as_flattened().iter().flat_map(|x| x.to_le_bytes()).collect();
         let c64s: Vec<u8> = parts.as_flattened().iter().flat_map(|&x| (x as f32).to_le_bytes()).collect();
-        let want = NonfiniteCounts { count: 4, nan: 1, infinite: 1, first: Some(1), low: 0.5, high: 5.0 };
+        let want = Counts { count: 4, nan: 1, infinite: 1, first: Some(1), low: 0.5, high: 5.0 };
         for (bytes, float) in [(c128s, ScannedFloat::C128), (c64s, ScannedFloat::C64)] {
-            assert_eq!(NonfiniteCounts::of(&bytes, float), want, "{float:?}");
+            assert_eq!(Counts::of(&bytes, float), want, "{float:?}");
         }
     }
 
@@ -290,12 +290,12 @@ mod tests {
         arena.bytes_mut()[..8].copy_from_slice(results.map(f32::to_le_bytes).as_flattened());
         let mut found = NonfiniteFindings::default();
         let mut observer = NonfiniteObserver::new(&mut arena, &[], &mut found);
-        let held = NonfiniteCounts::of(&operand.to_le_bytes(), ScannedFloat::F32);
+        let held = Counts::of(&operand.to_le_bytes(), ScannedFloat::F32);
         if later {
             let (result, operands) = (held, Vec::new());
             observer.found.culprit = Some(Culprit { time: 1, write: (9, 9), result, operands });
         }
-        let one = NonfiniteCounts::of(&1f32.to_le_bytes(), ScannedFloat::F32);
+        let one = Counts::of(&1f32.to_le_bytes(), ScannedFloat::F32);
         observer.found.operands.push(Read { value: 7, bytes: 8..12, held });
         observer.found.operands.push(Read { value: 8, bytes: 12..16, held: one });
         let written = |k: usize| Written { bytes: 4 * k..4 * k + 4, float: ScannedFloat::F32, write: (5, k) };
@@ -335,9 +335,9 @@ mod tests {
 
     #[test]
     fn only_finite_numbers_count_for_the_extremes() {
-        let none = NonfiniteCounts::of(&f32::NAN.to_le_bytes(), ScannedFloat::F32);
+        let none = Counts::of(&f32::NAN.to_le_bytes(), ScannedFloat::F32);
         assert_eq!((none.low, none.high, none.first, none.bad()), (f64::INFINITY, f64::NEG_INFINITY, Some(0), 1));
-        let one = NonfiniteCounts::of(&3f32.to_le_bytes(), ScannedFloat::F32);
+        let one = Counts::of(&3f32.to_le_bytes(), ScannedFloat::F32);
         assert_eq!((one.low, one.high, one.first, one.bad(), one.count), (3.0, 3.0, None, 0, 1));
     }
 
@@ -368,7 +368,7 @@ mod tests {
         let (reads, writes) = (vec![None, of(7), of(7), of(8)], vec![None, F32, F32]);
         let found = watched(p, &[WatchedCall { reads, writes, first: true, last: true, infinite: false }]);
         let culprit = found.culprit.unwrap();
-        let zero = NonfiniteCounts::of(&[0; 4], ScannedFloat::F32);
+        let zero = Counts::of(&[0; 4], ScannedFloat::F32);
         assert_eq!((culprit.time, culprit.write, found.carriers), (0, (0, 2), 0));
         assert_eq!(culprit.operands, [(7, zero), (8, zero)]);
     }

@@ -15,6 +15,7 @@ pub const MOST: usize = 1 << 20;
 
 /// A span of one thread's time, in nanoseconds since the step began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event {
     /// The instruction, as an index into [`Exec::nodes`](super::exec::Exec::nodes); [`WAIT`] for a barrier.
     pub instr: u32,

@@ -1,18 +1,17 @@
 //! The named tensors of a program: leaves and outputs, what they stand for, and where they lie.
 
 use super::encoded_readers::{EncodedReader, encoded_readers};
-use super::program::part::Part;
 use crate::arena::dims::Dims;
 use crate::arena::{Value, ids::Id};
 use crate::nodes::ir::leaf::{InputAttrs, LeafInit, ParamAttrs, StateAttrs};
 use crate::nodes::{DType, Graph, Leaf, LeafKind};
 use crate::sched::Scheduled;
 use crate::sched::instructions::Operand;
-use hashbrown::HashMap;
 use std::ops::Range;
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Role {
     /// Written by the caller.
     Input,
@@ -25,7 +24,8 @@ pub enum Role {
 }
 
 impl Role {
-    pub(super) fn binding_name(self) -> &'static str {
+    /// The word: `input`, `param`, `state` or `output`.
+    pub fn name(self) -> &'static str {
         match self {
             Role::Input => "input",
             Role::Param => "param",
@@ -146,43 +146,5 @@ impl BindingIndex {
         let first = self.0.partition_point(|i| of(i).name.as_str() < name);
         let called = self.0[first..].iter().take_while(|i| of(i).name == name);
         called.map(|&i| i as usize).find(|&i| wanted(bindings[i].role))
-    }
-}
-
-/// The named tensors of all methods. A param or a state of several methods is there once.
-pub struct BindingTable {
-    pub bindings: Vec<Binding>,
-    /// Of each method: its bindings.
-    pub named: Vec<Vec<u32>>,
-    /// Of each method: which bindings its steps read.
-    pub read: Vec<Vec<u32>>,
-}
-
-impl BindingTable {
-    /// The tensors of `parts`, in their order.
-    pub fn new(parts: &[Part<'_>]) -> BindingTable {
-        let mut table = BindingTable { bindings: Vec::new(), named: Vec::new(), read: Vec::new() };
-        let mut kept: HashMap<String, u32> = HashMap::new();
-        for p in parts {
-            let (g, s) = (p.ready.graph.view(), &p.ready.scheduled);
-            let (mut named, mut reads) = (Vec::new(), Vec::new());
-            for (b, read) in bindings(&g, s).into_iter().zip(leaves_read_by_step(&g, s)) {
-                let next = table.bindings.len() as u32;
-                let i = match b.is_persistent() {
-                    true => *kept.entry(b.name.clone()).or_insert(next),
-                    false => next,
-                };
-                if i == next {
-                    table.bindings.push(b);
-                } else {
-                    table.bindings[i as usize].encoded.extend(b.encoded);
-                }
-                named.push(i);
-                reads.extend(read.then_some(i));
-            }
-            table.named.push(named);
-            table.read.push(reads);
-        }
-        table
     }
 }

@@ -1,14 +1,15 @@
 //! The parts of a program: a graph with kernels for all ops, its plan, and its tapes.
 
-use super::{Recomputed, Session};
+use super::choices::Choices;
+use super::plan_report::{PlanReport, Recomputed, describe_plan};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::{Precision, bf16_engine};
 use crate::kernels::simd::instruction_choice;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::keep_half::KeptHalf;
-use crate::passes::pipeline;
-use crate::passes::product_precision::{Precisions, product_precisions};
-use crate::sched::{Scheduled, plan_with_precision, tape};
+use crate::passes::product_precision::{self, Precisions, product_precisions};
+use crate::sched::exec::Exec;
+use crate::sched::{Scheduled, modelled_time, plan_with_precision, plan_with_red_zones, tape};
 use std::time::Duration;
 
 /// A graph that is scheduled and divided among threads.
@@ -27,7 +28,7 @@ pub struct CompiledGraph {
 
 impl CompiledGraph {
     /// Schedules `graph`, whose ops must all have kernels. Uses the number of threads with the least modelled time.
-    pub fn new(graph: GraphBuf, s: &Session) -> Result<CompiledGraph> {
+    pub fn new(graph: GraphBuf, s: &Choices) -> Result<CompiledGraph> {
         let (mut threads, precision) = (s.planned_threads()?, choose_precisions(graph.view(), &s.precision)?);
         let mut scheduled = plan_with_precision(graph.view(), threads, &precision)?;
         let mut tapes = s.tapes(&scheduled.plan);
@@ -47,12 +48,35 @@ impl CompiledGraph {
             took: Duration::ZERO,
         })
     }
-}
 
-/// The graph of `g` in which every op has a kernel, and what it keeps in half precision.
-pub fn run_compile_passes(g: Graph<'_>, s: &Session) -> Result<(GraphBuf, KeptHalf)> {
-    let passes = if s.runs_all_passes() { pipeline::pipeline_passes() } else { pipeline::MINIMAL.to_vec() };
-    pipeline::run_and_keep_half(g, &passes, s.keep)
+    /// Plans it again, with red zones, if its steps are poisoned.
+    pub fn with_red_zones(&mut self, choices: &Choices) -> Result<()> {
+        if choices.poison {
+            self.scheduled = plan_with_red_zones(self.graph.view(), 1, &self.precision)?;
+            self.tapes = choices.tapes(&self.scheduled.plan);
+        }
+        Ok(())
+    }
+
+    /// What runs it. Takes its tapes.
+    pub fn exec(&mut self, choices: &Choices) -> Result<Exec> {
+        let plan = &self.scheduled.plan;
+        let exec = Exec::new(plan, std::mem::take(&mut self.tapes))?;
+        Ok(if choices.poison { exec.with_red_zones(plan) } else { exec })
+    }
+
+    /// What its plan is, without warnings of the graph.
+    pub fn report(&self) -> PlanReport {
+        let mut report = describe_plan(&self.graph.view(), &self.scheduled);
+        report.recomputed = self.recomputed.clone();
+        report.kept = self.kept;
+        report.threads = self.tapes.threads();
+        report.modelled = Duration::from_nanos(modelled_time::modelled_step(&self.scheduled.plan, &self.tapes) / 1000);
+        report.products = product_precision::count_product_precisions(self.graph.view(), &self.precision);
+        let planned = report.phases.iter().map(|p| p.1).sum();
+        report.phases.insert(0, ("passes", self.took.saturating_sub(planned)));
+        report
+    }
 }
 
 /// The precision of each node of `g`; empty if all are the default.

@@ -2,8 +2,8 @@
 //!
 //! `compile_all` and sized programs place their graphs by it.
 
-use super::Session;
 use super::budget::{self, Fit};
+use super::choices::Choices;
 use super::compiled_graph::CompiledGraph;
 use crate::arena::tensor::LINE;
 use crate::error::Result;
@@ -19,8 +19,8 @@ pub struct Divided {
 
 impl Divided {
     /// Divides `ready` into areas.
-    pub fn new(ready: CompiledGraph, session: &Session) -> Result<Divided> {
-        let areas = Areas::new(&ready.scheduled, session.poison)?;
+    pub fn new(ready: CompiledGraph, choices: &Choices) -> Result<Divided> {
+        let areas = Areas::new(&ready.scheduled, choices.poison)?;
         Ok(Divided { ready, areas })
     }
 
@@ -30,22 +30,22 @@ impl Divided {
     }
 
     /// `g` in at most `bytes` bytes, beside `others` lines: some of its values are computed twice.
-    pub fn within(g: Graph<'_>, session: &Session, bytes: usize, others: u64) -> Result<Fit<Divided>> {
+    pub fn within(g: Graph<'_>, choices: &Choices, bytes: usize, others: u64) -> Result<Fit<Divided>> {
         let start = Instant::now();
-        let size = |r: &CompiledGraph| Ok(total_area_bytes(&Areas::new(&r.scheduled, session.poison)?, others));
-        let mut ready = match budget::compile_within(g, session, bytes, &size)? {
+        let size = |r: &CompiledGraph| Ok(total_area_bytes(&Areas::new(&r.scheduled, choices.poison)?, others));
+        let mut ready = match budget::compile_within(g, choices, bytes, &size)? {
             Fit::Fits(ready) => ready,
             Fit::Needs(least) => return Ok(Fit::Needs(least)),
         };
         ready.took = start.elapsed();
-        Ok(Fit::Fits(Divided::new(ready, session)?))
+        Ok(Fit::Fits(Divided::new(ready, choices)?))
     }
 
     /// Gives it its places, and has the plan proved there.
-    pub fn place(self, frame: &Frame<'_>, session: &Session) -> Result<Divided> {
+    pub fn place(self, frame: &Frame<'_>, choices: &Choices) -> Result<Divided> {
         let Divided { ready, areas } = self;
         let scheduled = areas.place(ready.scheduled, frame)?;
-        let tapes = session.tapes(&scheduled.plan);
+        let tapes = choices.tapes(&scheduled.plan);
         Ok(Divided { ready: CompiledGraph { tapes, scheduled, ..ready }, areas })
     }
 }

@@ -51,8 +51,7 @@ elem! {
 pub(super) fn check_value_bytes(b: &Binding, bytes: &[u8]) -> Result<()> {
     match b.dtype.misfit(bytes) {
         Some(at) => {
-            let text =
-                format!("element {at} of {} {:?} is {}; a bool is 0 or 1", b.role.binding_name(), b.name, bytes[at]);
+            let text = format!("element {at} of {} {:?} is {}; a bool is 0 or 1", b.role.name(), b.name, bytes[at]);
             Err(Error::new(Kind::Data, text))
         }
         None => Ok(()),

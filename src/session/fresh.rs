@@ -95,7 +95,7 @@ impl Fresh {
         // What the caller writes anew each time is the likelier slip.
         let first = open.clone().min_by_key(|b| b.role != Role::Input);
         let Some(b) = first else { return Error::new(Kind::Data, "a value was never written") };
-        let what = format!("{} {:?} ({}{})", b.role.binding_name(), b.name, b.dtype, b.dims);
+        let what = format!("{} {:?} ({}{})", b.role.name(), b.name, b.dtype, b.dims);
         let others = open.filter(|o| o.role == b.role).count() - 1;
         let others = if others > 0 { format!(", nor were {others} more") } else { String::new() };
         // Start values for all would undo what was loaded.

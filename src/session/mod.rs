@@ -6,7 +6,9 @@
 
 mod bindings;
 mod budget;
+mod choices;
 mod chrome_trace;
+mod compile;
 mod compiled_graph;
 mod divided;
 mod elem;
@@ -31,7 +33,6 @@ mod tracer;
 
 pub use bindings::{Binding, Role};
 pub use budget::Budget;
-use budget::Fit;
 pub use elem::Elem;
 pub use export_int8::export_int8;
 pub use gradcheck::{GradientCheck, GradientReport, LeafGradient, RulesAgreement, check_gradients};
@@ -50,17 +51,9 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
 pub use crate::passes::keep_half::{Keep, KeptHalf};
 use crate::passes::lint::find_warnings;
-use crate::passes::product_precision::{self as products, Precisions};
-use crate::sched::checker::Checked;
-use crate::sched::exec::Exec;
-use crate::sched::tape::Tapes;
-use crate::sched::{modelled_time, plan_with_red_zones, share};
-use compiled_graph::{CompiledGraph, run_compile_passes};
-use program::find_nan::NanFinder;
-use program::part::{Part, ProgramOrigin};
+use choices::Choices;
+use program::part::Part;
 use runner::Runner;
-use std::time::{Duration, Instant};
-use tracer::Tracer;
 
 /// Most threads of one program.
 pub const MAX_THREADS: usize = 1024;
@@ -91,33 +84,9 @@ const METHOD: &str = "step";
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Session {
-    threads: usize,
-    optimise: bool,
-    poison: bool,
-    find_nan: bool,
-    share: bool,
-    budget: Option<usize>,
-    precision: Precisions,
-    keep: Keep,
-    plans_kept: usize,
-}
-
-impl Default for Session {
-    fn default() -> Session {
-        Session {
-            threads: 1,
-            optimise: true,
-            poison: false,
-            find_nan: false,
-            share: false,
-            budget: None,
-            precision: Precisions::default(),
-            keep: Keep::F32,
-            plans_kept: sized_program::PLANS_KEPT,
-        }
-    }
+    choices: Choices,
 }
 
 /// An arena of `bytes` bytes.
@@ -134,13 +103,13 @@ impl Session {
     /// Runs steps on at most `n` threads, from 1 to [`MAX_THREADS`]; another number is an error when a program is
     /// compiled. Results do not depend on it.
     pub fn threads(mut self, n: usize) -> Session {
-        self.threads = n;
+        self.choices.threads = n;
         self
     }
 
     /// Runs all passes (the default), or, with `false`, only those that give every op a kernel.
     pub fn optimise(mut self, on: bool) -> Session {
-        self.optimise = on;
+        self.choices.optimise = on;
         self
     }
 
@@ -149,7 +118,7 @@ impl Session {
     /// stay `f32`. A product also stays `f32` where this CPU would compute it more slowly in `p` ([`Precision::here`]).
     /// Results depend on the CPU's bf16 instructions, not on the number of threads.
     pub fn precision(mut self, p: Precision) -> Session {
-        self.precision.base = p;
+        self.choices.precision.base = p;
         self
     }
 
@@ -158,7 +127,7 @@ impl Session {
     /// first pattern that matches decides. [`Session::compile`] fails if the pattern matches no param, or none that a
     /// product reads. Under [`Session::compile_all`], it must match a param of one of the graphs.
     pub fn precision_of(mut self, pattern: &str, p: Precision) -> Session {
-        self.precision.groups.push((pattern.to_string(), p));
+        self.choices.precision.groups.push((pattern.to_string(), p));
         self
     }
 
@@ -189,7 +158,7 @@ impl Session {
     /// # }
     /// ```
     pub fn keep(mut self, keep: Keep) -> Session {
-        self.keep = keep;
+        self.choices.keep = keep;
         self
     }
 
@@ -216,21 +185,23 @@ impl Session {
     /// # }
     /// ```
     pub fn find_nan(mut self, on: bool) -> Session {
-        self.find_nan = on;
+        self.choices.find_nan = on;
         self
     }
 
     /// Checks plans and kernels while stepping: fills dead bytes with NaN, and checks that no kernel writes the red
     /// zone behind a buffer. Runs on one thread, and slowly.
+    #[doc(hidden)]
     pub fn poison(mut self, on: bool) -> Session {
-        self.poison = on;
+        self.choices.poison = on;
         self
     }
 
     /// Divides every instruction of two units or more among all threads, even where one thread is faster. For tests of
     /// plans and kernels on small graphs. Results do not depend on it.
+    #[doc(hidden)]
     pub fn share(mut self, on: bool) -> Session {
-        self.share = on;
+        self.choices.share = on;
         self
     }
 
@@ -241,14 +212,14 @@ impl Session {
     /// If that choice fits the budget, but not together with the scratch of all threads, compiling fails and names a
     /// budget that would do.
     pub fn memory_budget(mut self, bytes: usize) -> Session {
-        self.budget = Some(bytes);
+        self.choices.budget = Some(bytes);
         self
     }
 
     /// Most plans that a [`SizedProgram`] keeps, at least 1; 64 unless set. Beyond it, the plan that was used least
     /// recently is dropped: its size is planned anew when it is asked for again, with inputs that were never written.
     pub fn plans_kept(mut self, n: usize) -> Session {
-        self.plans_kept = n.max(1);
+        self.choices.plans_kept = n.max(1);
         self
     }
 
@@ -303,66 +274,28 @@ impl Session {
         }
     }
 
-    /// Whether programs go through all passes. Those that look for NaN do not: after fusion, an error could not name
-    /// the op that the user wrote.
-    fn runs_all_passes(&self) -> bool {
-        self.optimise && !self.find_nan
-    }
-
-    /// Threads that programs are planned for.
-    fn planned_threads(&self) -> Result<usize> {
-        match self.threads {
-            1..=MAX_THREADS if self.poison || self.find_nan => Ok(1),
-            n @ 1..=MAX_THREADS => Ok(n),
-            n => Err(Error::new(Kind::Plan, format!("threads is {n}; it goes from 1 to {MAX_THREADS}"))),
-        }
-    }
-
     fn program(&self, graphs: &[(&str, Graph<'_>)], traced: bool) -> Result<Program> {
         let ready = match graphs {
-            [(_, g)] => vec![self.compile_graph(*g)?],
-            _ => shared::compile_into_one_arena(self, graphs)?,
+            [(_, g)] => vec![compile::graph(*g, &self.choices)?],
+            _ => shared::compile_into_one_arena(&self.choices, graphs)?,
         };
         let mut ready = ready;
         let (mut execs, mut parts) = (Vec::new(), Vec::new());
         for (ready, graph) in ready.iter_mut().zip(graphs) {
-            let (exec, part) = self.part(*graph, ready, traced)?;
+            let (exec, part) = Part::new(*graph, ready, &self.choices, traced)?;
             execs.push(exec);
             parts.push(part);
         }
-        let runner = Runner::new(execs, self.poison)?;
+        let runner = Runner::new(execs, self.choices.poison)?;
         let bytes = parts.iter().map(|p| p.ready.scheduled.plan.bytes).max().unwrap_or(0);
         Ok(Program::new(parts, runner, allocate_arena(bytes)?))
-    }
-
-    /// What runs `ready`, and the part of a program that it is: the method `name`, which computes `graph`.
-    fn part<'r>(
-        &self,
-        (name, graph): (&str, Graph<'_>),
-        ready: &'r mut CompiledGraph,
-        traced: bool,
-    ) -> Result<(Exec, Part<'r>)> {
-        let report = PlanReport { warnings: find_warnings(graph), ..self.report(ready) };
-        let exec = self.exec(ready)?;
-        let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
-        let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
-        let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
-        let finder = self.find_nan.then(|| Box::new(NanFinder::new(&g, plan)));
-        Ok((exec, Part { name: name.to_string(), ready, origins, tracer, finder, report }))
-    }
-
-    /// What runs `ready`. Takes its tapes.
-    fn exec(&self, ready: &mut CompiledGraph) -> Result<Exec> {
-        let plan = &ready.scheduled.plan;
-        let exec = Exec::new(plan, std::mem::take(&mut ready.tapes))?;
-        Ok(if self.poison { exec.with_red_zones(plan) } else { exec })
     }
 
     /// As [`Session::compile`], but the program's steps can be recorded with [`Program::step_traced`]. The program
     /// takes more memory; steps that are not recorded take no longer. Errors are those of `compile`, and
     /// [`Session::find_nan`], which records nothing.
     pub fn compile_traced<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
-        if self.find_nan {
+        if self.choices.find_nan {
             let text = "a program that looks for NaN records no steps: choose find_nan or compile_traced";
             return Err(Error::new(Kind::Plan, text));
         }
@@ -372,51 +305,7 @@ impl Session {
     /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Fails as `compile` does.
     pub fn plan<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<PlanReport> {
         let g = graph.into();
-        Ok(PlanReport { warnings: find_warnings(g), ..self.report(&self.compile_graph(g)?) })
-    }
-
-    fn compile_graph(&self, g: Graph<'_>) -> Result<CompiledGraph> {
-        let start = Instant::now();
-        let mut ready = match self.budget {
-            None => {
-                let (graph, kept) = run_compile_passes(g, self)?;
-                CompiledGraph { kept, ..CompiledGraph::new(graph, self)? }
-            }
-            Some(bytes) => match budget::compile_within(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))? {
-                Fit::Fits(ready) => ready,
-                Fit::Needs(least) => return Err(budget::too_small_error(bytes, least)),
-            },
-        };
-        self.with_red_zones(&mut ready)?;
-        ready.took = start.elapsed();
-        Ok(ready)
-    }
-
-    /// Plans `ready` again, with red zones, if its steps are poisoned.
-    fn with_red_zones(&self, ready: &mut CompiledGraph) -> Result<()> {
-        if self.poison {
-            ready.scheduled = plan_with_red_zones(ready.graph.view(), 1, &ready.precision)?;
-            ready.tapes = self.tapes(&ready.scheduled.plan);
-        }
-        Ok(())
-    }
-
-    fn report(&self, ready: &CompiledGraph) -> PlanReport {
-        let mut report = plan_report::describe_plan(&ready.graph.view(), &ready.scheduled);
-        report.recomputed = ready.recomputed.clone();
-        report.kept = ready.kept;
-        report.threads = ready.tapes.threads();
-        report.modelled =
-            Duration::from_nanos(modelled_time::modelled_step(&ready.scheduled.plan, &ready.tapes) / 1000);
-        report.products = products::count_product_precisions(ready.graph.view(), &ready.precision);
-        let planned = report.phases.iter().map(|p| p.1).sum();
-        report.phases.insert(0, ("passes", ready.took.saturating_sub(planned)));
-        report
-    }
-
-    /// The tapes of a plan: for as many threads as are worth it, or for all.
-    fn tapes(&self, plan: &Checked) -> Tapes {
-        if self.share { share::share_tapes_above(plan, 0) } else { share::share_tapes(plan) }
+        Ok(PlanReport { warnings: find_warnings(g), ..compile::graph(g, &self.choices)?.report() })
     }
 }
 

@@ -4,11 +4,13 @@
 //! and proved not to touch the own areas of the others. Only [`Session::compile_all`](super::Session::compile_all) uses
 //! this.
 
+use super::Keep;
 use super::budget::{self, Fit};
+use super::choices::Choices;
+use super::compile;
 use super::compiled_graph::CompiledGraph;
 use super::divided::Divided;
 use super::leaf_table::LeafTable;
-use super::{Keep, Session};
 use crate::arena::tensor::LINE;
 use crate::error::Result;
 use crate::names;
@@ -17,26 +19,26 @@ use crate::passes::product_precision::Precisions;
 use crate::sched::areas::Frame;
 
 /// Readies `graphs` for one arena.
-pub fn compile_into_one_arena(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result<Vec<CompiledGraph>> {
+pub fn compile_into_one_arena(choices: &Choices, graphs: &[(&str, Graph<'_>)]) -> Result<Vec<CompiledGraph>> {
     let of_method = |g: Graph<'_>| {
-        let precision = own_precisions(g, graphs, &session.precision);
-        Session { budget: None, precision, ..session.clone() }
+        let precision = own_precisions(g, graphs, &choices.precision);
+        Choices { budget: None, precision, ..choices.clone() }
     };
     let of = |&(name, g): &(&str, Graph<'_>)| {
-        of_method(g).compile_graph(g).map_err(|e| e.context(format!("method {name:?}")))
+        compile::graph(g, &of_method(g)).map_err(|e| e.context(format!("method {name:?}")))
     };
     let ready = graphs.iter().map(of).collect::<Result<Vec<_>>>()?;
     let names: Vec<String> = graphs.iter().map(|(name, _)| format!("method {name:?}")).collect();
     let mut leaves = LeafTable::default();
     leaves.add(&names.iter().map(String::as_str).zip(ready.iter().map(|r| r.graph.view())).collect::<Vec<_>>())?;
-    let divided = ready.into_iter().map(|r| Divided::new(r, session));
+    let divided = ready.into_iter().map(|r| Divided::new(r, choices));
     let mut divided = divided.collect::<Result<Vec<_>>>()?;
-    if let Some(bytes) = session.budget {
+    if let Some(bytes) = choices.budget {
         let mut least = 0;
         for (i, &(_, g)) in graphs.iter().enumerate() {
             let others = leaves.lines() + divided.iter().map(|d| d.areas.own).sum::<u64>() - divided[i].areas.own;
             // In half precision, what is computed again must not depend on the scratch of this number of threads.
-            if divided[i].bytes_beside(others) <= bytes && session.keep == Keep::F32 {
+            if divided[i].bytes_beside(others) <= bytes && choices.keep == Keep::F32 {
                 continue;
             }
             match Divided::within(g, &of_method(g), bytes, others).map_err(|e| e.context(&names[i]))? {
@@ -56,10 +58,10 @@ pub fn compile_into_one_arena(session: &Session, graphs: &[(&str, Graph<'_>)]) -
         let places = leaves.places(&d.ready);
         let frame = Frame { leaves: &places, own, workspace, lines };
         own += d.areas.own;
-        placed.push(d.place(&frame, session)?.ready);
+        placed.push(d.place(&frame, choices)?.ready);
     }
     let bytes = lines as usize * LINE;
-    match session.budget.filter(|&most| bytes > most) {
+    match choices.budget.filter(|&most| bytes > most) {
         Some(most) => Err(budget::too_small_error(most, bytes)),
         None => Ok(placed),
     }

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::nodes::{Builder, DType, GraphBuf, Init};
+use crate::sched::checker::Checked;
 use crate::sched::exec::ThreadState;
+use std::time::{Duration, Instant};
 
 const F32: DType = DType::F32;
 
@@ -117,12 +119,12 @@ fn poisoned_steps_fill_dead_bytes_and_watch_the_bytes_behind_buffers() {
     assert_eq!([dead(true), dead(false)], [true, false]);
     // The plan says that `h` ends before the last byte that its kernel writes, or that it ends there.
     let stops = |shorter: usize| {
-        let mut ready = session(true).compile_graph(graph.view()).unwrap();
+        let mut ready = compile::graph(graph.view(), &session(true).choices).unwrap();
         let mut plan = (*ready.scheduled.plan).clone();
         let made = plan.code.writes_of(0)[0].buf as usize;
         plan.code.bytes[made] -= shorter;
         ready.scheduled.plan = Checked::unproven(plan);
-        let exec = session(true).exec(&mut ready).unwrap();
+        let exec = ready.exec(&session(true).choices).unwrap();
         exec.step_poisoned(&mut allocate_arena(exec.bytes()).unwrap(), &ThreadState::default()).is_err()
     };
     assert_eq!([stops(0), stops(4)], [false, true]);

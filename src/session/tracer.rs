@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 /// An instruction of a program.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Call {
     /// The op; `update` for the copy of a next value into its leaf.
     pub op: &'static str,
@@ -38,6 +39,7 @@ pub struct Call {
 
 /// A step that was recorded.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Trace {
     /// The instructions: those of the graph, then those of loops' bodies.
     pub calls: Arc<[Call]>,

@@ -8,6 +8,7 @@ use crate::error::{Error, Kind, Result};
 
 /// What happens to the last examples of an epoch if they do not fill a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Partial {
     /// They are left out.
     #[default]

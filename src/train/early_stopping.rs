@@ -5,12 +5,14 @@
 use super::plateau::{Mode, Threshold};
 use super::trainer::Trainer;
 use crate::error::Result;
+use crate::nodes::arguments::setters::setters;
 
 /// The name of the numbers in the checkpoint: best metric, its step, evaluations since then.
 const KEPT: &str = "early_stopping";
 
 /// Stops a run after more than `patience` evaluations without a better metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct EarlyStopping {
     /// Which metrics are good. Default: small ones.
     pub mode: Mode,
@@ -26,8 +28,13 @@ impl Default for EarlyStopping {
     }
 }
 
+setters! {
+    [] EarlyStopping { mode: Mode, patience: u64, threshold: Threshold }
+}
+
 /// The best evaluation of a run so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Best {
     /// Its metric.
     pub metric: f64,

@@ -18,6 +18,7 @@ mod open_file;
 mod plateau;
 mod rate;
 pub mod sampling;
+mod saved_names;
 pub mod schedule;
 mod stream_source;
 pub mod trainer;

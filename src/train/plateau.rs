@@ -4,6 +4,7 @@
 //! depends on those metrics. So a resumed run has the rates of one that never stopped.
 
 use crate::error::{Error, Kind, Result};
+use crate::nodes::arguments::setters::setters;
 
 /// Which metrics are good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,7 @@ pub enum Mode {
 
 /// How much better a metric must be than the best one to count as better.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Threshold {
     /// By this fraction of the best one: less than `best − t·|best|`, or more than `best + t·|best|`. For metrics that
     /// are not negative this is torch's `best·(1 ∓ t)`, which a worse metric meets where the best one is negative.
@@ -67,10 +69,11 @@ impl Mode {
 ///
 /// ```
 /// use arenagrad::train::{Mode, ReduceLrOnPlateau};
-/// let rate = ReduceLrOnPlateau { mode: Mode::Max, patience: 3, ..ReduceLrOnPlateau::new(1e-3) };
+/// let rate = ReduceLrOnPlateau::new(1e-3).mode(Mode::Max).patience(3);
 /// # let _ = rate;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ReduceLrOnPlateau {
     /// The first rate.
     pub lr: f64,
@@ -88,6 +91,18 @@ pub struct ReduceLrOnPlateau {
     pub min_lr: f64,
     /// Reductions by no more than this are left out. Default: 1e-8.
     pub eps: f64,
+}
+
+setters! {
+    [] ReduceLrOnPlateau {
+        mode: Mode,
+        factor: f64,
+        patience: u64,
+        threshold: Threshold,
+        cooldown: u64,
+        min_lr: f64,
+        eps: f64,
+    }
 }
 
 /// What depends on the metrics so far.

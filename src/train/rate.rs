@@ -9,6 +9,7 @@ use std::fmt;
 
 /// The numbers that a rate may depend on. A checkpoint holds it.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RateInput {
     /// Steps done: 0 for the first step.
     pub step: u64,

@@ -5,8 +5,8 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::kernels::random;
-pub use crate::kernels::sample::Sampling;
-use crate::kernels::sample::{BadLogits, pick_token};
+pub use crate::kernels::random::sample::Sampling;
+use crate::kernels::random::sample::{BadLogits, pick_token};
 
 /// Samples tokens from logits.
 #[derive(Clone, Debug)]
@@ -65,24 +65,24 @@ mod tests {
         let f = frequencies(Sampling::default(), &logits);
         assert!(f.iter().zip([0.5, 0.25, 0.25]).all(|(a, b)| (a - b).abs() < 0.015), "{f:?}");
         // A temperature of one half squares the odds.
-        let f = frequencies(Sampling { temperature: 0.5, ..Sampling::default() }, &logits);
+        let f = frequencies(Sampling::default().temperature(0.5), &logits);
         assert!((f[0] - 2.0 / 3.0).abs() < 0.015, "{f:?}");
     }
 
     #[test]
     fn top_k_keeps_exactly_k_and_top_p_the_shortest_prefix() {
-        let f = frequencies(Sampling { top_k: 2, ..Sampling::default() }, &[1.0, 1.0, 1.0, 0.0]);
+        let f = frequencies(Sampling::default().top_k(2), &[1.0, 1.0, 1.0, 0.0]);
         assert!(f[0] > 0.4 && f[1] > 0.4 && f[2] == 0.0 && f[3] == 0.0, "{f:?}");
         let logits: Vec<f32> = [0.1f32, 0.6, 0.3].iter().map(|p| p.ln()).collect();
-        let f = frequencies(Sampling { top_p: 0.5, ..Sampling::default() }, &logits);
+        let f = frequencies(Sampling::default().top_p(0.5), &logits);
         assert!(f[0] == 0.0 && f[1] > 0.999 && f[2] == 0.0, "{f:?}");
-        let f = frequencies(Sampling { top_p: 0.8, ..Sampling::default() }, &logits);
+        let f = frequencies(Sampling::default().top_p(0.8), &logits);
         assert!(f[0] == 0.0 && (f[1] - 2.0 / 3.0).abs() < 0.015, "{f:?}");
     }
 
     #[test]
     fn no_temperature_takes_the_first_of_the_largest() {
-        let mut s = Sampler::new(Sampling { temperature: 0.0, ..Sampling::default() }).unwrap();
+        let mut s = Sampler::new(Sampling::default().temperature(0.0)).unwrap();
         assert_eq!(s.pick(&[1.0, 3.0, 3.0], 0.99).unwrap(), 1);
         assert_eq!(s.pick(&[-0.0, 0.0], 0.0).unwrap(), 0);
     }
@@ -97,7 +97,7 @@ mod tests {
         assert!(s.pick(&[f32::INFINITY], 0.5).unwrap_err().to_string().contains("logit 0 is inf"));
         assert!(s.pick(&[low], 0.5).is_err() && s.pick(&[], 0.5).is_err());
         for (temperature, top_p) in [(-1.0, 1.0), (f64::NAN, 1.0), (f64::INFINITY, 1.0), (1.0, 0.0), (1.0, 1.5)] {
-            assert!(Sampler::new(Sampling { temperature, top_p, top_k: 0 }).is_err());
+            assert!(Sampler::new(Sampling::default().temperature(temperature).top_p(top_p)).is_err());
         }
     }
 }

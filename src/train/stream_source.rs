@@ -8,6 +8,7 @@ use crate::session::Program;
 
 /// A position in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StreamPosition {
     /// The epoch, counted from 0.
     pub epoch: u64,
@@ -17,6 +18,7 @@ pub struct StreamPosition {
 
 /// What a stream gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Supply {
     /// A batch with this number of examples: they are in the program's inputs.
     Batch(usize),

@@ -1,6 +1,7 @@
 //! Models that several tests train or plan.
 
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var};
 use arenagrad::nn;
 
 /// 784-128-10 with ReLU and cross-entropy.
@@ -18,7 +19,7 @@ pub fn convnet(batch: usize) -> GraphBuf {
     let g = Builder::new("convnet");
     let x = g.input("x", [batch, 1, 28, 28], DType::F32);
     let y = g.input("y", [batch], DType::I32);
-    let padded = Conv2d { pad: [2, 2, 2, 2], ..Conv2d::default() };
+    let padded = Conv2d::default().pad([2, 2, 2, 2]);
     let h = nn::conv2d(&g, "conv1", x, 6, [5, 5], padded).relu().max_pool2d(Pool2d::new([2, 2]));
     let h = nn::conv2d(&g, "conv2", h, 16, [5, 5], Conv2d::default()).relu().max_pool2d(Pool2d::new([2, 2]));
     let h = h.reshape([batch, 400]);

@@ -3,6 +3,7 @@
 use super::{PLAIN, Tensor, TensorDraws, run};
 use arenagrad::graph::{DType, GraphBuf, Missing, jvp, vjp};
 use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::differences::slope;
 use arenagrad::tools::ir::opdef::Domain;
 
 /// Names of the f64 inputs and of the f64 outputs.
@@ -45,13 +46,6 @@ fn moved(operands: &[Tensor], directions: &[Tensor], h: f64) -> Vec<Tensor> {
     operands.iter().map(step).collect()
 }
 
-/// The slope of the sum `of` at `operands` in a direction, by a fourth-order stencil.
-fn slope(operands: &[Tensor], directions: &[Tensor], of: impl Fn(&[Tensor]) -> f64) -> f64 {
-    let h = 1e-4;
-    let at = |k: f64| of(&moved(operands, directions, k * h));
-    (8.0 * (at(1.0) - at(-1.0)) - (at(2.0) - at(-2.0))) / (12.0 * h)
-}
-
 fn dot(a: &[Tensor], b: &[Tensor]) -> f64 {
     a.iter().flat_map(|t| &t.data).zip(b.iter().flat_map(|t| &t.data)).map(|(x, y)| x * y).sum()
 }
@@ -77,7 +71,7 @@ pub fn derivatives_agree(g: &GraphBuf, operands: &[Tensor]) {
         let seeds = &first[operands.len()..];
         let value = |at: &[Tensor]| dot(&outputs(g, at, &outs), seeds);
         let gradient = outputs(&back, first, &grads);
-        near("gradient", dot(&gradient, directions), slope(operands, directions, value), 1e-7, g);
+        near("gradient", dot(&gradient, directions), slope(1e-4, |h| value(&moved(operands, directions, h))), 1e-7, g);
         let forward = jvp(g, &strs(&outs), &strs(&wrt)).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
         let names: Vec<String> = outs.iter().map(|o| format!("tangent.{o}")).collect();
         let pushed = outputs(&forward, &[operands, directions].concat(), &names);
@@ -85,6 +79,12 @@ pub fn derivatives_agree(g: &GraphBuf, operands: &[Tensor]) {
         let bent = outputs(&second, &inputs, &tangents);
         let weights = extended(&second, operands, &mut TensorDraws(seed + 50)).split_off(inputs.len() - wrt.len());
         let slanted = |at: &[Tensor]| dot(&outputs(&back, &[at, seeds].concat(), &grads), &weights);
-        near("second derivative", dot(&bent, &weights), slope(operands, directions, slanted), 1e-6, g);
+        near(
+            "second derivative",
+            dot(&bent, &weights),
+            slope(1e-4, |h| slanted(&moved(operands, directions, h))),
+            1e-6,
+            g,
+        );
     }
 }

@@ -3,7 +3,8 @@
 
 use super::models;
 
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Init, Var};
 use arenagrad::nn;
 use arenagrad::optim::{self, train};
 use models::attention;
@@ -66,7 +67,7 @@ pub fn mlp(batch: usize, inputs: usize, width: usize, hidden: usize) -> GraphBuf
 pub fn lenet(batch: usize) -> GraphBuf {
     let g = Builder::new("lenet");
     let x = g.input("x", [batch, 1, 28, 28], F32);
-    let padded = Conv2d { pad: [2; 4], ..Conv2d::default() };
+    let padded = Conv2d::default().pad([2; 4]);
     let h = nn::conv2d(&g, "conv1", x, 6, [5, 5], padded).relu().max_pool2d(Pool2d::new([2, 2]));
     let h = nn::conv2d(&g, "conv2", h, 16, [5, 5], Conv2d::default()).relu().max_pool2d(Pool2d::new([2, 2]));
     let h = nn::linear(&g, "fc1", h.reshape([batch, 400]), 120).relu();
@@ -99,7 +100,7 @@ pub fn conv<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, kernel: 
     let inputs = x.dims()[1];
     let init = Init::Normal((2.0 / (inputs * kernel * kernel) as f64).sqrt());
     let w = g.param(&format!("{name}.weight"), [outputs, inputs, kernel, kernel], F32, init);
-    x.conv2d(w, Conv2d { stride: [stride; 2], pad: [kernel / 2; 4], ..Conv2d::default() })
+    x.conv2d(w, Conv2d::default().stride([stride; 2]).pad([kernel / 2; 4]))
 }
 
 /// Batch normalisation by the batch's own statistics, from plain ops.
@@ -155,7 +156,7 @@ pub fn unet(batch: usize, side: usize, base: usize, levels: usize) -> GraphBuf {
 pub fn resnet(batch: usize, side: usize, width: usize) -> GraphBuf {
     let g = Builder::new("resnet");
     let x = g.input("x", [batch, 3, side, side], F32);
-    let pool = Pool2d { stride: [2; 2], pad: [1; 4], ..Pool2d::new([3, 3]) };
+    let pool = Pool2d::new([3, 3]).stride([2; 2]).pad([1; 4]);
     let mut h = block(&g, "stem", x, width, 7, 2).relu().max_pool2d(pool);
     for i in 0..8 {
         let (outputs, stride) = (width << (i / 2), if i > 0 && i % 2 == 0 { 2 } else { 1 });

@@ -1,7 +1,8 @@
 //! The ops on blocks: numbers of the format's library, plans, gradients, refusals.
 
 use super::{blocks_of, noise};
-use arenagrad::graph::{BlockType, Builder, DType, Init};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::gguf::{decode, encode};

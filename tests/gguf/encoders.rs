@@ -1,7 +1,7 @@
 //! Blocks that the encoders make, against the numbers that the format's own library reads in them.
 
 use super::{blocks_of, noise};
-use arenagrad::graph::BlockType;
+use arenagrad::graph::quant::BlockType;
 use arenagrad::tools::testing::bless;
 use arenagrad::train::gguf::{Gguf, GgufEntry, TensorType, decode, encode, encode_file};
 use std::path::Path;
@@ -44,7 +44,7 @@ fn encoded_file() -> Vec<u8> {
     let entries: Vec<GgufEntry<'_>> = TYPES
         .iter()
         .zip(&blocks)
-        .map(|(&t, bytes)| GgufEntry { name: t.name(), kind: TensorType::Blocks(t), dims: &DIMS, bytes })
+        .map(|(&t, bytes)| GgufEntry::new(t.name(), TensorType::Blocks(t), &DIMS, bytes))
         .collect();
     encode_file(&[], &entries).unwrap()
 }

@@ -1,7 +1,8 @@
 //! Products of rows by the matrix of their group, where matrices are blocks: against products with decoded matrices.
 
 use super::{noise, path};
-use arenagrad::graph::{BlockType, Builder, DType, GradOptions, GraphBuf, Init, Var, Vmap, grad};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Var, Vmap, grad};
 use arenagrad::nn::{self, Moe};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::gguf::{Gguf, GgufEntry, TensorType, decode, encode, save};
@@ -195,16 +196,14 @@ fn experts_in_blocks_come_from_a_file_and_are_the_experts_of_their_numbers() {
     let weights = [("gate", [4, HIDDEN, WIDTH]), ("up", [4, HIDDEN, WIDTH]), ("down", [4, WIDTH, HIDDEN])];
     let names = weights.map(|(what, _)| format!("m.{what}.weight"));
     let blocks = weights.map(|(_, d)| encode(t, &noise(d.iter().product(), d[1] as u64)).unwrap());
-    let entry =
-        |i: usize| GgufEntry { name: &names[i], kind: TensorType::Blocks(t), dims: &weights[i].1, bytes: &blocks[i] };
+    let entry = |i: usize| GgufEntry::new(&names[i], TensorType::Blocks(t), &weights[i].1, &blocks[i]);
     let file = path("experts.gguf");
     save(&file, &[], &[entry(0), entry(1), entry(2)]).unwrap();
     let opened = Gguf::open(&file).unwrap();
     let run = |o: Moe, how: Load<'_>| {
         let mut p = Session::new().compile(&layer(o)).unwrap();
         p.init(1).unwrap();
-        let report =
-            p.load_gguf(&opened, Load { missing: Unmatched::Allow, unexpected: Unmatched::Allow, ..how }).unwrap();
+        let report = p.load_gguf(&opened, how.missing(Unmatched::Allow).unexpected(Unmatched::Allow)).unwrap();
         assert_eq!(report.loaded.len(), 3, "{report:?}");
         p.values_mut::<f32>("x").unwrap().copy_from_slice(&noise(10 * WIDTH, 3));
         p.values_mut::<f32>("m.router.weight").unwrap().copy_from_slice(&noise(4 * WIDTH, 4));
@@ -212,7 +211,7 @@ fn experts_in_blocks_come_from_a_file_and_are_the_experts_of_their_numbers() {
         ["y", "grad.x", "grad.m.router.weight"].map(|name| p.values::<f32>(name).unwrap().to_vec())
     };
     let coded = run(plain.blocks(t), Load::default());
-    let numbers = run(plain, Load { cast: true, ..Load::default() });
+    let numbers = run(plain, Load::default().cast(true));
     std::fs::remove_file(&file).unwrap();
     for (a, b) in coded.iter().zip(&numbers) {
         let size = b.iter().fold(0.0f32, |m, y| m.max(y.abs()));

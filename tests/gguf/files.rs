@@ -1,7 +1,8 @@
 //! GGUF files: what is written is read, by this library and by the format's own; loading by name.
 
 use super::{blocks_of, noise, path};
-use arenagrad::graph::{BlockType, Builder, DType, Init};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file, save};
 use arenagrad::train::{Load, Unmatched};
@@ -61,11 +62,11 @@ fn what_is_written_is_read() {
     let x: Vec<u8> = noise(5, 1).iter().flat_map(|x| x.to_le_bytes()).collect();
     let kind = TensorType::Blocks(BlockType::Q6K);
     let entries = [
-        GgufEntry { name: "x", kind: F32, dims: &[5], bytes: &x },
-        GgufEntry { name: "q", kind, dims: &[1, 3, 256], bytes: &q },
-        GgufEntry { name: "none", kind: F32, dims: &[0, 7], bytes: &[] },
-        GgufEntry { name: "one", kind: F32, dims: &[], bytes: &x[..4] },
-        GgufEntry { name: "four", kind: F32, dims: &[1, 5, 1, 1], bytes: &x },
+        GgufEntry::new("x", F32, &[5], &x),
+        GgufEntry::new("q", kind, &[1, 3, 256], &q),
+        GgufEntry::new("none", F32, &[0, 7], &[]),
+        GgufEntry::new("one", F32, &[], &x[..4]),
+        GgufEntry::new("four", F32, &[1, 5, 1, 1], &x),
     ];
     let file = path("written.gguf");
     save(&file, &metadata, &entries).unwrap();
@@ -86,8 +87,8 @@ fn what_is_written_is_read() {
 #[test]
 fn a_file_has_these_bytes() {
     let entries = [
-        GgufEntry { name: "x", kind: F32, dims: &[1], bytes: &[1, 2, 3, 4] },
-        GgufEntry { name: "y", kind: F32, dims: &[2, 1], bytes: &[5, 6, 7, 8, 9, 10, 11, 12] },
+        GgufEntry::new("x", F32, &[1], &[1, 2, 3, 4]),
+        GgufEntry::new("y", F32, &[2, 1], &[5, 6, 7, 8, 9, 10, 11, 12]),
     ];
     let (word, long) = (u32::to_le_bytes, u64::to_le_bytes);
     let head = [&b"GGUF"[..], &word(3), &long(2), &long(1), &long(1), b"k", &word(0), &[7]].concat();
@@ -124,12 +125,12 @@ fn metadata_is_asked_for_as_a_number_or_a_text() {
 #[test]
 fn what_no_file_can_hold_is_refused() {
     let x = [0; 32];
-    let one = |kind, dims, bytes| encode_file(&[], &[GgufEntry { name: "x", kind, dims, bytes }]).unwrap_err().message;
+    let one = |kind, dims, bytes| encode_file(&[], &[GgufEntry::new("x", kind, dims, bytes)]).unwrap_err().message;
     assert!(one(F32, &[9], &x).contains("F32[9] has 36 bytes; 32 are given"));
     assert!(one(F32, &[1, 1, 1, 1, 8], &x).contains("5 axes; at most 4"));
     assert!(one(TensorType::Plain(DType::Bool), &[32], &x).contains("no type for"));
     assert!(one(TensorType::Blocks(BlockType::Q8_0), &[2, 16], &x).contains("no whole Q8_0 blocks"));
-    let entry = GgufEntry { name: "x", kind: F32, dims: &[8], bytes: &x };
+    let entry = GgufEntry::new("x", F32, &[8], &x);
     assert!(encode_file(&[], &[entry, entry]).unwrap_err().message.contains("\"x\" occurs twice"));
     let key = |value| ("general.alignment".to_string(), value);
     assert!(
@@ -143,9 +144,9 @@ fn leaves_are_loaded_by_name() {
     let q = blocks_of("Q8_0", 34, 4, &[1]);
     let half: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect();
     let entries = [
-        GgufEntry { name: "m.w", kind: TensorType::Blocks(BlockType::Q8_0), dims: &[2, 64], bytes: &q },
-        GgufEntry { name: "m.b", kind: TensorType::Plain(DType::F16), dims: &[2], bytes: &half },
-        GgufEntry { name: "other", kind: F32, dims: &[0], bytes: &[] },
+        GgufEntry::new("m.w", TensorType::Blocks(BlockType::Q8_0), &[2, 64], &q),
+        GgufEntry::new("m.b", TensorType::Plain(DType::F16), &[2], &half),
+        GgufEntry::new("other", F32, &[0], &[]),
     ];
     let file = path("named.gguf");
     save(&file, &[], &entries).unwrap();
@@ -157,7 +158,7 @@ fn leaves_are_loaded_by_name() {
     let mut p = Session::new().compile(&g.finish([y.named("y")]).unwrap()).unwrap();
     p.init(1).unwrap();
     let rename = |name: &str| name.strip_prefix("m.").map(String::from);
-    let how = Load { cast: true, rename: Some(&rename), ..Load::default() };
+    let how = Load::default().cast(true).rename(&rename);
     let report = p.load_gguf(&opened, how).unwrap();
     assert_eq!(
         (report.loaded, report.cast, report.kept),
@@ -165,14 +166,14 @@ fn leaves_are_loaded_by_name() {
     );
     assert_eq!((p.values::<u8>("w").unwrap(), p.values::<f32>("b").unwrap()), (&q[..], &[0.5, -2.0][..]));
     // What does not fit is refused and changes nothing.
-    let loose = Load { missing: Unmatched::Allow, unexpected: Unmatched::Allow, ..Load::default() };
+    let loose = Load::default().missing(Unmatched::Allow).unexpected(Unmatched::Allow);
     let before: Vec<Vec<u8>> = p.persistent().map(|(_, bytes)| bytes.to_vec()).collect();
     for (how, want) in [
         (Load::default(), "no tensors for b, and no leaves for the tensors"),
-        (Load { rename: Some(&rename), ..Load::default() }, "`cast` would convert it"),
-        (Load { rename: Some(&|_| Some("w".into())), ..Load::default() }, "are both for \"w\""),
-        (Load { rename: Some(&|n| (n == "m.w").then(|| "x".into())), cast: true, ..loose }, "not f32[64]"),
-        (Load { rename: Some(&|n| (n == "m.b").then(|| "w".into())), cast: true, ..loose }, "not u8[136]"),
+        (Load::default().rename(&rename), "`cast` would convert it"),
+        (Load::default().rename(&|_| Some("w".into())), "are both for \"w\""),
+        (loose.rename(&|n| (n == "m.w").then(|| "x".into())).cast(true), "not f32[64]"),
+        (loose.rename(&|n| (n == "m.b").then(|| "w".into())).cast(true), "not u8[136]"),
     ] {
         let e = p.load_gguf(&opened, how).unwrap_err();
         assert!(e.message.contains(want) && e.message.contains("named.gguf"), "{e}");
@@ -180,7 +181,7 @@ fn leaves_are_loaded_by_name() {
     assert_eq!(p.persistent().map(|(_, bytes)| bytes.to_vec()).collect::<Vec<_>>(), before);
     // A file that is cut after it was opened.
     std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(200).unwrap();
-    let e = p.load_gguf(&opened, Load { cast: true, rename: Some(&rename), ..Load::default() }).unwrap_err();
+    let e = p.load_gguf(&opened, Load::default().cast(true).rename(&rename)).unwrap_err();
     assert!(e.message.contains("stopped half-way") && e.message.contains("shorter"), "{e}");
     assert!(p.step().is_err());
     std::fs::remove_file(&file).unwrap();
@@ -192,14 +193,14 @@ fn large_tensors_are_loaded_to_their_last_element() {
     let x = noise((1 << 14) * 2 + 5, 3);
     let bytes: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
     let dims = [x.len()];
-    let entries = ["same", "wide"].map(|name| GgufEntry { name, kind: F32, dims: &dims, bytes: &bytes });
+    let entries = ["same", "wide"].map(|name| GgufEntry::new(name, F32, &dims, &bytes));
     let file = path("large.gguf");
     save(&file, &[], &entries).unwrap();
     let g = Builder::new("large");
     let (same, wide) = (g.param("same", dims, DType::F32, Init::Ones), g.param("wide", dims, DType::F64, Init::Ones));
     let graph = g.finish([same.sum(..).named("a"), wide.sum(..).named("b")]).unwrap();
     let mut p = Session::new().compile(&graph).unwrap();
-    let _all = p.load_gguf(&Gguf::open(&file).unwrap(), Load { cast: true, ..Load::default() }).unwrap();
+    let _all = p.load_gguf(&Gguf::open(&file).unwrap(), Load::default().cast(true)).unwrap();
     assert!(p.values::<f32>("same").unwrap() == x);
     assert!(p.values::<f64>("wide").unwrap().iter().zip(&x).all(|(a, b)| *a == f64::from(*b)));
     std::fs::remove_file(&file).unwrap();
@@ -231,8 +232,7 @@ fn blocks_of_another_type_or_shape_are_refused_though_their_bytes_fit() {
         (BlockType::Q4K, [4, 512], [false, false, true]),
     ] {
         let file = path("kinds.gguf");
-        save(&file, &[], &[GgufEntry { name: "w", kind: TensorType::Blocks(kind), dims: &dims, bytes: &bytes }])
-            .unwrap();
+        save(&file, &[], &[GgufEntry::new("w", TensorType::Blocks(kind), &dims, &bytes)]).unwrap();
         let opened = Gguf::open(&file).unwrap();
         for (how, fits) in ["plain", "loop", "halves"].into_iter().zip(fits) {
             let mut p = reader(how);
@@ -251,8 +251,8 @@ fn blocks_of_another_type_or_shape_are_refused_though_their_bytes_fit() {
 fn tensors_of_another_file_are_refused() {
     let files = ["one.gguf", "two.gguf"].map(|name| {
         let file = path(name);
-        let first = GgufEntry { name: "a", kind: F32, dims: &[1], bytes: &[0; 4] };
-        save(&file, &[], &[first, GgufEntry { name: &name[..3], ..first }]).unwrap();
+        let first = GgufEntry::new("a", F32, &[1], &[0; 4]);
+        save(&file, &[], &[first, GgufEntry::new(&name[..3], F32, &[1], &[0; 4])]).unwrap();
         let opened = Gguf::open(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         opened

@@ -1,7 +1,8 @@
 //! GGUF files that are cut, or whose lengths lie.
 
 use super::path;
-use arenagrad::graph::{BlockType, DType};
+use arenagrad::graph::DType;
+use arenagrad::graph::quant::BlockType;
 use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file};
 
 /// A file with every kind of length: texts, an array of numbers, one of texts, axes, offsets.
@@ -14,8 +15,8 @@ fn sound() -> Vec<u8> {
     ];
     let blocks = TensorType::Blocks(BlockType::Q4_0);
     let entries = [
-        GgufEntry { name: "q", kind: blocks, dims: &[2, 32], bytes: &[1; 36] },
-        GgufEntry { name: "x", kind: TensorType::Plain(DType::F32), dims: &[3, 5], bytes: &[2; 60] },
+        GgufEntry::new("q", blocks, &[2, 32], &[1; 36]),
+        GgufEntry::new("x", TensorType::Plain(DType::F32), &[3, 5], &[2; 60]),
     ];
     encode_file(&metadata, &entries).unwrap()
 }

@@ -1,7 +1,8 @@
 //! Loads of GGUF files: which tensors and leaves fit, and what is said of those that do not.
 
 use super::{noise, path};
-use arenagrad::graph::{BlockType, Builder, DType, Init};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::gguf::{Gguf, GgufEntry, TensorType, encode, save};
 use arenagrad::train::{Load, LoadReport, Unmatched};
@@ -31,7 +32,7 @@ fn opened(name: &str, entries: &[GgufEntry<'_>]) -> Gguf {
 /// A file of numbers of these names: 1, 2, 3 and so on.
 fn numbers(file: &str, names: &[&str]) -> Gguf {
     let bytes: Vec<[u8; 4]> = (0..names.len()).map(|i| (1.0 + i as f32).to_le_bytes()).collect();
-    let one = |(name, bytes)| GgufEntry { name, kind: F32, dims: &[1], bytes };
+    let one = |(name, bytes)| GgufEntry::new(name, F32, &[1], bytes);
     let pairs = names.iter().copied().zip(bytes.iter().map(|b| &b[..]));
     opened(file, &pairs.map(one).collect::<Vec<_>>())
 }
@@ -40,22 +41,18 @@ const ONE: &[usize] = &[1];
 
 /// Names of one side alone are allowed.
 fn loose() -> Load<'static> {
-    Load { missing: Unmatched::Allow, unexpected: Unmatched::Allow, ..Load::default() }
+    Load::default().missing(Unmatched::Allow).unexpected(Unmatched::Allow)
 }
 
 #[test]
 fn what_is_left_out_or_unknown_or_missing_ends_no_load() {
     let mut p = program(&[("a", DType::F32, ONE), ("b", DType::F32, ONE), ("c", DType::F32, ONE)]);
     let rename = |name: &str| (name != "0").then(|| name.to_string());
-    let how = Load { rename: Some(&rename), ..loose() };
+    let how = loose().rename(&rename);
     let report = p.load_gguf(&numbers("gaps.gguf", &["0", "1", "b", "c"]), how).unwrap();
     let names = |list: &[&str]| list.iter().map(|n| n.to_string()).collect::<Vec<_>>();
-    let want = LoadReport {
-        loaded: names(&["b", "c"]),
-        missing: names(&["a"]),
-        unexpected: names(&["1"]),
-        ..LoadReport::default()
-    };
+    let mut want = LoadReport::default();
+    (want.loaded, want.missing, want.unexpected) = (names(&["b", "c"]), names(&["a"]), names(&["1"]));
     assert_eq!(report, want);
     assert_eq!(["a", "b", "c"].map(|name| p.values::<f32>(name).unwrap()[0]), [0.0, 3.0, 4.0]);
 }
@@ -80,11 +77,11 @@ fn a_strict_load_names_all_that_is_missing_or_unknown() {
 #[test]
 fn axes_of_length_1_may_differ_if_that_is_asked_for() {
     let bytes: Vec<u8> = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0].iter().flat_map(|x| x.to_le_bytes()).collect();
-    let entry = GgufEntry { name: "w", kind: F32, dims: &[2, 1, 3], bytes: &bytes };
+    let entry = GgufEntry::new("w", F32, &[2, 1, 3], &bytes);
     let file = opened("shapes.gguf", &[entry]);
     let load = |dims: &[usize], reshape: bool| -> Result<(Vec<String>, Vec<f32>), String> {
         let mut p = program(&[("w", DType::F32, dims)]);
-        let report = p.load_gguf(&file, Load { reshape, ..Load::default() }).map_err(|e| e.message)?;
+        let report = p.load_gguf(&file, Load::default().reshape(reshape)).map_err(|e| e.message)?;
         Ok((report.reshaped, p.values::<f32>("w").unwrap().to_vec()))
     };
     let all = vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
@@ -101,15 +98,15 @@ fn floats_alone_are_converted() {
     let (ints, floats) = ([7i32, -1], [0.5f32, -2.0]);
     let blocks = encode(BlockType::Q8_0, &noise(32, 1)).unwrap();
     let entries = [
-        GgufEntry { name: "i", kind: TensorType::Plain(DType::I32), dims: &[2], bytes: bytemuck::cast_slice(&ints) },
-        GgufEntry { name: "f", kind: F32, dims: &[2], bytes: bytemuck::cast_slice(&floats) },
-        GgufEntry { name: "q", kind: TensorType::Blocks(BlockType::Q8_0), dims: &[1, 32], bytes: &blocks },
+        GgufEntry::new("i", TensorType::Plain(DType::I32), &[2], bytemuck::cast_slice(&ints)),
+        GgufEntry::new("f", F32, &[2], bytemuck::cast_slice(&floats)),
+        GgufEntry::new("q", TensorType::Blocks(BlockType::Q8_0), &[1, 32], &blocks),
     ];
     let file = opened("types.gguf", &entries);
     let load = |name: &str, dtype: DType, dims: &[usize], cast: bool| -> Result<Vec<u8>, String> {
         let mut p = program(&[(name, dtype, dims)]);
         let only = |of: &str| (of == name).then(|| of.to_string());
-        let _one = p.load_gguf(&file, Load { cast, rename: Some(&only), ..Load::default() }).map_err(|e| e.message)?;
+        let _one = p.load_gguf(&file, Load::default().cast(cast).rename(&only)).map_err(|e| e.message)?;
         Ok(p.persistent().next().unwrap().1.to_vec())
     };
     assert_eq!(load("i", DType::I32, &[2], false), Ok(bytemuck::cast_slice::<i32, u8>(&ints).to_vec()));
@@ -136,8 +133,7 @@ fn blocks_of_a_param_are_what_any_method_reads() {
         g.finish([y.named("y")]).unwrap()
     };
     let blocks = encode(t, &noise(128, 1)).unwrap();
-    let file =
-        opened("methods.gguf", &[GgufEntry { name: "w", kind: TensorType::Blocks(t), dims: &[4, 32], bytes: &blocks }]);
+    let file = opened("methods.gguf", &[GgufEntry::new("w", TensorType::Blocks(t), &[4, 32], &blocks)]);
     let load = |rows: usize| {
         let (a, b) = (graph(None), graph(Some(rows)));
         let mut p = Session::new().compile_all(&[("move", &a), ("decode", &b)]).unwrap();

@@ -4,7 +4,8 @@
 mod qlora;
 
 use super::{noise, path};
-use arenagrad::graph::{BlockType, Builder, DType, GraphBuf, Init, Var};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Var};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::Load;
 use arenagrad::train::gguf::{Gguf, GgufEntry, TensorType, encode, save};
@@ -47,10 +48,9 @@ fn a_model_of_blocks_gives_the_outputs_of_its_weights() {
         let dims: Vec<[usize; 2]> = (0..2).map(|i| [WIDTHS[i + 1], WIDTHS[i]]).collect();
         let entries: Vec<GgufEntry<'_>> = (0..2)
             .flat_map(|i| {
-                let weight =
-                    GgufEntry { name: &names[i][0], kind: TensorType::Blocks(t), dims: &dims[i], bytes: &blocks[i] };
+                let weight = GgufEntry::new(&names[i][0], TensorType::Blocks(t), &dims[i], &blocks[i]);
                 let kind = TensorType::Plain(DType::F32);
-                [weight, GgufEntry { name: &names[i][1], kind, dims: &dims[i][..1], bytes: &biases[i] }]
+                [weight, GgufEntry::new(&names[i][1], kind, &dims[i][..1], &biases[i])]
             })
             .collect();
         let file = path(&format!("model-{}.gguf", t.name()));
@@ -62,7 +62,7 @@ fn a_model_of_blocks_gives_the_outputs_of_its_weights() {
             assert_eq!((report.loaded.len(), report.cast.len()), (4, 0));
             // The same file decoded into f32 params, and the weights that it was made of.
             let mut decoded = Session::new().compile(&net(None, rows)).unwrap();
-            assert_eq!(decoded.load_gguf(&opened, Load { cast: true, ..Load::default() }).unwrap().cast.len(), 2);
+            assert_eq!(decoded.load_gguf(&opened, Load::default().cast(true)).unwrap().cast.len(), 2);
             let x = noise(rows * WIDTHS[0], 5);
             let y = outputs(&mut of_blocks, &x);
             let same = outputs(&mut decoded, &x);

@@ -1,7 +1,8 @@
 //! GGUF files with parts that cannot be used, which do not keep the others from being read.
 
 use super::path;
-use arenagrad::graph::{BlockType, Builder, DType, Init};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::session::Session;
 use arenagrad::train::Load;
 use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file};
@@ -41,8 +42,8 @@ fn all_types_of_the_formats_library_have_names_and_sizes() {
 
 /// A file of `a`, 66 bytes of IQ2_XXS, and `b`, two floats.
 fn two() -> Vec<u8> {
-    let a = GgufEntry { name: "a", kind: TensorType::Other(16), dims: &[1, 256], bytes: &[5; 66] };
-    let b = GgufEntry { name: "b", kind: F32, dims: &[2], bytes: &[0; 8] };
+    let a = GgufEntry::new("a", TensorType::Other(16), &[1, 256], &[5; 66]);
+    let b = GgufEntry::new("b", F32, &[2], &[0; 8]);
     encode_file(&[], &[a, b]).unwrap()
 }
 
@@ -67,7 +68,7 @@ fn a_tensor_of_a_type_without_a_reader_is_refused_where_it_is_used() {
         let (a, b) = (g.param("a", [1, 256], DType::F32, Init::Ones), g.param("b", [2], DType::F32, Init::Ones));
         let mut p = Session::new().compile(&g.finish([a.sum(..).named("y"), b.sum(..).named("z")]).unwrap()).unwrap();
         p.init(1).unwrap();
-        let e = p.load_gguf(&opened, Load { cast: true, ..Load::default() }).unwrap_err();
+        let e = p.load_gguf(&opened, Load::default().cast(true)).unwrap_err();
         let text = format!("\"a\" is {name}[1, 256] in the file, not f32[1,256]; this type cannot be read here");
         assert!(e.message.contains(&text), "{e}");
         assert_eq!(p.values::<f32>("b").unwrap(), [1.0; 2]);
@@ -75,11 +76,11 @@ fn a_tensor_of_a_type_without_a_reader_is_refused_where_it_is_used() {
         let b = g.param("b", [2], DType::F32, Init::Ones);
         let mut p = Session::new().compile(&g.finish([b.sum(..).named("z")]).unwrap()).unwrap();
         let known = |name: &str| (name == "b").then(|| name.to_string());
-        let report = p.load_gguf(&opened, Load { rename: Some(&known), ..Load::default() }).unwrap();
+        let report = p.load_gguf(&opened, Load::default().rename(&known)).unwrap();
         assert_eq!(report.loaded, ["b"]);
         assert_eq!(p.values::<f32>("b").unwrap(), [0.0; 2]);
     }
-    let unknown = GgufEntry { name: "a", kind: TensorType::Other(99), dims: &[1], bytes: &[5] };
+    let unknown = GgufEntry::new("a", TensorType::Other(99), &[1], &[5]);
     assert!(encode_file(&[], &[unknown]).unwrap_err().message.contains("type 99 is not known"));
 }
 
@@ -103,7 +104,7 @@ fn texts_that_are_not_utf8_and_arrays_of_arrays_are_read() {
     assert_eq!(shown, ["a\\xff", "[good, \\xfe]", "[[1, 2], [[x], []]]", "7"]);
     assert_eq!(opened.meta("text").unwrap().as_str(), None);
     // Keys and names have escapes.
-    let entry = GgufEntry { name: "name", kind: TensorType::Blocks(BlockType::Q8_0), dims: &[32], bytes: &[0; 34] };
+    let entry = GgufEntry::new("name", TensorType::Blocks(BlockType::Q8_0), &[32], &[0; 34]);
     let mut file = encode_file(&[("keys".into(), Meta::U8(7))], &[entry]).unwrap();
     for word in [b"keys", b"name"] {
         let at = file.windows(4).position(|w| w == word).unwrap();

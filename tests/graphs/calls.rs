@@ -49,7 +49,7 @@ fn loops(depth: usize) -> GraphBuf {
 }
 
 fn gradient(g: &GraphBuf) -> Result<GraphBuf> {
-    grad(g, "l", &GradOptions { missing: Missing::Zero, ..GradOptions::default() })
+    grad(g, "l", &GradOptions::default().missing(Missing::Zero))
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub fn values(g: &GraphBuf, leaves: &[(&str, f64)], output: &str) -> Vec<f64> {
 
 /// The gradient of `loss`, with zeros for leaves without one.
 pub fn gradient(g: &GraphBuf, wrt: &[&str]) -> GraphBuf {
-    g.grad("loss", &GradOptions { missing: Missing::Zero, ..GradOptions::wrt(wrt) }).unwrap()
+    g.grad("loss", &GradOptions::wrt(wrt).missing(Missing::Zero)).unwrap()
 }
 
 /// The lines of the text that the nodes of an op are of, without repetition.

@@ -5,7 +5,8 @@
 
 use crate::common::TensorDraws;
 use arenagrad::error::Result;
-use arenagrad::graph::{DType, Graph, Op};
+use arenagrad::graph::{DType, Graph};
+use arenagrad::op::Op;
 use arenagrad::tools::arena::Value;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::arena::tensor::TensorArena;

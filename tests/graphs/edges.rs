@@ -5,12 +5,13 @@
 
 use crate::common::{PLAIN, Tensor, run};
 use arenagrad::error::{Error, Kind, Location};
+use arenagrad::graph::window::{PadMode, Pool2d};
 use arenagrad::graph::{
-    Attention, Builder, CrossEntropy, DType, Graph, Init, Layout, Loop, Op, PadMode, Pool2d, Reduction, Rope, Scatter,
-    Var,
+    Attention, Builder, CrossEntropy, DType, Graph, Init, Layout, Loop, Reduction, Rope, Scatter, Var,
 };
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
+use arenagrad::op::Op;
 use arenagrad::optim::{self, LR, train};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::{Node, Value};
@@ -81,7 +82,7 @@ fn a_value_of_another_builder_is_an_error_of_every_op() {
         ("convolution", |g, _, b| _ = nn::conv1d(g, "c", b.reshape([1, 2, 3]), 2, 1, nn::Conv1d::default())),
         ("padded attention", |g, a, b| {
             let (x, keys) = (a.reshape([1, 2, 3]), Some(b.reshape([1, 6]).greater(0.0)));
-            _ = nn::multi_head_attention(g, "m", [x; 3], nn::MultiHead { padding: keys, ..nn::MultiHead::new(1) });
+            _ = nn::multi_head_attention(g, "m", [x; 3], nn::MultiHead::new(1).padding(keys));
         }),
     ];
     for (what, f) in uses {
@@ -345,12 +346,12 @@ fn results_can_be_indexed_after_an_error() {
         ("result 1 is asked for, and the node has 1", |g, x| g.emit(Op::EXP, &[x], &[])[1]),
         ("scan: the number", |g, x| g.scan(&[x], &[], |h, _| (h.to_vec(), vec![h[0]])).1[0]),
         ("scan(", |g, x| {
-            let how = Loop { length: Some(2), ..Loop::default() };
+            let how = Loop::default().length(2);
             g.scan_with(how, &[x], &[x.sum(..)], |h, _| (h.to_vec(), vec![h[0]])).1[0]
         }),
         ("scan: 2 carries", |g, x| g.scan(&[x, x], &[x], |h, _| (vec![h[0]], vec![])).0[1]),
         ("add: shapes", |g, x| {
-            let how = Loop { length: Some(2), ..Loop::default() };
+            let how = Loop::default().length(2);
             g.scan_with(how, &[x], &[], |h, _| (vec![h[0] + x.reshape([3, 2])], vec![h[0]])).1[0]
         }),
         ("sgd_momentum", |_, x| x.sgd_momentum_step(x, x, x, x, Default::default())[1]),
@@ -437,15 +438,15 @@ fn all_nodes_come_from_the_users_lines() {
     let h = nn::lora_linear(&g, "lora", h, 8, nn::Lora::new(2, 1.0).dropout(0.5));
     let (h, last) = nn::gru(&g, "gru", h, g.full(0.0, [4, 8], F32));
     let gpt =
-        nn::Gpt { vocabulary: 5, context: 4, layers: 1, heads: 2, width: 8, bias: true, dropout: 0.1, gelu_tanh: true };
+        nn::Gpt::default().vocabulary(5).context(4).layers(1).heads(2).width(8).bias(true).dropout(0.1).gelu_tanh(true);
     let logits = nn::gpt(&g, g.input("t", [2, 4], I32), F32, gpt);
     let image = nn::batch_norm(&g, "bn", x.reshape([2, 4, 2, 4]), nn::BatchNorm::default());
     let image = nn::avg_pool2d(
-        nn::conv2d(&g, "conv", image, 3, [1, 1], Default::default()),
-        Pool2d { divisor_override: Some(3), ..Pool2d::new([2, 2]) },
+        nn::conv2d(&g, "conv", image, 3, [1, 1], nn::Conv2d::default()),
+        Pool2d::new([2, 2]).divisor_override(3),
     );
     let [cos, sin] = g.rope_tables(4, 2, 1e4, F32);
-    let turned = logits.narrow(-1, 0, 4).rope(cos, sin, Rope { layout: Layout::Bsd, heads: 2, ..Rope::default() });
+    let turned = logits.narrow(-1, 0, 4).rope(cos, sin, Rope::default().layout(Layout::Bsd).heads(2));
     let graph = g.finish([
         nn::cosine_similarity(h, x, -1, 1e-8),
         last.tril(0),

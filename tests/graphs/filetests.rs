@@ -13,12 +13,13 @@
 
 use crate::common::families::has_family;
 use arenagrad::error::{Error, Location};
-use arenagrad::graph::{GraphBuf, Op, Sizes};
+use arenagrad::graph::{GraphBuf, Sizes};
+use arenagrad::op::Op;
 use arenagrad::tools::arena::{Region, ids::Id};
 use arenagrad::tools::ir::text::{parse_all, parse_all_with_sizes, print};
 use arenagrad::tools::ir::verify::{Stage, verify};
 use arenagrad::tools::passes::fusion_notes::order_outcomes;
-use arenagrad::tools::passes::pipeline::{self, Trace};
+use arenagrad::tools::passes::{fusion_notes::Trace, pipeline};
 use arenagrad::tools::testing::bless;
 use std::collections::BTreeMap;
 use std::fmt::Write;

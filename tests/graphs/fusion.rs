@@ -5,9 +5,11 @@
 
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, Conv2d, DType, GraphBuf, Init, Op, Stage, Var};
+use arenagrad::graph::window::Conv2d;
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Var};
 use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::nn;
+use arenagrad::op::{Op, Stage};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::attr_types::Choice;
@@ -427,7 +429,7 @@ fn convolutions_end_in_activations() {
         // Many small images, and few.
         let out = [70, 2].map(|n| {
             let x = g.input(&format!("x{n}"), [n, 2, 5, 6], dtype);
-            act(nn::conv2d(&g, &format!("c{n}"), x, 7, [3, 3], Conv2d { pad: [1, 0, 2, 1], ..Conv2d::default() }))
+            act(nn::conv2d(&g, &format!("c{n}"), x, 7, [3, 3], Conv2d::default().pad([1, 0, 2, 1])))
         });
         let line = g.input("line", [2, 3, 9], dtype);
         let last = act(nn::conv1d(&g, "c1", line, 5, 2, nn::Conv1d::default()));

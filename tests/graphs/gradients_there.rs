@@ -1,6 +1,7 @@
 //! Training a graph that holds its gradients already: they are computed once.
 
-use arenagrad::graph::{Attention, Builder, Conv2d, DType, GradOptions, GraphBuf, Init, LeafKind, Var};
+use arenagrad::graph::window::Conv2d;
+use arenagrad::graph::{Attention, Builder, DType, GradOptions, GraphBuf, Init, LeafKind, Var};
 use arenagrad::nn;
 use arenagrad::optim::{Sgd, train};
 use arenagrad::session::Session;

@@ -16,7 +16,7 @@ fn drawn(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
 }
 
 fn times(length: usize) -> Loop {
-    Loop { length: Some(length), ..Loop::default() }
+    Loop::default().length(length)
 }
 
 /// Number of nodes of op `name` in the entry, and in all other regions, behind the pass.

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{How, PLAIN, Tensor, TensorDraws, run, same_conform_bits};
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Op, Var, grad};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Var, grad};
+use arenagrad::op::Op;
 use arenagrad::tools::arena::{Node, ids::Id};
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::ir::text::parse;
@@ -16,7 +17,7 @@ fn drawn(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
 }
 
 fn times(length: usize) -> Loop {
-    Loop { length: Some(length), ..Loop::default() }
+    Loop::default().length(length)
 }
 
 /// Number of `map` nodes of the graph that runs.

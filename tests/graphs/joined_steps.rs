@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::Op;
+use arenagrad::op::Op;
 use arenagrad::tools::arena::{Node, ids::Id};
 use arenagrad::tools::ir::text::parse;
 use arenagrad::tools::passes::pipeline::run_pipeline;

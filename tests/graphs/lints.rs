@@ -37,7 +37,7 @@ fn numbers_between_0_and_1_do_not_go_into_losses_of_logits() {
     assert_eq!(w.location.origin(), Some(format!("{}:{line}", file!())));
     assert_eq!(wrong.to_string(), format!("{}; warning: {w}\n", text::print(wrong.view())));
     assert_eq!(text::parse(&wrong.to_string()).unwrap(), wrong);
-    let smooth = CrossEntropy { label_smoothing: 0.1, ..CrossEntropy::default() };
+    let smooth = CrossEntropy::default().label_smoothing(0.1);
     let all = [
         of_loss(|x, label, _| x.sigmoid().transpose(&[1, 0]).transpose(&[1, 0]).cross_entropy_with(label, smooth)),
         of_loss(|x, _, target| x.softmax(-1).cross_entropy(target)),
@@ -72,7 +72,7 @@ fn net(training: bool, loss: bool) -> GraphBuf {
     let h = nn::dropout(logits(&g), 0.5);
     let h = nn::batch_norm(&g, "bn", h, BatchNorm::default()).reshape([2, 1, 4, 3]);
     let dropout = if training { 0.1 } else { 0.0 };
-    let y = h.attention(h, h, Attention { heads: 1, dropout, ..Attention::default() });
+    let y = h.attention(h, h, Attention::default().heads(1).dropout(dropout));
     g.finish([if loss { y.mean(..).named("loss") } else { y.named("y") }]).unwrap()
 }
 

@@ -5,8 +5,10 @@
 
 use crate::common::{PLAIN, Tensor, run};
 use arenagrad::error::Location;
-use arenagrad::graph::{Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Var};
 use arenagrad::graph::{GradOptions, grad, hvp, jvp, nth_grad};
+use arenagrad::op::Op;
 use arenagrad::session::Session;
 use arenagrad::tools::ops::blocks::attrs::{AttentionBlockAttrs, SwigluAttrs};
 use arenagrad::tools::passes::ad::prepare::decompose_fully;
@@ -183,7 +185,7 @@ fn second_derivatives_of_convolutions_reach_the_weights() {
     let g = Builder::new("conv");
     let x = g.param("x", [1, 1, 3, 3], F64, Init::Zeros);
     let w = g.param("w", [1, 1, 2, 2], F64, Init::Zeros);
-    let y = x.conv2d(w, Conv2d { stride: [2, 2], pad: [0, 1, 1, 0], ..Conv2d::default() });
+    let y = x.conv2d(w, Conv2d::default().stride([2, 2]).pad([0, 1, 1, 0]));
     let f = g.finish([(y * y * y).sum(..).named("loss")]).unwrap();
     let both = hvp(&f, "loss", &["x", "w"]).unwrap();
     let xs: Vec<f64> = (0..9).map(|i| 0.3 * f64::from(i) - 1.0).collect();
@@ -218,7 +220,7 @@ fn average_pools_count_the_padding_when_asked() {
     for (count, want) in [(true, [0.25, 0.5, 0.5, 1.0]), (false, [1.0, 1.0, 1.0, 1.0])] {
         let g = Builder::new("pool");
         let x = g.input("x", [1, 1, 3, 3], F64);
-        let pool = Pool2d { pad: [1, 0, 1, 0], stride: [2, 2], count_include_pad: count, ..Pool2d::new([2, 2]) };
+        let pool = Pool2d::new([2, 2]).pad([1, 0, 1, 0]).stride([2, 2]).count_include_pad(count);
         let y = g.finish([x.avg_pool2d(pool).named("y")]).unwrap();
         assert_eq!(run(&y, &[tensor(&[1, 1, 3, 3], &[1.0; 9])], PLAIN)[0].data, want, "{count}");
     }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::error::{Error, Kind, Location};
-use arenagrad::graph::Op;
+use arenagrad::op::Op;
 use arenagrad::prelude::*;
 use arenagrad::tools::arena::Node;
 use arenagrad::tools::ir::text::{PrintOptions, parse, print, print_with};

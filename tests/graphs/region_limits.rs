@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{Builder, DType, GraphBuf, Op, Var};
+use arenagrad::graph::{Builder, DType, GraphBuf, Var};
+use arenagrad::op::Op;
 use arenagrad::tools::arena::{Node, ids::Id};
 use arenagrad::tools::ops::pointwise::attrs::MapAttrs;
 use arenagrad::tools::passes::pipeline::run_pipeline;

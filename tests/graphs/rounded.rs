@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{GraphBuf, LeafKind, Qat};
+use arenagrad::graph::quant::Qat;
+use arenagrad::graph::{GraphBuf, LeafKind};
 use arenagrad::tools::ir::text::{parse, print};
 
 /// The operands that are rounded, in order, each with the axis along which it has scales; -1: it has one scale.

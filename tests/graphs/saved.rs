@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{Builder, DType, GraphBuf, Init, Pool2d, Var};
+use arenagrad::graph::window::Pool2d;
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Var};
 use arenagrad::nn;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::passes::pipeline::run_whole_pipeline;

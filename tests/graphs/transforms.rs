@@ -5,8 +5,9 @@
 
 use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Op, Var};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Var};
 use arenagrad::graph::{directional_nth_grad, grad, hvp, jacobian, jvp, nth_grad, split_vjp, vjp};
+use arenagrad::op::Op;
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::ir::text;
@@ -338,7 +339,7 @@ fn a_scalar_along_ones_is_the_nth_derivative() {
 fn net(g: &Builder) -> GraphBuf {
     let (x, w) = (g.input("x", [3, 4], DType::F32), g.param("w", [4, 4], DType::F32, Init::Normal(0.5)));
     let h = linear(&[x, w]).tanh().dropout(0.25).named("h");
-    let three = Loop { length: Some(3), ..Loop::default() };
+    let three = Loop::default().length(3);
     let (last, _) = g.scan_with(three, &[h], &[], |c, _| (vec![(c[0].matmul(w) + 1.0).sigmoid()], vec![]));
     g.finish([last[0].named("y"), h.sum(..).named("z")]).unwrap()
 }

@@ -92,7 +92,7 @@ fn attention_of_members_whose_sequences_share_a_bias() {
     let g = Builder::new("biased");
     let x = g.input("x", [2, 2, 3, 4], F64);
     let bias = g.param("bias", [1, 1, 3, 3], F64, Init::Zeros);
-    let y = x.attention(x.sin(), x, Attention { bias: Some(bias), ..Attention::default() });
+    let y = x.attention(x.sin(), x, Attention::default().bias(bias));
     check_examples(&g.finish([y.named("y")]).unwrap(), 3, "x", 48);
 }
 

@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run};
-use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout, Op, Var};
+use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
+use arenagrad::op::Op;
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::ad::prepare;
@@ -46,8 +47,8 @@ fn every_option_is_its_definition() {
     let q = input(&g, "q", &[1, heads, queries, width]);
     let [k, v] = ["k", "v"].map(|name| input(&g, name, &[1, kv, keys, width]));
     let (padding, bias) = (g.input("padding", [1, keys], DType::Bool), input(&g, "bias", &[1, 1, queries, keys]));
-    let masks = Attention { padding: Some(padding), bias: Some(bias), ..Attention::default() };
-    let full = Attention { window: Some(40), scale: 0.9, softcap: 3.0, ..masks };
+    let masks = Attention::default().padding(padding).bias(bias);
+    let full = masks.window(40).scale(0.9).softcap(3.0);
     let f = g.finish([q.attention(k, v, full).named("y")]).unwrap();
     let mut draw = TensorDraws(3);
     let x: Vec<Tensor> = f
@@ -88,8 +89,13 @@ fn windows_places_and_masks_are_their_definitions() {
             let q = input(&g, "q", &[1, 2, queries, 4]);
             let [k, v] = ["k", "v"].map(|name| input(&g, name, &[1, 2, keys, 4]));
             let seen = g.input("seen", [1, 1, queries, keys], DType::Bool);
-            let opt =
-                Attention { window, ahead, causal, top_left, bias: Some(seen), scale: 1.0, ..Attention::default() };
+            let opt = Attention::default()
+                .window(window)
+                .ahead(ahead)
+                .causal(causal)
+                .top_left(top_left)
+                .bias(seen)
+                .scale(1.0);
             let f = g.finish([q.attention(k, v, opt).named("y")]).unwrap();
             let dims = [[1, 2, queries, 4], [1, 2, keys, 4], [1, 2, keys, 4]];
             let mut x: Vec<Tensor> = dims.iter().map(|d| draw.tensor(F64, d, Domain::Real)).collect();
@@ -115,7 +121,7 @@ fn all(dims: [usize; 4], keys: usize, bias: &[f64], q: f64, opt: Attention<'stat
     let x = input(&g, "q", &dims);
     let [k, v] = ["k", "v"].map(|name| input(&g, name, &[b, h, keys, w]));
     let added = input(&g, "bias", &[1, 1, s, keys]);
-    let opt = Attention { bias: Some(added), ..opt };
+    let opt = opt.bias(added);
     let [y, lse] = x.attention_with_lse(k, v, opt);
     let f = g.finish([y.sum(..).named("loss"), y.named("y"), lse.named("lse")]).unwrap();
     let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v", "bias"])).unwrap();
@@ -131,7 +137,7 @@ fn all(dims: [usize; 4], keys: usize, bias: &[f64], q: f64, opt: Attention<'stat
 fn a_query_without_keys_gives_zeros_and_no_gradient() {
     // Query 0 of 3 ends before the first of 2 keys; query 1 is hidden by the bias.
     let inf = f64::NEG_INFINITY;
-    let opt = Attention { causal: true, ..Attention::default() };
+    let opt = Attention::default().causal(true);
     let bias = [0.0, 0.0, inf, 0.0, 0.5, inf];
     let outs = all([1, 1, 3, 4], 2, &bias, 1.0, opt);
     let [_, y, lse, dq, dk, dv, dbias] = &outs[..] else { panic!("{outs:?}") };
@@ -206,10 +212,10 @@ fn dropped_probabilities_are_the_same_forwards_and_backwards() {
     let (n, p) = (150, 0.3);
     let g = Builder::new("a");
     let [q, k, v] = ["q", "k", "v"].map(|name| input(&g, name, &[1, 2, n, n]));
-    let causal = Attention { causal: true, ..Attention::default() };
+    let causal = Attention::default().causal(true);
     let whole = q.attention(k, v, causal).named("whole");
-    let y = q.attention(k, v, Attention { dropout: p, ..causal }).named("y");
-    let other = q.attention(k, v, Attention { dropout: p, ..causal }).named("other");
+    let y = q.attention(k, v, causal.dropout(p)).named("y");
+    let other = q.attention(k, v, causal.dropout(p)).named("other");
     let f = g.finish([y.sum(..).named("loss"), y, whole, other]).unwrap();
     let back = grad(&f, "loss", &GradOptions::wrt(&["v"])).unwrap();
     let mut program = Session::new().threads(2).compile(&back).unwrap();
@@ -254,7 +260,7 @@ fn what_is_dropped_is_dropped_again_when_computed_again() {
     let mut x = g.input("x", [2, 2, 64, 32], DType::F32);
     for _ in 0..6 {
         let q = x.matmul(w).tanh();
-        x = (x + q.attention(q.sin(), q, Attention { dropout: 0.4, ..Attention::default() })).checkpoint();
+        x = (x + q.attention(q.sin(), q, Attention::default().dropout(0.4))).checkpoint();
     }
     let f = g.finish([(x * x).sum(..).named("loss")]).unwrap();
     let back = grad(&f, "loss", &GradOptions::wrt(&["w"])).unwrap();
@@ -283,7 +289,7 @@ fn gradients_keep_their_bits_however_heads_are_divided() {
         let q = g.input("q", [b, heads, queries, 8], DType::F32);
         let [k, v] = ["k", "v"].map(|name| g.input(name, [b, kv, keys, 8], DType::F32));
         let bias = g.input("bias", [b, heads, queries, keys], DType::F32);
-        let opt = Attention { causal: true, softcap: 3.0, bias: Some(bias), dropout: 0.2, ..Attention::default() };
+        let opt = Attention::default().causal(true).softcap(3.0).bias(bias).dropout(0.2);
         let y = q.attention(k, v, opt);
         let f = g.finish([(y * y).sum(..).named("loss")]).unwrap();
         let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v", "bias"])).unwrap();
@@ -304,7 +310,7 @@ fn gradients_keep_their_bits_however_heads_are_divided() {
 fn arena(len: usize, plain: bool, dropout: f64) -> usize {
     let g = Builder::new("a");
     let [q, k, v] = ["q", "k", "v"].map(|name| g.input(name, [1, 1, len, 64], DType::F32));
-    let f = g.finish([q.attention(k, v, Attention { dropout, ..Attention::default() }).sum(..).named("loss")]).unwrap();
+    let f = g.finish([q.attention(k, v, Attention::default().dropout(dropout)).sum(..).named("loss")]).unwrap();
     let f: GraphBuf = if plain { prepare::decompose_fully(f.view()).unwrap() } else { f };
     let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap();
     Session::new().threads(1).plan(&back).unwrap().arena_bytes
@@ -323,21 +329,21 @@ fn memory_grows_with_the_lengths_not_their_product() {
 #[test]
 fn bad_arguments_are_named_with_both_values() {
     let d = Attention::default();
-    let bsd = Attention { layout: Layout::Bsd, ..d };
+    let bsd = d.layout(Layout::Bsd);
     let cases: [([&[usize]; 3], Attention<'static>, &[&str]); 13] = [
-        ([&[1, 4, 10], &[1, 4, 10], &[1, 4, 10]], Attention { heads: 3, ..bsd }, &["3 heads", "last axis of q, 10"]),
+        ([&[1, 4, 10], &[1, 4, 10], &[1, 4, 10]], bsd.heads(3), &["3 heads", "last axis of q, 10"]),
         ([&[1, 4, 5, 2], &[1, 3, 5, 2], &[1, 3, 5, 2]], d, &["kv_heads = 3", "heads = 4"]),
         ([&[1, 4, 5, 2], &[1, 4, 5, 3], &[1, 4, 5, 2]], d, &["head widths 2 of q and 3 of k"]),
         ([&[1, 4, 5, 2], &[1, 4, 6, 2], &[1, 4, 5, 2]], d, &["lengths 6 of k and 5 of v"]),
         ([&[1, 4, 5, 2], &[2, 4, 5, 2], &[1, 4, 5, 2]], d, &["batch sizes 1 of q, 2 of k and 1 of v"]),
         ([&[1, 4, 10], &[1, 4, 10], &[1, 4, 10]], d, &["q has shape [1,4,10]", "bhsd has rank 4"]),
-        ([&[1, 4, 5, 2]; 3], Attention { softcap: -1.5, ..d }, &["softcap is -1.5"]),
-        ([&[1, 4, 5, 2]; 3], Attention { scale: f64::NAN, ..d }, &["scale is NaN"]),
-        ([&[1, 4, 5, 2]; 3], Attention { ahead: 2, ..d }, &["ahead is 2", "mask is none"]),
-        ([&[1, 4, 5, 2]; 3], Attention { ahead: 2, causal: true, ..d }, &["ahead is 2", "no later key"]),
+        ([&[1, 4, 5, 2]; 3], d.softcap(-1.5), &["softcap is -1.5"]),
+        ([&[1, 4, 5, 2]; 3], d.scale(f64::NAN), &["scale is NaN"]),
+        ([&[1, 4, 5, 2]; 3], d.ahead(2), &["ahead is 2", "mask is none"]),
+        ([&[1, 4, 5, 2]; 3], d.ahead(2).causal(true), &["ahead is 2", "no later key"]),
         ([&[1, 4, 5, 0]; 3], d, &["head width of q is 0"]),
-        ([&[1, 4, 5, 2]; 3], Attention { dropout: 1.5, ..d }, &["dropout is 1.5", "[0, 1]"]),
-        ([&[1, 4, 5, 2]; 3], Attention { dropout: f64::NAN, ..d }, &["dropout is NaN", "[0, 1]"]),
+        ([&[1, 4, 5, 2]; 3], d.dropout(1.5), &["dropout is 1.5", "[0, 1]"]),
+        ([&[1, 4, 5, 2]; 3], d.dropout(f64::NAN), &["dropout is NaN", "[0, 1]"]),
     ];
     for (dims, opt, want) in cases {
         let g = Builder::new("bad");
@@ -355,7 +361,7 @@ fn bad_arguments_are_named_with_both_values() {
         let g = Builder::new("bad");
         let dtype = if padding { DType::Bool } else { F64 };
         let (q, m) = (input(&g, "q", &[1, 4, 5, 2]), g.input("m", dims, dtype));
-        let opt = if padding { Attention { padding: Some(m), ..d } } else { Attention { bias: Some(m), ..d } };
+        let opt = if padding { d.padding(m) } else { d.bias(m) };
         q.attention(q, q, opt);
         let message = g.error().unwrap().message;
         assert!(want.iter().all(|w| message.contains(w)), "{message}: {want:?}");
@@ -367,7 +373,7 @@ fn bad_arguments_are_named_with_both_values() {
 fn terms_of_the_scores_are_no_padding_mask() {
     let g = Builder::new("terms");
     let (q, m) = (input(&g, "q", &[1, 4, 5, 2]), input(&g, "m", &[1, 5]));
-    q.attention(q, q, Attention { padding: Some(m), ..Attention::default() });
+    q.attention(q, q, Attention::default().padding(m));
     let message = g.error().unwrap().message;
     assert!(message.contains("the padding mask is f64; bool is needed") && message.contains("bias"), "{message}");
 }
@@ -386,7 +392,7 @@ fn terms_of_the_scores_broadcast_and_are_added() {
             let g = Builder::new("terms");
             let [q, k, v] = [("q", 4), ("k", 5), ("v", 5)].map(|(name, len)| input(&g, name, &[2, 3, len, 6]));
             let m = input(&g, "m", dims);
-            let opt = Attention { layout, bias: Some(m), ..Attention::default() };
+            let opt = Attention::default().layout(layout).bias(m);
             let y = turned(turned(q, layout).attention(turned(k, layout), turned(v, layout), opt), layout);
             let scores = q.matmul_t(k, false, true) * (1.0 / 6.0f64.sqrt()) + m;
             let want = scores.softmax(-1).matmul(v);
@@ -446,7 +452,7 @@ fn numbers_of_heads_come_from_shapes_or_options() {
     let of = |layout, [q, k]: [&[usize]; 2], heads, kv_heads| {
         let g = Builder::new("heads");
         let (q, k) = (input(&g, "q", q), input(&g, "k", k));
-        let opt = Attention { layout, heads, kv_heads, ..Attention::default() };
+        let opt = Attention::default().layout(layout).heads(heads).kv_heads(kv_heads);
         let [y, lse] = q.attention_with_lse(k, k, opt);
         assert!(g.error().is_none(), "{:?}", g.error());
         (y.dims().to_vec(), lse.dims().to_vec(), g.finish([y]).unwrap().to_string())

@@ -3,10 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{
-    Attention, Builder, CodeProduct, CodedWeights, Conv2d, DType, FakeQuantize, GradOptions, GraphBuf, Lsq, LsqFactor,
-    Quantize, Var, Vmap, WeightScheme, one_by_one_ops,
-};
+use arenagrad::graph::quant::{CodeProduct, CodedWeights, FakeQuantize, Lsq, LsqFactor, Quantize, WeightScheme};
+use arenagrad::graph::window::Conv2d;
+use arenagrad::graph::{Attention, Builder, DType, GradOptions, GraphBuf, Var, Vmap, one_by_one_ops};
 
 /// The ops that run one member after another, of three whose leaves `own` differ, and how often `op` is in the graph.
 fn batched(op: &str, graph: &GraphBuf, own: &[&str]) -> (Vec<&'static str>, usize) {
@@ -54,8 +53,8 @@ fn attention_of_members_is_one() {
         let attention = graph(|g| {
             let x = f32s(g, "x", &[2, 3, 4, 5]);
             let options = match masked {
-                true => Attention { padding: Some(g.input("mask", [2, 4], DType::Bool)), ..Attention::default() },
-                false => Attention { bias: Some(f32s(g, "bias", &[1, 3, 4, 4])), ..Attention::default() },
+                true => Attention::default().padding(g.input("mask", [2, 4], DType::Bool)),
+                false => Attention::default().bias(f32s(g, "bias", &[1, 3, 4, 4])),
             };
             x.attention(x, x, options)
         });
@@ -70,16 +69,15 @@ fn members_with_one_scale_are_rounded_at_once() {
         let (both, scale): (&[&[&str]], &[&[&str]]) =
             if axis.is_none() { (&[&["x"], &["s"], &["x", "s"]], &[]) } else { (&[&["x"]], &[&["s"], &["x", "s"]]) };
         let dims: &[usize] = if axis.is_none() { &[] } else { &[5] };
-        let quantize =
-            graph(|g| f32s(g, "x", &[2, 5]).quantize(f32s(g, "s", dims), None, Quantize { axis, ..Quantize::i8() }));
+        let quantize = graph(|g| f32s(g, "x", &[2, 5]).quantize(f32s(g, "s", dims), None, Quantize::i8().axis(axis)));
         check("quantize", &quantize, both, scale);
         let dequantize = graph(|g| g.input("x", [2, 5], DType::I8).dequantize(f32s(g, "s", dims), None, axis));
         check("dequantize", &dequantize, both, scale);
-        let rounded = FakeQuantize { axis, ..FakeQuantize::bits(4) };
+        let rounded = FakeQuantize::bits(4).axis(axis);
         let rounded = graph(|g| f32s(g, "x", &[2, 5]).fake_quantize(f32s(g, "s", dims), None, rounded));
         check("fake_quantize", &rounded, both, scale);
         let learned = |factor| {
-            let options = Lsq { axis, ..Lsq::bits(4).factor(factor) };
+            let options = Lsq::bits(4).factor(factor).axis(axis);
             graph(|g| f32s(g, "x", &[2, 5]).lsq(f32s(g, "s", dims), options))
         };
         check("lsq", &learned(LsqFactor::One), both, scale);
@@ -88,7 +86,7 @@ fn members_with_one_scale_are_rounded_at_once() {
         check("lsq", &learned(LsqFactor::Paper), counted.0, counted.1);
         let wrt = GradOptions::wrt(&["x", "s"]);
         let g = Builder::new("learned");
-        let y = f32s(&g, "x", &[2, 5]).lsq(f32s(&g, "s", dims), Lsq { axis, ..Lsq::bits(4) });
+        let y = f32s(&g, "x", &[2, 5]).lsq(f32s(&g, "s", dims), Lsq::bits(4).axis(axis));
         let adjoint = g.finish([y.square().sum(..).named("loss")]).unwrap().grad("loss", &wrt).unwrap();
         let (alone, count) = batched("lsq_backward", &adjoint, &["x"]);
         let one: &[&str] = if axis.is_none() { &[] } else { &["lsq_backward"] };
@@ -118,7 +116,7 @@ fn products_of_codes_share_their_weights() {
 #[cfg(feature = "gguf")]
 #[test]
 fn products_with_blocks_are_one_for_all_members() {
-    let t = arenagrad::graph::BlockType::Q4_0;
+    let t = arenagrad::graph::quant::BlockType::Q4_0;
     let numbers = graph(|g| g.input("w", [t.bytes_of(64).unwrap()], DType::U8).gguf_dequant(t, [2, 32]));
     check("gguf_dequant", &numbers, &[&["w"]], &[]);
     let product =

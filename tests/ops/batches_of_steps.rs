@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{AdamOptions, Builder, CrossEntropy, DType, GraphBuf, SgdOptions, Var, Vmap, one_by_one_ops};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var, Vmap, one_by_one_ops};
+use arenagrad::optim::{AdamOptions, SgdOptions};
 
 fn graph(f: impl for<'g> FnOnce(&'g Builder) -> Var<'g>) -> GraphBuf {
     let g = Builder::new("one");
@@ -70,7 +71,7 @@ fn optimiser_steps_of_members_are_one() {
     let momentum = graph(|g| {
         let [p, d, b] = ["p", "g", "b"].map(|name| floats(g, name, &[2, 3]));
         let (lr, t) = (floats(g, "lr", &[]), g.input("t", [], DType::I64));
-        let [p, b] = p.sgd_momentum_step(d, b, lr, t, SgdOptions { momentum: 0.9, ..SgdOptions::default() });
+        let [p, b] = p.sgd_momentum_step(d, b, lr, t, SgdOptions::default().momentum(0.9));
         p + b
     });
     check("sgd_momentum", &momentum, &[&["b"], &["p", "g", "b"]], &[&["lr"], &["t"]]);

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run};
-use arenagrad::graph::{Attention, Builder, DType, Layout, Op, Rope, Var};
+use arenagrad::graph::{Attention, Builder, DType, Layout, Rope, Var};
+use arenagrad::op::Op;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::ops::blocks::attrs::{
     AttentionBlockAttrs, LinearAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs,
@@ -111,7 +112,7 @@ fn a_block_of_attention_has_thirds_biases_and_turned_heads() {
             let [q, k, v] = [0, 4, 8].map(|at| all.narrow(-1, at, 4));
             let [q, k] = [q, k].map(|x| if rope { turned(x, 2, tables) } else { x });
             let padding = padding.then_some(mask);
-            let options = Attention { layout: Layout::Bsd, heads: 2, causal, padding, ..Attention::default() };
+            let options = Attention::default().layout(Layout::Bsd).heads(2).causal(causal).padding(padding);
             pairs.push([y, plus(q.attention(k, v, options).matmul(out), out_b, bias)]);
         }
         pairs
@@ -140,7 +141,7 @@ fn a_layer_of_bert_is_attention_and_two_norms() {
                 let all = plus(x.matmul(qkv), qkv_b, bias);
                 let [q, k, v] = [0, 4, 8].map(|at| all.narrow(-1, at, 4));
                 let padding = Some(mask);
-                let options = Attention { layout: Layout::Bsd, heads: 2, padding, ..Attention::default() };
+                let options = Attention::default().layout(Layout::Bsd).heads(2).padding(padding);
                 let mixed = plus(q.attention(k, v, options).matmul(out), out_b, bias);
                 let h = (mixed + x).layer_norm(g1, shift(b1, bias), 0.01);
                 let inner = plus(h.matmul(fc1), fc1_b, bias).tanh();
@@ -168,14 +169,12 @@ fn a_layer_of_llama_adds_attention_and_a_gated_layer() {
                 let y = g.emit1(Op::LLAMA_DECODER_BLOCK, &args, &attrs.list());
                 let h = x.rms_norm(g1, b1, 0.01);
                 let (q, k) = (turned(h.matmul(wq), 4, [cos, sin]), turned(h.matmul(wk), 2, [cos, sin]));
-                let options = Attention {
-                    layout: Layout::Bsd,
-                    heads: 4,
-                    kv_heads: 2,
-                    causal: !masked,
-                    padding: masked.then_some(mask),
-                    ..Attention::default()
-                };
+                let options = Attention::default()
+                    .layout(Layout::Bsd)
+                    .heads(4)
+                    .kv_heads(2)
+                    .causal(!masked)
+                    .padding(masked.then_some(mask));
                 let s = x + q.attention(k, h.matmul(wv), options).matmul(wo);
                 let h = s.rms_norm(g2, b2, 0.01);
                 [y, s + (silu(h.matmul(gate)) * h.matmul(up)).matmul(down)]

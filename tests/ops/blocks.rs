@@ -53,12 +53,10 @@ fn x(g: &Builder) -> Var<'_> {
 #[test]
 fn multi_head_attention() {
     agrees("self", |g| nn::multi_head_attention(g, "n.mha", [x(g); 3], MultiHead::new(2)));
-    agrees("causal", |g| {
-        nn::multi_head_attention(g, "n.mha", [x(g); 3], MultiHead { causal: true, ..MultiHead::new(2) })
-    });
+    agrees("causal", |g| nn::multi_head_attention(g, "n.mha", [x(g); 3], MultiHead::new(2).causal(true)));
     // All keys of the first sequence, three of the second.
     agrees("padding", |g| {
-        let o = MultiHead { padding: Some(input(g, "mask", &[2, 5]).greater(0.5)), ..MultiHead::new(2) };
+        let o = MultiHead::new(2).padding(input(g, "mask", &[2, 5]).greater(0.5));
         nn::multi_head_attention(g, "n.mha", [x(g); 3], o)
     });
     agrees("cross", |g| {
@@ -74,8 +72,7 @@ fn shared_heads_and_rotary_embeddings() {
     let g = Builder::new("gqa");
     let x = input(&g, "x", &[b, s, c]);
     let tables = g.rope_tables(s, d, 100.0, DType::F64);
-    let rope = Some((tables, Pairing::Halves));
-    let o = MultiHead { kv_heads: kv, causal: true, rope, ..MultiHead::new(heads) };
+    let o = MultiHead::new(heads).kv_heads(kv).causal(true).rope(tables, Pairing::Halves);
     let y = nn::multi_head_attention(&g, "n", [x; 3], o);
     let leaf = |name: &str, dims: &[usize]| g.input(name, dims, DType::F64);
     let (w, bias) = (leaf("w", &[16, 8]), leaf("b", &[16]));
@@ -139,7 +136,7 @@ fn one_head_is_as_wide_as_its_input() {
 #[test]
 fn transformer_blocks() {
     agrees("post", |g| nn::transformer_block(g, "n", x(g), TransformerBlock::new(2, 16)));
-    let pre = TransformerBlock { norm_first: true, feed_forward: FeedForward::Gelu, ..TransformerBlock::new(2, 16) };
+    let pre = TransformerBlock::new(2, 16).norm_first(true).feed_forward(FeedForward::Gelu);
     agrees("pre", |g| nn::transformer_block(g, "n", x(g), pre));
 }
 
@@ -212,7 +209,7 @@ fn blocks_that_do_not_fit_are_refused_by_name() {
     assert!(heads.contains("multi_head_attention") && heads.contains("3 heads of a width of 8"), "{heads}");
     let heads = error(|g| nn::causal_self_attention(g, "n", x(g), CausalSelfAttention::new(3)));
     assert!(heads.contains("causal_self_attention") && heads.contains("3 heads of a width of 8"), "{heads}");
-    let kv = MultiHead { kv_heads: 3, ..MultiHead::new(4) };
+    let kv = MultiHead::new(4).kv_heads(3);
     let g = Builder::new("bad");
     nn::multi_head_attention(&g, "n", [x(&g); 3], kv);
     assert!(g.finish([]).unwrap_err().to_string().contains("4 heads of a width of 8, 3 of keys"));
@@ -233,16 +230,15 @@ fn blocks_that_do_not_fit_are_refused_by_name() {
     let none = error(|g| nn::lora_linear(g, "n", g.input("s", [], DType::F32), 5, Lora::new(1, 1.0)));
     assert!(none.contains("lora_linear") && none.contains("rank 1; it goes from 1 to 0"), "{none}");
     let long = error(|g| {
-        let o = nn::Gpt {
-            vocabulary: 5,
-            context: 3,
-            layers: 1,
-            heads: 2,
-            width: 4,
-            bias: true,
-            dropout: 0.0,
-            gelu_tanh: true,
-        };
+        let o = nn::Gpt::default()
+            .vocabulary(5)
+            .context(3)
+            .layers(1)
+            .heads(2)
+            .width(4)
+            .bias(true)
+            .dropout(0.0)
+            .gelu_tanh(true);
         nn::gpt(g, g.input("t", [1, 4], DType::I32), DType::F32, o)
     });
     assert!(long.contains("gpt") && long.contains("the context is 3"), "{long}");
@@ -252,8 +248,15 @@ fn blocks_that_do_not_fit_are_refused_by_name() {
 fn a_gpt_has_all_biases_or_none() {
     let biases = |bias: bool| {
         let g = Builder::new("gpt");
-        let o =
-            nn::Gpt { vocabulary: 5, context: 4, layers: 2, heads: 2, width: 4, bias, dropout: 0.0, gelu_tanh: true };
+        let o = nn::Gpt::default()
+            .vocabulary(5)
+            .context(4)
+            .layers(2)
+            .heads(2)
+            .width(4)
+            .bias(bias)
+            .dropout(0.0)
+            .gelu_tanh(true);
         let y = nn::gpt(&g, g.input("t", [1, 4], DType::I32), DType::F32, o);
         let graph = g.finish([y.named("y")]).unwrap();
         graph.view().leaves().filter(|l| l.name.ends_with(".bias")).count()
@@ -294,7 +297,15 @@ fn gpt_of_layers<'g>(g: &'g Builder, tokens: Var<'g>, o: nn::Gpt) -> Var<'g> {
 fn a_gpt_is_what_its_layers_are() {
     for (layers, bias) in [(3, true), (1, false)] {
         let [vocabulary, context, heads, width] = [7, 6, 2, 4];
-        let o = nn::Gpt { vocabulary, context, layers, heads, width, bias, dropout: 0.0, gelu_tanh: !bias };
+        let o = nn::Gpt::default()
+            .vocabulary(vocabulary)
+            .context(context)
+            .layers(layers)
+            .heads(heads)
+            .width(width)
+            .bias(bias)
+            .dropout(0.0)
+            .gelu_tanh(!bias);
         let g = Builder::new("gpt");
         let tokens = g.input("t", [2, 5], DType::I32);
         // Leaves of one name start alike, or there is an error.

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::conform_distance;
-use arenagrad::graph::{
-    Builder, CodeProduct, Conv2d, DType, GradOptions, GraphBuf, Init, Missing, ProductSte, Quantize, grad, jvp, vjp,
-};
+use arenagrad::graph::quant::{CodeProduct, ProductSte, Quantize};
+use arenagrad::graph::window::Conv2d;
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Missing, grad, jvp, vjp};
 use arenagrad::session::{Elem, Program, Session};
 
 fn program(g: &GraphBuf) -> Program {
@@ -237,7 +237,7 @@ fn each_column_may_have_a_zero_point() {
         let (x, w) = (g.input("x", [m, k], DType::I8), g.input("w", [k, n], DType::I8));
         let (zeros, bias) = (g.input("zeros", [n], DType::I8), g.input("bias", [n], DType::I32));
         let scales = g.input("scales", [n], DType::F32);
-        let of = |options: CodeProduct<'static>| CodeProduct { w_zps: Some(zeros), ..options.x_zp(3) };
+        let of = |options: CodeProduct<'static>| options.x_zp(3).w_zps(Some(zeros));
         g.output("sums", x.q_matmul(w, bias, None, of(CodeProduct::to_i32())));
         g.output("real", x.q_matmul(w, bias, scales, of(CodeProduct::to_f32().s_x(0.5))));
         g.output("codes", x.q_matmul(w, None, None, of(CodeProduct::to_i8().out_zp(-3).s_out(1000.0))));

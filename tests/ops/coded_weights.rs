@@ -4,9 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run};
-use arenagrad::graph::{
-    Builder, CodedWeights, DType, GradOptions, GraphBuf, Init, Missing, WeightScheme, encode_weights, grad, vjp,
-};
+use arenagrad::graph::quant::{CodedWeights, WeightScheme, encode_weights};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Missing, grad, vjp};
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Elem, Program, Session};
 use arenagrad::tools::ir::opdef::Domain;

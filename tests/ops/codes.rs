@@ -2,9 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{
-    Builder, CodeSte, DType, GradOptions, GraphBuf, Init, Loop, Missing, Quantize, Randomness, Var, Vmap,
-};
+use arenagrad::graph::quant::{CodeSte, Quantize};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Randomness, Var, Vmap};
 use arenagrad::optim::{Sgd, train};
 use arenagrad::session::{Program, Session};
 
@@ -99,6 +98,7 @@ fn rounded(x: Var<'_>, options: Quantize) -> Var<'_> {
     let through = match options.ste {
         CodeSte::Clip => (x / 0.25).round().abs().less_equal(options.range.1 as f64).select(x, x.stop_gradient()),
         CodeSte::Identity => x,
+        other => panic!("{other:?}"),
     };
     y + (through - through.stop_gradient())
 }
@@ -292,7 +292,7 @@ fn a_leaf_of_codes_that_the_loss_does_not_read_has_zeros() {
     let (w, s) = (g.param("w", [2], DType::I8, Init::Constant(3.0)), g.constant(&[0.5], []));
     let v = g.param("v", [], DType::F32, Init::Ones);
     let graph = g.finish([(v * v).named("loss"), w.dequantize(s, None, None).named("real")]).unwrap();
-    let zeros = GradOptions { missing: Missing::Zero, ..GradOptions::wrt(&["w"]) };
+    let zeros = GradOptions::wrt(&["w"]).missing(Missing::Zero);
     let mut p = program(&graph.grad("loss", &zeros).unwrap(), &[]);
     p.step().unwrap();
     assert_eq!(p.values::<f32>("grad.w").unwrap(), [0.0; 2]);

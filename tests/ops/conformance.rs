@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{Builder, DType, OpDef};
+use arenagrad::graph::{Builder, DType};
+use arenagrad::op::OpDef;
 use arenagrad::tools::ir::attrs::{Field, Kind};
 use arenagrad::tools::ir::opdef::{Batch, Case, Deriv, Domain, Flags};
 use arenagrad::tools::ops::pointwise::arith::FLOOR;

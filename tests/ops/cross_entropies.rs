@@ -35,7 +35,7 @@ fn labels_have_the_rows_of_the_logits() {
 fn weights_have_the_type_of_the_logits() {
     refused("cross_entropy: weights of f32[4] do not fit logits of f64[3,2,4], classes last", |g, x| {
         let weight = Some(x.sum([0, 1]).cast(DType::F32));
-        x.cross_entropy_with(labels(g), CrossEntropy { weight, ..CrossEntropy::default() })
+        x.cross_entropy_with(labels(g), CrossEntropy::default().weight(weight))
     });
 }
 
@@ -46,7 +46,7 @@ fn a_lack_of_classes_a_smoothing_above_1_and_integers_are_named() {
     });
     refused("cross_entropy: label_smoothing is 1.5; it must lie in [0, 1]", |g, x| {
         let (weight, label_smoothing) = (Some(x.sum([0, 1])), 1.5);
-        x.cross_entropy_with(labels(g), CrossEntropy { weight, label_smoothing, ..CrossEntropy::default() })
+        x.cross_entropy_with(labels(g), CrossEntropy::default().weight(weight).label_smoothing(label_smoothing))
     });
     refused("bce: targets of i64[2] do not fit probabilities of i64[2]", |g, _| {
         g.input("p", [2], I64).bce(g.input("t", [2], I64), Reduction::Sum)
@@ -57,7 +57,7 @@ fn a_lack_of_classes_a_smoothing_above_1_and_integers_are_named() {
 fn probabilities_may_be_of_one_class() {
     let g = Builder::new("one");
     let (x, t) = (g.input("x", [2, 1], F64), g.input("t", [2, 1], F64));
-    let loss = x.cross_entropy_with(t, CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() });
+    let loss = x.cross_entropy_with(t, CrossEntropy::default().reduction(Reduction::None));
     assert_eq!(loss.dims()[..], [2]);
     g.finish([loss.named("loss")]).unwrap();
 }

@@ -129,7 +129,7 @@ fn a_stable_derivative_of_log1pexp() {
 fn newton<'g>(g: &'g Builder, x: Var<'g>) -> Var<'g> {
     let x = x.stop_gradient();
     let part = |v: Var<'g>, i: usize| v.narrow(0, i, 1);
-    let how = Loop { length: Some(20), ..Loop::default() };
+    let how = Loop::default().length(20);
     let (y, _) = g.scan_with(how, &[x], &[], |y, _| {
         let (a, b) = (part(y[0], 0), part(y[0], 1));
         let (f, h) = (a + b.sin() * 0.3 - part(x, 0), b + a * a * 0.2 - part(x, 1));
@@ -286,7 +286,7 @@ fn a_transposed_rule_agrees_with_the_rule() {
 
 /// d ← d·sin(x) + mean(d), four times, then times the softmax of x.
 fn looped<'g>(g: &'g Builder, x: Var<'g>, d: Var<'g>) -> Var<'g> {
-    let how = Loop { length: Some(4), ..Loop::default() };
+    let how = Loop::default().length(4);
     let (d, _) = g.scan_with(how, &[d], &[], |d, _| (vec![d[0] * x.sin() + d[0].mean(..)], vec![]));
     d[0] * x.softmax(0)
 }

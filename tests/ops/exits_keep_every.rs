@@ -24,7 +24,7 @@ enum End {
 fn recurrent(end: End, length: usize, keep_every: Option<usize>) -> GraphBuf {
     let g = Builder::new("recurrent");
     let (x, w, n) = (g.input("x", [3], F64), g.input("w", [3], F64), g.input("n", [], DType::I64));
-    let how = Loop { length: Some(length), keep_every, reverse: end == End::CountDown, at_once: false };
+    let how = Loop::default().length(length).keep_every(keep_every).reverse(end == End::CountDown).at_once(false);
     let y = last_of(&g, end, how, [x, w, n]);
     let loss = (y * w).square().sum(..) + x.sin().sum(..);
     g.finish([loss.named("loss"), y.named("y")]).unwrap()
@@ -157,7 +157,7 @@ fn plans_take_the_bytes_of_the_kept_carries_and_of_one_stretch() {
     let bytes = |keep_every: Option<usize>| {
         let g = Builder::new("large");
         let (x, w, n) = (g.input("x", [64, 64], F64), g.input("w", [64, 64], F64), g.input("n", [], DType::I64));
-        let how = Loop { length: Some(4096), keep_every, ..Loop::default() };
+        let how = Loop::default().length(4096).keep_every(keep_every);
         let first = g.full(0.0, [], DType::I64);
         let (y, _) = g.while_loop_with(how, &[first, x], |c| c[0].less(n), |c| vec![c[0] + 1.0, c[1].matmul(w).tanh()]);
         let y = y[1];
@@ -175,11 +175,11 @@ fn a_leaf_without_a_gradient_has_none_either_way() {
     for keep_every in [None, Some(2)] {
         let g = Builder::new("apart");
         let (x, z, n) = (g.input("x", [], F64), g.input("z", [], F64), g.input("n", [], DType::I64));
-        let how = Loop { length: Some(6), keep_every, ..Loop::default() };
+        let how = Loop::default().length(6).keep_every(keep_every);
         let first = g.full(0.0, [], DType::I64);
         let (y, _) = g.while_loop_with(how, &[first, x, z], |c| c[0].less(n), |c| vec![c[0] + 1.0, c[1] * x, c[2] * z]);
         let g = g.finish([y[1].named("loss"), y[2].named("other")]).unwrap();
-        let wrt = GradOptions { missing: Missing::Error, ..GradOptions::wrt(&["x", "z"]) };
+        let wrt = GradOptions::wrt(&["x", "z"]).missing(Missing::Error);
         let e = g.grad("loss", &wrt).unwrap_err().to_string();
         assert!(e.contains("\"z\""), "{keep_every:?}: {e}");
     }

@@ -3,9 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{
-    Builder, DType, FakeQuantize, FakeSte, GradOptions, GraphBuf, Init, LeafKind, Lsq, LsqFactor, Qat, QuantScale, Var,
-};
+use arenagrad::graph::quant::{FakeQuantize, FakeSte, Lsq, LsqFactor, Qat, QuantScale};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, LeafKind, Var};
 use arenagrad::nn;
 use arenagrad::optim::{Optimiser, Sgd, train};
 use arenagrad::session::{Program, Session};
@@ -30,7 +29,7 @@ fn example(s: f64, f: impl for<'g> Fn(Var<'g>, Var<'g>) -> Var<'g>) -> [Vec<f64>
     let (x, s_in) = (g.input("x", [6], DType::F64), g.input("s", [], DType::F64));
     let y = f(x, s_in).named("y");
     let loss = (y * g.constant_f64(&DY, [6])).sum(..).named("loss");
-    let options = GradOptions { missing: arenagrad::graph::Missing::Zero, ..GradOptions::wrt(&["x", "s"]) };
+    let options = GradOptions::wrt(&["x", "s"]).missing(arenagrad::graph::Missing::Zero);
     let graph = g.finish([loss, y]).unwrap().grad("loss", &options).unwrap();
     let mut p = Session::new().compile(&graph).unwrap();
     p.values_mut::<f64>("x").unwrap().copy_from_slice(&X);
@@ -377,7 +376,7 @@ fn rounding_costs_no_sweep_of_its_own() {
 fn net() -> GraphBuf {
     let g = Builder::new("net");
     let x = g.input("x", [4, 1, 6, 6], DType::F32);
-    let c = nn::conv2d(&g, "conv", x, 2, 3, arenagrad::graph::Conv2d::default()).relu().named("relu1");
+    let c = nn::conv2d(&g, "conv", x, 2, 3, arenagrad::graph::window::Conv2d::default()).relu().named("relu1");
     let h = nn::linear(&g, "fc1", c.reshape([4, 32]), 5).relu().named("relu2");
     let y = nn::linear(&g, "fc2", h, 3).named("y");
     let e = h.matmul(g.param("proj", [5, 2], DType::F32, Init::Uniform(1.0)));

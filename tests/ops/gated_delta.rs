@@ -2,7 +2,8 @@
 
 use crate::common::slopes::derivatives_agree;
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Missing, Ssd, Var, Vmap, grad, vjp, vmap};
+use arenagrad::graph::recurrent::Ssd;
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Missing, Var, Vmap, grad, vjp, vmap};
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 

@@ -2,57 +2,47 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{
-    Attention, Builder, Conv, Conv2d, Conv3d, ConvTranspose, CrossEntropy, DType, GridSample, GridSampling, Init, Loop,
-    Outside, Pool, Pool2d, Reduction, Unfold, Var,
+use arenagrad::graph::window::{
+    Conv, Conv2d, Conv3d, ConvTranspose, GridSample, GridSampling, Outside, Pool, Pool2d, Unfold,
 };
+use arenagrad::graph::{Attention, Builder, CrossEntropy, DType, Init, Loop, Reduction, Var};
 use arenagrad::nn::{self, BatchNorm, Conv1d, ConvLayer, ConvTranspose2d, Linear, Lora, MultiHead};
 
 #[test]
 fn methods_set_the_fields_of_their_names() {
-    let conv = Conv { stride: [2, 3], pad: [1, 1, 0, 0], dilation: [1, 2], groups: 4 };
+    let conv = Conv::default().stride([2, 3]).pad([1, 1, 0, 0]).dilation([1, 2]).groups(4);
     assert_eq!(Conv::default().stride([2, 3]).padding([1, 0]).dilation([1, 2]).groups(4), conv);
     assert_eq!(Conv2d::default().pad([1, 2, 3, 4]).pad, [1, 2, 3, 4]);
     assert_eq!(
         Conv3d::default().stride(2).padding(1).dilation(3),
-        Conv3d { stride: [2; 3], pad: [1; 6], dilation: [3; 3], groups: 1 }
+        Conv3d::default().stride([2; 3]).pad([1; 6]).dilation([3; 3]).groups(1)
     );
-    let conv = Conv1d { stride: [2], pad: [3, 3], dilation: [4], groups: 5 };
+    let conv = Conv1d::default().stride([2]).pad([3, 3]).dilation([4]).groups(5);
     assert_eq!(Conv1d::default().stride(2).padding([3]).dilation(4).groups(5), conv);
-    let up = ConvTranspose { stride: [2, 2], pad: [1, 0], output_pad: [1, 1], dilation: [1, 3], groups: 2 };
+    let up = ConvTranspose::default().stride([2, 2]).pad([1, 0]).output_pad([1, 1]).dilation([1, 3]).groups(2);
     let same = ConvTranspose::default().stride(2).padding([1, 0]).output_padding(1).dilation([1, 3]).groups(2);
     assert_eq!(same, up);
-    let pool = Pool {
-        kernel: [3, 3],
-        stride: [2, 1],
-        pad: [1; 4],
-        dilation: [1, 2],
-        count_include_pad: false,
-        ceil_mode: true,
-        divisor_override: Some(7),
-    };
+    let pool = Pool::new([3, 3])
+        .stride([2, 1])
+        .pad([1; 4])
+        .dilation([1, 2])
+        .count_include_pad(false)
+        .ceil_mode(true)
+        .divisor_override(7);
     let same = Pool2d::new(3).stride([2, 1]).padding(1).dilation([1, 2]).count_include_pad(false).ceil_mode(true);
     assert_eq!(same.divisor_override(7), pool);
-    let columns = Unfold { kernel: [2, 2], stride: [3, 3], pad: [1, 1, 0, 0], dilation: [2, 1] };
+    let columns = Unfold::new([2, 2]).stride([3, 3]).pad([1, 1, 0, 0]).dilation([2, 1]);
     assert_eq!(Unfold::new(2).stride(3).padding([1, 0]).dilation([2, 1]), columns);
 }
 
 #[test]
 fn windows_begin_without_gaps_and_padding() {
-    let columns = Unfold { kernel: [2, 3], stride: [1, 1], pad: [0; 4], dilation: [1, 1] };
+    let columns = Unfold::new([2, 3]).stride([1, 1]).pad([0; 4]).dilation([1, 1]);
     assert_eq!(Unfold::new([2, 3]), columns);
-    assert_eq!(Conv1d::default(), Conv1d { stride: [1], pad: [0, 0], dilation: [1], groups: 1 });
-    let pool = Pool {
-        kernel: [2, 3],
-        stride: [2, 3],
-        pad: [0; 4],
-        dilation: [1, 1],
-        count_include_pad: true,
-        ceil_mode: false,
-        divisor_override: None,
-    };
+    assert_eq!(Conv1d::default(), Conv1d::default().stride([1]).pad([0, 0]).dilation([1]).groups(1));
+    let pool = Pool::new([2, 3]).stride([2, 3]).pad([0; 4]).dilation([1, 1]).count_include_pad(true).ceil_mode(false);
     assert_eq!(Pool2d::new([2, 3]), pool);
-    let grid = GridSample { mode: GridSampling::Linear, padding: Outside::Zeros, align_corners: false };
+    let grid = GridSample::default().mode(GridSampling::Linear).padding(Outside::Zeros).align_corners(false);
     assert_eq!(GridSample::default(), grid);
 }
 
@@ -79,18 +69,18 @@ fn means_are_sums_only_where_windows_differ() {
 
 #[test]
 fn other_options_have_methods_too() {
-    let linear = Linear { inputs: None, bias: false, weight_init: Some(Init::Ones), bias_init: None };
+    let linear = Linear::default().bias(false).weight_init(Init::Ones);
     assert_eq!(Linear::default().bias(false).weight_init(Init::Ones), linear);
     assert_eq!(
         BatchNorm::default().eps(1e-3).training(false),
-        BatchNorm { inputs: None, eps: 1e-3, momentum: 0.1, training: false }
+        BatchNorm::default().eps(1e-3).momentum(0.1).training(false)
     );
-    assert_eq!(Lora::new(2, 3.0), Lora { rank: 2, alpha: 3.0, dropout: 0.0, bias: true, rslora: false });
-    let lora = Lora { rank: 2, alpha: 3.0, dropout: 0.1, bias: false, rslora: true };
+    assert_eq!(Lora::new(2, 3.0), Lora::new(2, 3.0).dropout(0.0).bias(true).rslora(false));
+    let lora = Lora::new(2, 3.0).dropout(0.1).bias(false).rslora(true);
     assert_eq!(Lora::new(2, 3.0).dropout(0.1).bias(false).rslora(true), lora);
-    let grid = GridSample { padding: Outside::Border, align_corners: true, ..GridSample::default() };
+    let grid = GridSample::default().padding(Outside::Border).align_corners(true);
     assert_eq!(GridSample::default().padding(Outside::Border).align_corners(true), grid);
-    let how = Loop { length: Some(3), reverse: true, keep_every: Some(2), at_once: false };
+    let how = Loop::default().length(3).reverse(true).keep_every(2).at_once(false);
     assert_eq!(Loop::default().length(3).reverse(true).keep_every(2), how);
     let loss = CrossEntropy::default().reduction(Reduction::Sum).label_smoothing(0.1);
     assert_eq!((loss.reduction, loss.label_smoothing, loss.ignore_index), (Reduction::Sum, 0.1, -100));
@@ -119,16 +109,16 @@ fn layers_of_windows_take_the_same_options() {
         assert!(params[0].contains("n.weight"), "{params:?}");
     };
     let (one, two, three) = (Conv1d::default().padding(1), Conv2d::default().padding(1), Conv3d::default().padding(1));
-    without(&[2, 4, 9], &|g, x| nn::conv1d_with(g, "n", x, 6, 3, one.bias(false)), &[2, 6, 9]);
-    without(&[2, 4, 9, 8], &|g, x| nn::conv2d_with(g, "n", x, 6, 3, two.bias(false)), &[2, 6, 9, 8]);
-    without(&[2, 4, 9, 8], &|g, x| nn::conv2d_no_bias(g, "n", x, 6, [3, 1], two), &[2, 6, 9, 10]);
-    without(&[1, 2, 3, 4, 5], &|g, x| nn::conv3d_with(g, "n", x, 6, 3, three.bias(false)), &[1, 6, 3, 4, 5]);
+    without(&[2, 4, 9], &|g, x| nn::conv1d(g, "n", x, 6, 3, one.bias(false)), &[2, 6, 9]);
+    without(&[2, 4, 9, 8], &|g, x| nn::conv2d(g, "n", x, 6, 3, two.bias(false)), &[2, 6, 9, 8]);
+    without(&[2, 4, 9, 8], &|g, x| nn::conv2d(g, "n", x, 6, [3, 1], two.bias(false)), &[2, 6, 9, 10]);
+    without(&[1, 2, 3, 4, 5], &|g, x| nn::conv3d(g, "n", x, 6, 3, three.bias(false)), &[1, 6, 3, 4, 5]);
     let up = ConvTranspose2d::default().stride(2).bias(false);
-    without(&[2, 4, 3, 3], &|g, x| nn::conv_transpose2d_with(g, "n", x, 6, 2, up), &[2, 6, 6, 6]);
+    without(&[2, 4, 3, 3], &|g, x| nn::conv_transpose2d(g, "n", x, 6, 2, up), &[2, 6, 6, 6]);
     // A layer's options take those of the windows after `.bias(…)` as well.
-    assert_eq!(two.bias(false).stride(2).groups(2), ConvLayer { bias: false, ..two.stride(2).groups(2).into() });
+    assert_eq!(two.bias(false).stride(2).groups(2), ConvLayer::from(two.stride(2).groups(2)).bias(false));
     let (params, _) = layer(&[2, 4, 9], |g, x| {
-        nn::conv1d_with(g, "n", x, 6, [3], one.weight_init(Init::Normal(0.5)).bias_init(Init::Zeros))
+        nn::conv1d(g, "n", x, 6, [3], one.weight_init(Init::Normal(0.5)).bias_init(Init::Zeros))
     });
     assert!(params.len() == 2 && params[0].contains("init=normal scale=0.5"), "{params:?}");
     assert!(params[1].contains("init=zeros"), "{params:?}");
@@ -227,13 +217,9 @@ fn layers_may_state_their_inputs() {
     };
     type Layer = &'static dyn for<'g> Fn(&'g Builder, Var<'g>) -> Var<'g>;
     let layers: [(Layer, &[usize], &[usize]); 4] = [
+        (&|g, x| nn::conv2d(g, "conv", x, 4, 3, Conv2d::default().inputs(3).bias(false)), &[2, 3, 8, 8], &[2, 8, 8, 3]),
         (
-            &|g, x| nn::conv2d_with(g, "conv", x, 4, 3, Conv2d::default().inputs(3).bias(false)),
-            &[2, 3, 8, 8],
-            &[2, 8, 8, 3],
-        ),
-        (
-            &|g, x| nn::conv_transpose1d_with(g, "up", x, 4, 3, nn::ConvTranspose1d::default().inputs(3)),
+            &|g, x| nn::conv_transpose1d(g, "up", x, 4, 3, nn::ConvTranspose1d::default().inputs(3)),
             &[2, 3, 8],
             &[2, 8, 3],
         ),

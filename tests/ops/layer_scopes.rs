@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{Attention, Builder, Conv2d, DType, GradOptions, GraphBuf, Init, Layout, Var, grad};
+use arenagrad::graph::window::Conv2d;
+use arenagrad::graph::{Attention, Builder, DType, GradOptions, GraphBuf, Init, Layout, Var, grad};
 use arenagrad::nn::{self, BatchNorm, MultiHead, TransformerBlock};
 use arenagrad::session::{Program, Session, check_gradients};
 
@@ -34,7 +35,15 @@ fn an_error_of_a_layer_names_the_layer_first() {
     starts("layer \"wte\": gather(", &|g, x| _ = nn::embedding(g, "wte", x, 10, 4, DType::F32));
     starts("layer \"transformer.wte\": gather(", &|g, x| {
         let [vocabulary, context, layers, heads, width] = [10, 6, 1, 2, 4];
-        let o = nn::Gpt { vocabulary, context, layers, heads, width, bias: false, dropout: 0.0, gelu_tanh: false };
+        let o = nn::Gpt::default()
+            .vocabulary(vocabulary)
+            .context(context)
+            .layers(layers)
+            .heads(heads)
+            .width(width)
+            .bias(false)
+            .dropout(0.0)
+            .gelu_tanh(false);
         _ = nn::gpt(g, x, DType::F32, o);
     });
     // The nodes of a cell come from where it was made.
@@ -279,8 +288,7 @@ fn net<'g>(g: &'g Builder, training: bool) -> Var<'g> {
     let x = g.input("x", [6, 4], DType::F64);
     let h = nn::batch_norm(g, "bn", nn::linear(g, "fc1", x, 4), BatchNorm::default());
     let h = nn::dropout(h, 0.5).reshape([2, 3, 4]);
-    let block =
-        TransformerBlock { dropout: 0.3, attention: MultiHead::new(2).dropout(0.2), ..TransformerBlock::new(2, 3) };
+    let block = TransformerBlock::new(2, 3).dropout(0.3).attention(MultiHead::new(2).dropout(0.2));
     nn::transformer_block(g, "block", h, block)
 }
 
@@ -345,36 +353,29 @@ fn nothing_is_dropped_in_evaluation() {
     let nets: [(&str, Net); 9] = [
         ("Var::dropout", &|_, x| x.dropout(0.5)),
         ("nn::dropout", &|_, x| nn::dropout(x, 0.5)),
-        ("Attention", &|_, x| {
-            x.attention(x, x, Attention { layout: Layout::Bsd, dropout: 0.5, ..Attention::default() })
-        }),
+        ("Attention", &|_, x| x.attention(x, x, Attention::default().layout(Layout::Bsd).dropout(0.5))),
         ("MultiHead", &|g, x| nn::multi_head_attention(g, "a", [x; 3], MultiHead::new(2).dropout(0.5))),
         ("CausalSelfAttention", &|g, x| {
             nn::causal_self_attention(g, "a", x, nn::CausalSelfAttention::new(2).dropout(0.5))
         }),
-        ("TransformerBlock", &|g, x| {
-            nn::transformer_block(g, "t", x, TransformerBlock { dropout: 0.5, ..TransformerBlock::new(2, 8) })
-        }),
+        ("TransformerBlock", &|g, x| nn::transformer_block(g, "t", x, TransformerBlock::new(2, 8).dropout(0.5))),
         ("Lora", &|g, x| nn::lora_linear(g, "l", x, 3, nn::Lora::new(2, 4.0).dropout(0.5))),
-        ("Recurrent", &|g, x| {
-            nn::lstm_with(g, "r", x, 3, nn::Recurrent { layers: 2, dropout: 0.5, ..nn::Recurrent::default() }).output
-        }),
+        ("Recurrent", &|g, x| nn::lstm_with(g, "r", x, 3, nn::Recurrent::default().layers(2).dropout(0.5)).output),
         ("Gpt", &|g, x| {
             let tokens = x.narrow(-1, 0, 1).reshape([2, 3]).cast(DType::I32);
             nn::gpt(
                 g,
                 tokens,
                 DType::F32,
-                nn::Gpt {
-                    vocabulary: 5,
-                    context: 4,
-                    layers: 1,
-                    heads: 2,
-                    width: 8,
-                    bias: true,
-                    dropout: 0.5,
-                    gelu_tanh: true,
-                },
+                nn::Gpt::default()
+                    .vocabulary(5)
+                    .context(4)
+                    .layers(1)
+                    .heads(2)
+                    .width(8)
+                    .bias(true)
+                    .dropout(0.5)
+                    .gelu_tanh(true),
             )
         }),
     ];

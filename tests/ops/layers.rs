@@ -69,17 +69,16 @@ fn input<'g>(g: &'g Builder, name: &str, dims: &[usize]) -> Var<'g> {
 
 #[test]
 fn convolutions_in_one_dimension() {
-    let options = Conv1d { stride: [2], pad: [1, 1], dilation: [2], groups: 2 };
+    let options = Conv1d::default().stride([2]).pad([1, 1]).dilation([2]).groups(2);
     agrees("conv1d", |g| nn::conv1d(g, "n", input(g, "x", &[2, 4, 9]), 6, 3, options));
     agrees("causal", |g| nn::causal_depthwise_conv1d(g, "n", input(g, "x", &[2, 3, 7]), 4));
 }
 
 #[test]
 fn transposed_convolutions() {
-    let o =
-        ConvTranspose2d { stride: [2, 3], pad: [1, 0], output_pad: [1, 2], groups: 2, ..ConvTranspose2d::default() };
+    let o = ConvTranspose2d::default().stride([2, 3]).pad([1, 0]).output_pad([1, 2]).groups(2);
     agrees("transpose", |g| nn::conv_transpose2d(g, "n", input(g, "x", &[2, 4, 3, 2]), 6, [3, 2], o));
-    let o = ConvTranspose2d { dilation: [2, 1], ..ConvTranspose2d::default() };
+    let o = ConvTranspose2d::default().dilation([2, 1]);
     agrees("dilated", |g| nn::conv_transpose2d(g, "n", input(g, "x", &[1, 2, 3, 4]), 5, [2, 3], o));
 }
 
@@ -123,11 +122,11 @@ fn what_does_not_fit_is_named() {
     });
     assert!(e.contains("n.weight"), "{e}");
     error(|g| nn::conv1d(g, "n", input(g, "x", &[2, 3, 4]), 4, usize::MAX, Conv1d::default()));
-    let huge = ConvTranspose2d { pad: [usize::MAX; 2], output_pad: [usize::MAX; 2], ..ConvTranspose2d::default() };
+    let huge = ConvTranspose2d::default().pad([usize::MAX; 2]).output_pad([usize::MAX; 2]);
     let g = Builder::new("bad");
     nn::conv_transpose2d(&g, "n", input(&g, "x", &[1, 2, 3, 3]), 4, [2, 2], huge);
     assert!(g.finish([]).unwrap_err().to_string().contains("conv_transpose2d"));
-    let o = ConvTranspose2d { output_pad: [1, 0], ..ConvTranspose2d::default() };
+    let o = ConvTranspose2d::default().output_pad([1, 0]);
     let g = Builder::new("bad");
     nn::conv_transpose2d(&g, "n", input(&g, "x", &[1, 2, 3, 3]), 4, [2, 2], o);
     let e = g.finish([]).unwrap_err().to_string();

@@ -4,7 +4,8 @@
 use crate::common::slopes::derivatives_agree;
 use crate::common::{How, PLAIN, Tensor, TensorDraws, run, try_run_once};
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Singular, TriangularOptions, Var, Vmap, grad, hvp};
+use arenagrad::graph::linalg::{Singular, TriangularOptions};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, Vmap, grad, hvp};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::opdef::{Domain, Op};
@@ -78,8 +79,8 @@ fn agrees(case: &str, f: impl for<'g> Fn(&[Var<'g>]) -> Vec<Var<'g>>) {
 
 #[test]
 fn results_and_gradients_are_those_of_lapack() {
-    let upper = TriangularOptions { upper: true, ..TriangularOptions::default() };
-    let unit = TriangularOptions { transpose: true, unit: true, ..TriangularOptions::default() };
+    let upper = TriangularOptions::default().upper(true);
+    let unit = TriangularOptions::default().transpose(true).unit(true);
     agrees("solve", |x| vec![x[0].solve(x[1])]);
     agrees("solve_batch", |x| vec![x[0].solve(x[1])]);
     agrees("solve_vec", |x| vec![x[0].solve_vec(x[1])]);
@@ -138,7 +139,7 @@ fn derivatives_of_batches_and_of_broadcast_operands_agree_with_differences() {
     let shapes: [(&[usize], &[usize]); 3] = [(&[3, 3], &[2, 3, 2]), (&[2, 3, 3], &[3, 1]), (&[2, 1, 2, 2], &[3, 2, 2])];
     for (a, b) in shapes {
         derivatives_agree(&graph(&[a, b], |x| vec![x[0].solve(x[1])]), &operands(a, b));
-        let opt = TriangularOptions { upper: true, transpose: true, ..TriangularOptions::default() };
+        let opt = TriangularOptions::default().upper(true).transpose(true);
         derivatives_agree(&graph(&[a, b], |x| vec![x[0].triangular_solve(x[1], opt)]), &operands(a, b));
     }
     // Factors that the user keeps: the derivative goes through them.
@@ -272,7 +273,7 @@ fn hvp_of_a_solve_agrees_with_differences_of_gradients() {
 fn a_bad_matrix_is_named_with_its_op_and_line() {
     let bad = [1.0, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 4.0];
     let b = tensor(&[2, 2, 1], &[1.0; 4]);
-    let opt = TriangularOptions { upper: true, ..TriangularOptions::default() };
+    let opt = TriangularOptions::default().upper(true);
     type Case = (&'static str, &'static str, for<'g> fn(&[Var<'g>]) -> Var<'g>);
     let cases: [Case; 4] = [
         ("solve", "matrix 1 is singular", |x| x[0].solve(x[1])),
@@ -296,7 +297,7 @@ fn a_bad_matrix_is_named_with_its_op_and_line() {
     let g = graph(&[&[2, 2, 2], &[2, 2, 1]], |x| vec![x[0].triangular_solve(x[1], opt)]);
     let text = try_run_once(&g, &[zero.clone(), b.clone()], PLAIN).unwrap_err().to_string();
     assert!(text.contains("triangular_solve") && text.contains("matrix 1 is singular"), "{text}");
-    let nan = TriangularOptions { singular: Singular::Nan, ..opt };
+    let nan = opt.singular(Singular::Nan);
     let g = graph(&[&[2, 2, 2], &[2, 2, 1]], |x| {
         vec![
             x[0].triangular_solve(x[1], nan),

@@ -87,12 +87,13 @@ fn rows_are_ignored_and_weighted_as_in_cross_entropy() {
                 let ours = value(&inputs, |x| {
                     let weight = weighted.then_some(x[2]);
                     let used = x[2].sum(..) * 0.0;
-                    nn::nll_loss(x[0].log_softmax(-1), x[1], NllLoss { weight, reduction, ..NllLoss::default() }) + used
+                    nn::nll_loss(x[0].log_softmax(-1), x[1], NllLoss::default().weight(weight).reduction(reduction))
+                        + used
                 });
                 let theirs = value(&inputs, |x| {
                     let weight = weighted.then_some(x[2]);
                     let used = x[2].sum(..) * 0.0;
-                    x[0].cross_entropy_with(x[1], CrossEntropy { weight, reduction, ..CrossEntropy::default() }) + used
+                    x[0].cross_entropy_with(x[1], CrossEntropy::default().weight(weight).reduction(reduction)) + used
                 });
                 assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-14), "{ours:?} {theirs:?}");
             }

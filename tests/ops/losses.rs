@@ -1,5 +1,5 @@
-//! Losses against their formulas (those of torch's documentation) and plain loops in f64; derivatives against
-//! differences; edges; errors. The loss of alignments is compared with the sum over all of them.
+//! Losses against torch's formulas and plain loops in f64; derivatives against differences; edges; errors. The loss of
+//! alignments is compared with the sum over all of them.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -18,8 +18,7 @@ const REDUCTIONS: [Reduction; 3] = [Reduction::None, Reduction::Mean, Reduction:
 fn graph(inputs: &[Tensor], f: impl for<'g> FnOnce(&[Var<'g>]) -> Var<'g>) -> GraphBuf {
     let g = Builder::new("loss");
     let xs: Vec<Var> = inputs.iter().enumerate().map(|(i, t)| g.input(&format!("x{i}"), &t.dims, t.dtype)).collect();
-    let y = f(&xs);
-    g.finish([y.named("y")]).unwrap_or_else(|e| panic!("{e}"))
+    g.finish([f(&xs).named("y")]).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn floats(dims: &[usize], data: &[f64]) -> Tensor {
@@ -30,17 +29,22 @@ fn ints(dims: &[usize], data: &[i64]) -> Tensor {
     Tensor { dtype: I64, dims: dims.to_vec(), data: data.iter().map(|&x| x as f64).collect() }
 }
 
+fn reduced(reduction: Reduction, each: Vec<f64>, mean: f64, sum: f64) -> Vec<f64> {
+    match reduction {
+        Reduction::None => each,
+        Reduction::Mean => vec![mean],
+        Reduction::Sum => vec![sum],
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Checks a loss that reduces `each` as torch does: values of all reductions, and derivatives.
 fn loss_is(inputs: &[Tensor], each: &[f64], f: impl for<'g> Fn(&[Var<'g>], Reduction) -> Var<'g>) {
     let sum: f64 = each.iter().sum();
     for reduction in REDUCTIONS {
         let g = graph(inputs, |v| f(v, reduction));
         let got = run(&g, inputs, PLAIN).remove(0).data;
-        let want = match reduction {
-            Reduction::None => each.to_vec(),
-            Reduction::Mean => vec![sum / each.len() as f64],
-            Reduction::Sum => vec![sum],
-        };
+        let want = reduced(reduction, each.to_vec(), sum / each.len() as f64, sum);
         assert!(conform_distance(&got, &want) < 1e-13, "{reduction:?}: {got:?} {want:?}");
         derivatives_agree(&g, inputs);
     }
@@ -107,7 +111,7 @@ fn gaussian_and_poisson_likelihoods() {
     let rate = draw.tensor(F64, &[6], Domain::Positive);
     let count = floats(&[6], &[0.0, 1.0, 2.0, 3.0, 0.5, 7.0]);
     for (log_input, full) in [(true, false), (true, true), (false, false), (false, true)] {
-        let opt = PoissonNll { log_input, full, ..PoissonNll::default() };
+        let opt = PoissonNll::default().log_input(log_input).full(full);
         let each = pairs(&rate, &count, |x, t| {
             let stirling = if full && t > 1.0 { t * t.ln() - t + 0.5 * (tau * t).ln() } else { 0.0 };
             stirling + if log_input { x.exp() - t * x } else { x - t * (x + 1e-8).ln() }
@@ -118,13 +122,12 @@ fn gaussian_and_poisson_likelihoods() {
             let stirling = if full && t > 1.0 { t * t.ln() - t + 0.5 * (tau * t).ln() } else { 0.0 };
             stirling + if log_input { x.exp() - t * x } else { x - t * (x + 1e-8).ln() }
         });
-        let got = value(&[rate.clone(), count.clone()], |v| {
-            nn::poisson_nll_loss(v[0], v[1], PoissonNll { reduction: Reduction::None, ..opt })
-        });
+        let got =
+            value(&[rate.clone(), count.clone()], |v| nn::poisson_nll_loss(v[0], v[1], opt.reduction(Reduction::None)));
         assert!(conform_distance(&got, &each) < 1e-14);
         // Away from the kink at 1.
         loss_is(&[rate.clone(), near], &each_near, |v, reduction| {
-            nn::poisson_nll_loss(v[0], v[1], PoissonNll { reduction, ..opt })
+            nn::poisson_nll_loss(v[0], v[1], opt.reduction(reduction))
         });
     }
 }
@@ -146,7 +149,12 @@ fn triplets_compare_distances() {
         let each: Vec<f64> = (0..6).map(at).collect();
         assert!(each.iter().any(|&x| x > 0.0));
         loss_is(&all, &each, |v, reduction| {
-            nn::triplet_margin_loss(v[0], v[1], v[2], Triplet { margin, p, swap, reduction, ..Triplet::default() })
+            nn::triplet_margin_loss(
+                v[0],
+                v[1],
+                v[2],
+                Triplet::default().margin(margin).p(p).swap(swap).reduction(reduction),
+            )
         });
     }
 }
@@ -206,15 +214,12 @@ fn classes_have_weights() {
         let inputs = [x.clone(), labels.clone(), w.clone()];
         for reduction in REDUCTIONS {
             let g = graph(&inputs, |v| {
-                let opt = CrossEntropy { ignore_index: -7, label_smoothing: smooth, reduction, weight: Some(v[2]) };
+                let opt =
+                    CrossEntropy::default().ignore_index(-7).label_smoothing(smooth).reduction(reduction).weight(v[2]);
                 v[0].cross_entropy_with(v[1], opt)
             });
             let got = run(&g, &inputs, PLAIN).remove(0);
-            let want = match reduction {
-                Reduction::None => rows.iter().map(|r| r.0).collect(),
-                Reduction::Mean => vec![sum / weights],
-                Reduction::Sum => vec![sum],
-            };
+            let want = reduced(reduction, rows.iter().map(|r| r.0).collect(), sum / weights, sum);
             assert_eq!(got.dims.len(), if reduction == Reduction::None { 2 } else { 0 });
             assert!(conform_distance(&got.data, &want) < 1e-14, "{smooth} {reduction:?}: {:?} {want:?}", got.data);
             derivatives_agree(&g, &inputs);
@@ -239,7 +244,7 @@ fn targets_are_probabilities() {
                 let weight = weighted.then_some(v[2]);
                 let loss = v[0].cross_entropy_with(
                     v[1],
-                    CrossEntropy { label_smoothing: smooth, reduction, weight, ..CrossEntropy::default() },
+                    CrossEntropy::default().label_smoothing(smooth).reduction(reduction).weight(weight),
                 );
                 // Without weights there must still be a gradient of each input.
                 if weighted { loss } else { loss + v[2].sum(..) * 0.0 }
@@ -299,7 +304,7 @@ fn alignments_are_summed() {
     // 1 1 2 needs four steps and has three.
     assert_eq!((each[4], each[5]), (INF, 0.0));
     for zero_infinity in [false, true] {
-        let opt = Ctc { reduction: Reduction::None, zero_infinity, ..Ctc::default() };
+        let opt = Ctc::default().reduction(Reduction::None).zero_infinity(zero_infinity);
         let f = graph(&inputs, |v| nn::ctc_loss(v[0].log_softmax(-1), v[1], v[2], v[3], opt));
         for how in [PLAIN, How { threads: 3, share: true, ..PLAIN }, How { poison: true, ..PLAIN }] {
             let got = run(&f, &inputs, how).remove(0).data;
@@ -310,7 +315,7 @@ fn alignments_are_summed() {
             derivatives_agree(&f, &inputs);
         }
     }
-    let mean = Ctc { zero_infinity: true, ..Ctc::default() };
+    let mean = Ctc::default().zero_infinity(true);
     let got = value(&inputs, |v| nn::ctc_loss(v[0].log_softmax(-1), v[1], v[2], v[3], mean))[0];
     let terms = each.iter().zip(LENGTHS).map(|(&l, [_, len])| if l == INF { 0.0 } else { l / len.max(1) as f64 });
     assert!((got - terms.sum::<f64>() / 6.0).abs() < 1e-13);
@@ -328,7 +333,7 @@ fn another_class_may_be_the_blank() {
     let inputs = [x.clone(), ints(&[2, 2], &[0, 1, 1, 1]), ints(&[2], &[4, 4]), ints(&[2], &[2, 2])];
     let log = |n: usize| (0..4).map(|t| log_softmax(&x.data[(t * 2 + n) * 3..][..3])).collect::<Vec<_>>();
     let want = [alignments(&log(0), &[0, 1], 2), alignments(&log(1), &[1, 1], 2)];
-    let opt = Ctc { blank: 2, reduction: Reduction::None, zero_infinity: false };
+    let opt = Ctc::default().blank(2).reduction(Reduction::None).zero_infinity(false);
     let got = value(&inputs, |v| nn::ctc_loss(v[0].log_softmax(-1), v[1], v[2], v[3], opt));
     assert!(conform_distance(&got, &want) < 1e-13, "{got:?} {want:?}");
     // No label at all: all steps are blank.
@@ -403,7 +408,7 @@ fn what_does_not_fit_a_loss_is_named() {
         (error(|g, x| ctc(g, x.sum(0), [2; 3], Ctc::default())), ["ctc_loss", "f64[2,4]", "[T, N, classes]"]),
         // An error before is the one that counts.
         (error(|g, x| ctc(g, x.reshape([7]), [2; 3], Ctc::default())), ["reshape", "f64[3,2,4]", "shape [7]"]),
-        (error(|g, x| ctc(g, x, [2; 3], Ctc { blank: 4, ..Ctc::default() })), ["ctc_loss", "class 4", "of 4"]),
+        (error(|g, x| ctc(g, x, [2; 3], Ctc::default().blank(4))), ["ctc_loss", "class 4", "of 4"]),
         (error(|g, x| ctc(g, x, [3, 2, 2], Ctc::default())), ["targets are i64[3,2]", "[N, S] is needed", "N = 2"]),
         (error(|g, x| ctc(g, x, [2, 3, 2], Ctc::default())), ["input lengths are i64[3]", "[N] is needed", "N = 2"]),
         (error(|g, x| ctc(g, x, [2, 2, 3], Ctc::default())), ["target lengths are i64[3]", "[N] is needed", "N = 2"]),
@@ -417,7 +422,7 @@ fn what_does_not_fit_a_loss_is_named() {
             ["gaussian_nll_loss", "eps is 0", "positive"],
         ),
         (
-            error(|_, x| nn::poisson_nll_loss(x, x, PoissonNll { eps: -1.0, ..PoissonNll::default() })),
+            error(|_, x| nn::poisson_nll_loss(x, x, PoissonNll::default().eps(-1.0))),
             ["poisson_nll_loss", "eps is -1", "negative"],
         ),
     ]);
@@ -430,22 +435,22 @@ fn what_does_not_fit_a_cross_entropy_is_named() {
         (
             error(|g, x| {
                 let weight = Some(x.sum([0, 2]));
-                x.cross_entropy_with(labels(g), CrossEntropy { weight, ..CrossEntropy::default() })
+                x.cross_entropy_with(labels(g), CrossEntropy::default().weight(weight))
             }),
             ["cross_entropy", "weights of f64[2]", "f64[3,2,4]"],
         ),
         (
-            error(|_, x| x.cross_entropy_with(x, CrossEntropy { ignore_index: 0, ..CrossEntropy::default() })),
+            error(|_, x| x.cross_entropy_with(x, CrossEntropy::default().ignore_index(0))),
             ["cross_entropy", "ignore_index is 0", "no label"],
         ),
         (
-            error(|_, x| x.cross_entropy_with(x, CrossEntropy { label_smoothing: 2.0, ..CrossEntropy::default() })),
+            error(|_, x| x.cross_entropy_with(x, CrossEntropy::default().label_smoothing(2.0))),
             ["cross_entropy", "label_smoothing is 2", "[0, 1]"],
         ),
         (
             error(|g, x| {
                 let (weight, label_smoothing) = (Some(x.sum([0, 1])), -0.5);
-                x.cross_entropy_with(labels(g), CrossEntropy { weight, label_smoothing, ..CrossEntropy::default() })
+                x.cross_entropy_with(labels(g), CrossEntropy::default().weight(weight).label_smoothing(label_smoothing))
             }),
             ["cross_entropy", "label_smoothing is -0.5", "[0, 1]"],
         ),
@@ -468,8 +473,8 @@ fn nothing_is_divided_by_0_and_no_logarithm_of_0_is_taken() {
     let inputs = [floats(&[1], &[2.0]), floats(&[1], &[3.0])];
     let by_log = value(&inputs, |v| nn::poisson_nll_loss(v[0], v[1], PoissonNll::default()));
     assert!((by_log[0] - (2f64.exp() - 6.0)).abs() < 1e-14);
-    let exact = PoissonNll { log_input: false, eps: 0.0, ..PoissonNll::default() };
-    assert!((value(&inputs, |v| nn::poisson_nll_loss(v[0], v[1], exact))[0] - (2.0 - 3.0 * 2f64.ln())).abs() < 1e-15);
+    let exact = value(&inputs, |v| nn::poisson_nll_loss(v[0], v[1], PoissonNll::default().log_input(false).eps(0.0)));
+    assert!((exact[0] - (2.0 - 3.0 * 2f64.ln())).abs() < 1e-15);
 }
 
 #[test]
@@ -480,7 +485,7 @@ fn numbers_and_shapes_of_losses_have_their_ranges() {
         (error(|_, x| nn::huber_loss(x, x, -1.0, Reduction::Sum)), ["huber_loss", "delta is -1", "positive"]),
         (error(|_, x| nn::smooth_l1_loss(x, x, f64::NAN, Reduction::Sum)), all),
         (error(|_, x| nn::gaussian_nll_loss(x, x, x, false, f64::NAN, Reduction::Sum)), all),
-        (error(|_, x| nn::poisson_nll_loss(x, x, PoissonNll { eps: f64::NAN, ..PoissonNll::default() })), all),
+        (error(|_, x| nn::poisson_nll_loss(x, x, PoissonNll::default().eps(f64::NAN))), all),
         // Of three axes; labels of two axes, with as many rows; other rows.
         (
             error(|g, x| nn::nll_loss(x, labels(g).narrow(1, 0, 1).reshape([3]), Reduction::Sum)),

@@ -1,6 +1,7 @@
 //! Layers with a scan inside: what they compute from known params, causality, training, wrong use.
 
-use arenagrad::graph::{Builder, DType, GradOptions, Init, SelectiveScan, Var, grad};
+use arenagrad::graph::recurrent::SelectiveScan;
+use arenagrad::graph::{Builder, DType, GradOptions, Init, Var, grad};
 use arenagrad::nn::{self, GatedDeltaNet, Mamba};
 use arenagrad::optim::{Adam, train};
 use arenagrad::session::Session;
@@ -98,7 +99,7 @@ fn a_gated_delta_net_is_its_formula() {
         let stream = |of: &str, n: usize| {
             let taps = nn::Conv1d::default().pad([1, 0]).groups(2 * n).bias(false);
             let h = linear(of, 2 * n).transpose(&[0, 2, 1]);
-            let h = nn::conv1d_with(&g, &format!("m.{of}_conv1d"), h, 2 * n, 2, taps);
+            let h = nn::conv1d(&g, &format!("m.{of}_conv1d"), h, 2 * n, 2, taps);
             h.transpose(&[0, 2, 1]).silu().reshape([2, 5, 2, n])
         };
         let [q, k] = ["q", "k"].map(|of| stream(of, 3)).map(|h| h / (h.square().sum(-1).unsqueeze(-1) + 1e-6).sqrt());

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::{PLAIN, Tensor, run};
-use arenagrad::graph::{Builder, DType, GraphBuf, PadMode, Scatter, Var};
+use arenagrad::graph::window::PadMode;
+use arenagrad::graph::{Builder, DType, GraphBuf, Scatter, Var};
 use arenagrad::tools::ir::text::{parse, print};
 
 const F64: DType = DType::F64;

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{Builder, DType, Op, Var};
+use arenagrad::graph::{Builder, DType, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn::{self, BatchNorm};
+use arenagrad::op::Op;
 use arenagrad::session::{Program, Role, Session};
 use arenagrad::tools::ops::norm::NormAttrs;
 use arenagrad::tools::ops::norm::group_norm::GroupNormAttrs;
@@ -104,7 +105,7 @@ fn instance_norm_is_torchs() {
 
 #[test]
 fn batch_norm_is_torchs_in_training_and_after() {
-    let options = BatchNorm { momentum: 0.2, ..BatchNorm::default() };
+    let options = BatchNorm::default().momentum(0.2);
     let p = follow("batch", |g, x| nn::batch_norm(g, "n", x, options));
     let bytes = fixture();
     let f = SafeTensors::deserialize(&bytes).unwrap();
@@ -114,7 +115,7 @@ fn batch_norm_is_torchs_in_training_and_after() {
     assert_eq!(p.values::<i64>("n.num_batches_tracked").unwrap(), [3]);
     let g = Builder::new("eval");
     let x = g.input("x", X, DType::F64);
-    let y = nn::batch_norm(&g, "n", x, BatchNorm { training: false, ..options });
+    let y = nn::batch_norm(&g, "n", x, options.training(false));
     let mut eval = Session::new().compile(&g.finish([y.named("y")]).unwrap()).unwrap();
     for n in ["weight", "bias"] {
         eval.values_mut::<f64>(&format!("n.{n}")).unwrap().copy_from_slice(&numbers(&f, &format!("batch.end.{n}")));

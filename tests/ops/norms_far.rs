@@ -1,6 +1,7 @@
 //! Norms of elements far from 0: results and gradients in f32 against those of the same elements in f64.
 
-use arenagrad::graph::{Builder, DType, GradOptions, Op, Var, grad};
+use arenagrad::graph::{Builder, DType, GradOptions, Var, grad};
+use arenagrad::op::Op;
 use arenagrad::session::Session;
 use arenagrad::tools::ops::norm::NormAttrs;
 

@@ -1,7 +1,8 @@
 //! One step of each optimiser by the methods of values, against torch's formulas.
 
 use crate::common::{PLAIN, Tensor, run};
-use arenagrad::graph::{AdamOptions, Builder, DType, SgdOptions, Var};
+use arenagrad::graph::{Builder, DType, Var};
+use arenagrad::optim::{AdamOptions, SgdOptions};
 
 const F64: DType = DType::F64;
 
@@ -36,11 +37,11 @@ fn a_step_of_gradient_descent() {
 /// The buffer is the gradient in step 1, and 0.9·0.3 + 0.5·0.5 = 0.52 later.
 #[test]
 fn a_step_with_momentum() {
-    let opt = SgdOptions { momentum: 0.9, dampening: 0.5, ..SgdOptions::default() };
+    let opt = SgdOptions::default().momentum(0.9).dampening(0.5);
     near(&stepped(1, |[p, g, b, _, lr, t]| p.sgd_momentum_step(g, b, lr, t, opt)), &[0.95, 0.5]);
     near(&stepped(2, |[p, g, b, _, lr, t]| p.sgd_momentum_step(g, b, lr, t, opt)), &[0.948, 0.52]);
     // The decayed gradient is 0.5 + 0.2; the buffer 0.9·0.3 + 0.7 = 0.97; the move 0.7 + 0.9·0.97 = 1.573.
-    let opt = SgdOptions { momentum: 0.9, nesterov: true, weight_decay: 0.2, ..SgdOptions::default() };
+    let opt = SgdOptions::default().momentum(0.9).nesterov(true).weight_decay(0.2);
     near(&stepped(2, |[p, g, b, _, lr, t]| p.sgd_momentum_step(g, b, lr, t, opt)), &[0.8427, 0.97]);
 }
 
@@ -53,7 +54,7 @@ fn a_step_of_adam_has_the_decays_of_torch() {
         [p - 0.1 / first * m / ((v / second).sqrt() + 1e-8), m, v]
     };
     let plain = AdamOptions::default();
-    assert_eq!(plain, AdamOptions { betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0, decoupled: false });
+    assert_eq!(plain, AdamOptions::default().betas([0.9, 0.999]).eps(1e-8).weight_decay(0.0).decoupled(false));
     near(&stepped(2, |[p, g, m, v, lr, t]| p.adam_step(g, [m, v], lr, t, plain)), &moved(0.5, 1.0));
     let coupled = plain.weight_decay(0.2);
     near(&stepped(2, |[p, g, m, v, lr, t]| p.adam_step(g, [m, v], lr, t, coupled)), &moved(0.7, 1.0));

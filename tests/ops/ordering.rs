@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::{PLAIN, Tensor, run};
-use arenagrad::graph::{Builder, DType, Init, PadMode, Var};
+use arenagrad::graph::window::PadMode;
+use arenagrad::graph::{Builder, DType, Init, Var};
 use arenagrad::graph::{GradOptions, grad};
 
 const NAN: f64 = f64::NAN;

@@ -33,22 +33,20 @@ fn follows(case: &str, ragged: bool, o: Recurrent<'_>, starts: bool) {
     let lengths = ragged.then(|| g.input("lengths", [BATCH], DType::I64));
     let lstm = case.starts_with("lstm");
     let (layers, bidirectional, bias, batch_first) = (o.layers, o.bidirectional, o.bias, o.batch_first);
-    let o = Recurrent {
-        layers,
-        bidirectional,
-        bias,
-        batch_first,
-        nonlinearity: o.nonlinearity,
-        h0: first("h0"),
-        c0: if lstm { first("c0") } else { None },
-        lengths,
-        ..Recurrent::default()
-    };
+    let o = Recurrent::default()
+        .layers(layers)
+        .bidirectional(bidirectional)
+        .bias(bias)
+        .batch_first(batch_first)
+        .nonlinearity(o.nonlinearity)
+        .h0(first("h0"))
+        .c0(if lstm { first("c0") } else { None })
+        .lengths(lengths);
     let (y, h, c) = match &case[..3] {
         "rnn" => pair(nn::rnn_with(&g, "n", x, HIDDEN, o)),
         "gru" => pair(nn::gru_with(&g, "n", x, HIDDEN, o)),
         _ => {
-            let LstmRun { output, h_n, c_n } = nn::lstm_with(&g, "n", x, HIDDEN, o);
+            let LstmRun { output, h_n, c_n, .. } = nn::lstm_with(&g, "n", x, HIDDEN, o);
             (output, h_n, Some(c_n))
         }
     };
@@ -108,7 +106,7 @@ fn ragged_sequences_are_torchs_packed_ones() {
 /// A net with lengths, on inputs of which those behind the ends are `behind`.
 fn ragged(behind: f64, lengths: &[i32]) -> Program {
     let g = Builder::new("ragged");
-    let x = g.param("x", [STEPS, BATCH, INPUTS], DType::F64, arenagrad::graph::Init::Zeros);
+    let x = g.param("x", [STEPS, BATCH, INPUTS], DType::F64, Init::Zeros);
     let of = g.input("lengths", [BATCH], DType::I32);
     let run = nn::lstm_with(&g, "n", x, HIDDEN, Recurrent::default().layers(2).bidirectional(true).lengths(of));
     let loss = (run.output.square().sum(..) + run.h_n.sum(..) + run.c_n.sum(..)).named("loss");

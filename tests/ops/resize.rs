@@ -4,10 +4,8 @@
 
 use crate::common::slopes::derivatives_agree;
 use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run};
-use arenagrad::graph::{
-    Builder, DType, GradOptions, GraphBuf, GridSample, GridSampling, Interpolation, Missing, Outside, Pool1d, Pool2d,
-    Pool3d, Var, grad,
-};
+use arenagrad::graph::window::{GridSample, GridSampling, Interpolation, Outside, Pool1d, Pool2d, Pool3d};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Missing, Var, grad};
 use arenagrad::tools::ir::opdef::Domain;
 
 const F64: DType = DType::F64;
@@ -99,6 +97,7 @@ fn inside(at: f64, n: usize, opt: &GridSample) -> f64 {
             }
             at.clamp(0.0, most)
         }
+        other => panic!("{other:?}"),
     }
 }
 
@@ -136,6 +135,7 @@ fn sample(plane: &[f64], [h, w]: [usize; 2], [x, y]: [f64; 2], opt: &GridSample)
             GridSampling::Cubic => {
                 (-1..=2).map(|k| at.floor() + f64::from(k)).map(|p| (inside(p, n, opt), keys(at - p, -0.75))).collect()
             }
+            other => panic!("{other:?}"),
         }
     };
     let (xs, ys) = (taps(x, w), taps(y, h));
@@ -148,7 +148,7 @@ fn for_each_grid(mut f: impl FnMut(GridSample, [usize; 2], &GraphBuf, &[Tensor; 
     for mode in [GridSampling::Nearest, GridSampling::Linear, GridSampling::Cubic] {
         for padding in [Outside::Zeros, Outside::Border, Outside::Reflection] {
             for (align_corners, [h, w]) in [(false, [4, 5]), (false, [1, 3]), (true, [4, 5]), (true, [1, 3])] {
-                let opt = GridSample { mode, padding, align_corners };
+                let opt = GridSample::default().mode(mode).padding(padding).align_corners(align_corners);
                 let x = draw.tensor(F64, &[2, 3, h, w], Domain::Real);
                 let mut grid = draw.tensor(F64, &[2, 3, 4, 2], Domain::Real);
                 grid.data[0] = 4.3;
@@ -194,7 +194,7 @@ fn a_place_that_is_no_number_gives_nothing() {
 
 #[test]
 fn a_cubic_place_has_the_weights_of_its_distances() {
-    let opt = GridSample { mode: GridSampling::Cubic, padding: Outside::Border, align_corners: true };
+    let opt = GridSample::default().mode(GridSampling::Cubic).padding(Outside::Border).align_corners(true);
     // At pixel 2.25 of the row.
     let inputs = [
         Tensor { dtype: F64, dims: vec![1, 1, 1, 6], data: vec![1.0, -2.0, 3.0, 5.0, 0.5, 2.5] },
@@ -214,11 +214,9 @@ fn places_that_are_no_numbers_have_no_gradient() {
                 Tensor { dtype: F64, dims: vec![1, 1, 2, 3], data: vec![1.0, -2.0, 3.0, 5.0, 0.5, 2.5] },
                 Tensor { dtype: F64, dims: vec![1, 1, 4, 2], data: places.to_vec() },
             ];
-            let f = graph(&inputs, |v| {
-                v[0].grid_sample(v[1], GridSample { mode, padding, ..GridSample::default() }).sum(..)
-            });
-            let back =
-                grad(&f, "y", &GradOptions { missing: Missing::Zero, ..GradOptions::wrt(&["x0", "x1"]) }).unwrap();
+            let f =
+                graph(&inputs, |v| v[0].grid_sample(v[1], GridSample::default().mode(mode).padding(padding)).sum(..));
+            let back = grad(&f, "y", &GradOptions::wrt(&["x0", "x1"]).missing(Missing::Zero)).unwrap();
             let all = run(&back, &inputs, PLAIN);
             assert!(all.iter().all(|t| t.data.iter().all(|x| x.is_finite())), "{mode:?} {padding:?} {all:?}");
             assert_eq!(all[2].data[..2], [0.0, 0.0], "{mode:?} {padding:?}");
@@ -306,7 +304,7 @@ fn maxima_of_volumes_and_rows_tell_where_they_were() {
 #[test]
 fn a_row_mirrored_at_its_own_centre_is_a_row() {
     for mode in [GridSampling::Nearest, GridSampling::Linear, GridSampling::Cubic] {
-        let opt = GridSample { mode, padding: Outside::Reflection, align_corners: true };
+        let opt = GridSample::default().mode(mode).padding(Outside::Reflection).align_corners(true);
         let places = [-1.0, -3.0, 0.0, 0.0, 1.0, 0.5, 1.0, 7.0];
         let inputs = [
             Tensor { dtype: F64, dims: vec![1, 1, 1, 3], data: vec![2.0, 3.0, 5.0] },

@@ -32,12 +32,12 @@ fn the_graph_and_the_host_choose_the_same_tokens() {
     let plain = Sampling::default();
     let all = [
         plain,
-        Sampling { temperature: 0.5, ..plain },
-        Sampling { temperature: 0.0, ..plain },
-        Sampling { top_k: 1, ..plain },
-        Sampling { top_k: 5, top_p: 0.6, temperature: 1.3 },
-        Sampling { top_p: 0.3, ..plain },
-        Sampling { top_k: 1000, ..plain },
+        plain.temperature(0.5),
+        plain.temperature(0.0),
+        plain.top_k(1),
+        Sampling::default().top_k(5).top_p(0.6).temperature(1.3),
+        plain.top_p(0.3),
+        plain.top_k(1000),
     ];
     let (rows, n, seed) = (600, 31, 0x1234_5678_9abc_def0);
     let x = logits(rows, n);
@@ -78,10 +78,9 @@ fn streams_iterations_and_steps_draw_anew_and_a_seed_draws_again() {
     let g = Builder::new("draws");
     let x = g.full(0.0, [16, 50], DType::F32);
     let [a, b] = [x, x].map(|x| x.sample(Sampling::default()));
-    let (_, ys) =
-        g.scan_with(Loop { length: Some(4), ..Loop::default() }, &[g.full(0.0, [], DType::F32)], &[], |c, _| {
-            (vec![c[0]], vec![x.sample(Sampling::default())])
-        });
+    let (_, ys) = g.scan_with(Loop::default().length(4), &[g.full(0.0, [], DType::F32)], &[], |c, _| {
+        (vec![c[0]], vec![x.sample(Sampling::default())])
+    });
     let mut p = Session::new().compile(&g.finish([a.named("a"), b.named("b"), ys[0].named("loop")]).unwrap()).unwrap();
     let mut draws = |seed: u64| {
         p.init(seed).unwrap();
@@ -121,10 +120,10 @@ fn a_row_without_a_token_ends_the_step_and_is_named() {
 fn settings_out_of_range_are_refused() {
     let plain = Sampling::default();
     let bad = [
-        (Sampling { temperature: -1.0, ..plain }, "temperature is -1"),
-        (Sampling { temperature: f64::NAN, ..plain }, "temperature is NaN"),
-        (Sampling { top_p: 0.0, ..plain }, "top_p is 0"),
-        (Sampling { top_p: 1.5, ..plain }, "top_p is 1.5"),
+        (plain.temperature(-1.0), "temperature is -1"),
+        (plain.temperature(f64::NAN), "temperature is NaN"),
+        (plain.top_p(0.0), "top_p is 0"),
+        (plain.top_p(1.5), "top_p is 1.5"),
     ];
     for (how, why) in bad {
         let g = Builder::new("draw");

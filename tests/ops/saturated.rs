@@ -62,7 +62,7 @@ fn gradients(s: &Shape, dropout: f64) -> GraphBuf {
         input("v", s.keys, s.value_width),
         input("dy", s.queries, s.value_width),
     ];
-    let y = q.attention(k, v, Attention { causal: s.causal, dropout, ..Attention::default() });
+    let y = q.attention(k, v, Attention::default().causal(s.causal).dropout(dropout));
     let f = g.finish([(y * dy).sum(..).named("loss")]).unwrap();
     grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap()
 }
@@ -140,7 +140,7 @@ fn saturated_packed_attention_has_no_gradient_in_q_and_k() {
     let x = g.input("x", [s.batch, n, 3 * w], F32);
     let dy = g.input("dy", [s.batch, n, w], F32);
     let part = |i: usize| x.narrow(-1, i * w, w);
-    let opt = Attention { layout: Layout::Bsd, heads: 1, causal: true, ..Attention::default() };
+    let opt = Attention::default().layout(Layout::Bsd).heads(1).causal(true);
     let y = part(0).attention(part(1), part(2), opt);
     let f = g.finish([(y * dy).sum(..).named("loss")]).unwrap();
     let back = grad(&f, "loss", &GradOptions::wrt(&["x"])).unwrap();
@@ -165,7 +165,7 @@ fn saturated_attention_in_plain_ops_has_no_gradient_in_q_and_k() {
     let g = Builder::new("plain");
     let input = |name: &str, w| g.input(name, [s.batch, 1, s.keys, w], F32);
     let [q, k, v, dy] = [input("q", 64), input("k", 64), input("v", 33), input("dy", 33)];
-    let y = q.attention(k, v, Attention { causal: true, ..Attention::default() });
+    let y = q.attention(k, v, Attention::default().causal(true));
     let f = g.finish([(y * dy).sum(..).named("loss")]).unwrap();
     let f = prepare::decompose_fully(f.view()).unwrap();
     let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap();

@@ -20,7 +20,7 @@ fn rnn(steps: usize, batch: usize, hidden: usize, reverse: bool) -> GraphBuf {
     let h0 = g.input("h0", [batch, hidden], dtype);
     let (w, u) = (g.input("w", [3, hidden], dtype), g.input("u", [hidden, hidden], dtype));
     let b = g.input("b", [hidden], dtype);
-    let how = Loop { reverse, ..Loop::default() };
+    let how = Loop::default().reverse(reverse);
     let (h, y) = g.scan_with(how, &[h0], &[x], |h, x| {
         let h = (x[0].matmul(w) + h[0].matmul(u) + b).tanh();
         (vec![h], vec![h * 2.0])
@@ -219,14 +219,14 @@ fn mistakes_are_named_with_both_types_and_the_line() {
     assert!(e.ends_with(&format!("{}:{line}", file!())), "{e}");
     let e = refused(|g| {
         let (h, x) = (g.input("h", [3], DType::F32), g.input("x", [5, 3], DType::F32));
-        let how = Loop { length: Some(4), ..Loop::default() };
+        let how = Loop::default().length(4);
         g.scan_with(how, &[h], &[x], |h, x| (vec![h[0] + x[0]], vec![]));
     });
     assert!(e.contains("stacked input 0 has 5 slices, and the loop 4 iterations"), "{e}");
     let e = refused(|g| {
         let h = g.input("h", [3], DType::F32);
         let mut kept = h;
-        g.scan_with(Loop { length: Some(2), ..Loop::default() }, &[h], &[], |h, _| {
+        g.scan_with(Loop::default().length(2), &[h], &[], |h, _| {
             kept = h[0].tanh();
             (vec![kept], vec![])
         });
@@ -372,7 +372,7 @@ fn nest<'g>(g: &'g Builder, h: Var<'g>, depth: usize, length: usize) -> Var<'g> 
     if depth == 0 {
         return h + 1.0;
     }
-    let how = Loop { length: Some(length), ..Loop::default() };
+    let how = Loop::default().length(length);
     g.scan_with(how, &[h], &[], |h, _| (vec![nest(g, h[0], depth - 1, length)], vec![])).0[0]
 }
 

@@ -12,7 +12,7 @@ use arenagrad::tools::passes::GradOptions;
 
 /// A loop of this length and direction.
 fn how(length: usize, reverse: bool, keep_every: Option<usize>) -> Loop {
-    Loop { length: Some(length), reverse, keep_every, at_once: false }
+    Loop::default().length(length).reverse(reverse).keep_every(keep_every).at_once(false)
 }
 
 /// `h' = tanh(h·W + x + b)` with a number that counts on as integer carry, and stacked results. `w`, `b` and `x` are
@@ -236,7 +236,7 @@ fn a_leaf_without_a_gradient_has_none_either_way() {
     };
     for keep_every in [None, Some(1), Some(3), Some(7)] {
         let grad = |missing| {
-            let options = GradOptions { missing, ..GradOptions::wrt(&["w", "z"]) };
+            let options = GradOptions::wrt(&["w", "z"]).missing(missing);
             arenagrad::graph::grad(&net(keep_every), "loss", &options)
         };
         let e = grad(Missing::Error).unwrap_err().to_string();

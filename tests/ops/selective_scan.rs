@@ -2,9 +2,8 @@
 
 use crate::common::slopes::derivatives_agree;
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
-use arenagrad::graph::{
-    Builder, DType, GradOptions, GraphBuf, Missing, SelectiveScan, Var, Vmap, grad, hvp, vjp, vmap,
-};
+use arenagrad::graph::recurrent::SelectiveScan;
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Missing, Var, Vmap, grad, hvp, vjp, vmap};
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::pipeline;
@@ -236,7 +235,7 @@ fn the_last_state_alone_has_a_gradient() {
         let x: Vec<Var> = sizes.operands().iter().map(|(name, dims)| g.input(name, dims, F64)).collect();
         let [_, last] = f(&x);
         let graph = g.finish([(last * last).sum(..).named("loss")]).unwrap();
-        grad(&graph, "loss", &GradOptions { missing: Missing::Zero, ..GradOptions::wrt(&NAMES) }).unwrap()
+        grad(&graph, "loss", &GradOptions::wrt(&NAMES).missing(Missing::Zero)).unwrap()
     };
     let plain: Form = |x| x[0].selective_scan(x[1], x[2], x[3], x[4], SelectiveScan::default().h0(x[6]));
     let [ours, theirs] = [plain, looped].map(|f| run(&last_of(f), &sizes.draw(F64), PLAIN));

@@ -7,7 +7,8 @@
 
 #![allow(clippy::unwrap_used)] // A test may panic.
 
-use arenagrad::graph::{DType, OpDef};
+use arenagrad::graph::DType;
+use arenagrad::op::OpDef;
 use arenagrad::tools::ops::table::OPS;
 use arenagrad::tools::testing::{ShapeAnswer, bless, shape_answers};
 use std::collections::BTreeMap;

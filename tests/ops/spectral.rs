@@ -3,7 +3,8 @@
 
 use crate::common::slopes::derivatives_agree;
 use crate::common::{PLAIN, Tensor, run};
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, MatrixFunction, Var, grad};
+use arenagrad::graph::linalg::MatrixFunction;
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, grad};
 
 const F64: DType = DType::F64;
 const ALL: [MatrixFunction; 4] =

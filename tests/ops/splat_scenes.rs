@@ -1,7 +1,8 @@
 //! Scenes of splats, their images and gradients by the engine, and their images by a plain loop over all splats.
 
 use crate::common::{PLAIN, Tensor, TensorDraws, run};
-use arenagrad::graph::{Builder, DType, GraphBuf, Missing, SplatImage, Splats, Var, vjp};
+use arenagrad::graph::splat::{SplatImage, Splats};
+use arenagrad::graph::{Builder, DType, GraphBuf, Missing, Var, vjp};
 use arenagrad::tools::ir::opdef::Domain;
 
 pub const F64: DType = DType::F64;

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{Builder, Conv, DType, GraphBuf, Init};
+use arenagrad::graph::window::Conv;
+use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::nn::{self, Linear, init};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::ir::text::{parse, print};

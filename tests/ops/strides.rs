@@ -5,15 +5,15 @@
 
 use crate::common::{How, PLAIN, Tensor, TensorDraws, run};
 use arenagrad::graph::Builder;
-use arenagrad::graph::Conv;
-use arenagrad::graph::ConvTranspose;
 use arenagrad::graph::DType;
 use arenagrad::graph::GraphBuf;
-use arenagrad::graph::Op;
-use arenagrad::graph::Pool;
-use arenagrad::graph::Unfold;
 use arenagrad::graph::Var;
+use arenagrad::graph::window::Conv;
+use arenagrad::graph::window::ConvTranspose;
+use arenagrad::graph::window::Pool;
+use arenagrad::graph::window::Unfold;
 use arenagrad::graph::{GradOptions, grad};
+use arenagrad::op::Op;
 use arenagrad::session::Session;
 use arenagrad::tools::ops::layout::attrs::SliceAttrs;
 use arenagrad::tools::passes::ad::prepare;
@@ -92,21 +92,21 @@ fn strides_and_dilations_beyond_the_end_cost_nothing() {
         let conv2 = |s: usize, d: usize| {
             both(|g| {
                 let (x, w) = (g.input("x", [2, 2, 5, 6], F64), g.input("w", [3, 2, 1, 3], F64));
-                x.conv2d(w, Conv { stride: [2, s], pad: [1, 0, 0, 0], dilation: [d, 1], groups: 1 })
+                x.conv2d(w, Conv::default().stride([2, s]).pad([1, 0, 0, 0]).dilation([d, 1]).groups(1))
             })
         };
         alike("conv2d", &conv2(far, far), &conv2(4, 1));
         let conv1 = |s: usize, d: usize| {
             both(|g| {
                 let (x, w) = (g.input("x", [2, 2, 5], F64), g.input("w", [2, 2, 1], F64));
-                x.conv1d(w, Conv { stride: [s], pad: [1, 0], dilation: [d], groups: 1 })
+                x.conv1d(w, Conv::default().stride([s]).pad([1, 0]).dilation([d]).groups(1))
             })
         };
         alike("conv1d", &conv1(far, far), &conv1(6, 1));
         let conv3 = |s: usize, d: usize| {
             both(|g| {
                 let (x, w) = (g.input("x", [1, 2, 4, 3, 3], F64), g.input("w", [2, 2, 2, 1, 2], F64));
-                x.conv3d(w, Conv { stride: [s, 1, s], pad: [0; 6], dilation: [1, d, 1], groups: 1 })
+                x.conv3d(w, Conv::default().stride([s, 1, s]).pad([0; 6]).dilation([1, d, 1]).groups(1))
             })
         };
         alike("conv3d", &conv3(far, far), &conv3(3, 1));
@@ -114,8 +114,8 @@ fn strides_and_dilations_beyond_the_end_cost_nothing() {
             both(|g| {
                 let x = g.input("x", [2, 2, 5, 6], F64);
                 let opt = Pool::new([3, 1]).stride([s, 2]);
-                let max = x.max_pool2d(Pool { dilation: [1, d], ..opt });
-                max + x.avg_pool2d(opt) + x.sum_pool2d(opt) + x.min_pool2d(Pool { dilation: [1, d], ..opt })
+                let max = x.max_pool2d(opt.dilation([1, d]));
+                max + x.avg_pool2d(opt) + x.sum_pool2d(opt) + x.min_pool2d(opt.dilation([1, d]))
             })
         };
         alike("pools", &pools(far, far), &pools(3, 1));
@@ -129,7 +129,7 @@ fn strides_and_dilations_beyond_the_end_cost_nothing() {
         alike("3-D pools", &volume(far), &volume(3));
         let line = |s: usize| {
             both(|g| {
-                let opt = Pool { ceil_mode: true, ..Pool::new([4]).stride([s]).padding([2]) };
+                let opt = Pool::new([4]).stride([s]).padding([2]).ceil_mode(true);
                 let x = g.input("x", [2, 2, 5], F64);
                 x.max_pool1d(opt) + x.avg_pool1d(opt)
             })
@@ -137,7 +137,7 @@ fn strides_and_dilations_beyond_the_end_cost_nothing() {
         alike("1-D pools", &line(far), &line(8));
         let columns = |s: usize, d: usize| {
             both(|g| {
-                let opt = Unfold { stride: [s, 1], dilation: [1, d], ..Unfold::new([2, 1]) };
+                let opt = Unfold::new([2, 1]).stride([s, 1]).dilation([1, d]);
                 g.input("x", [2, 2, 5, 4], F64).im2col(opt)
             })
         };
@@ -145,21 +145,21 @@ fn strides_and_dilations_beyond_the_end_cost_nothing() {
         let turned = |s: usize, d: usize| {
             both(|g| {
                 let (x, w) = (g.input("x", [2, 2, 1, 1], F64), g.input("w", [2, 2, 3, 1], F64));
-                x.conv_transpose2d(w, ConvTranspose { stride: [s, s], dilation: [1, d], ..ConvTranspose::default() })
+                x.conv_transpose2d(w, ConvTranspose::default().stride([s, s]).dilation([1, d]))
             })
         };
         alike("conv_transpose2d", &turned(far, far), &turned(1, 1));
         let deep = |s: usize| {
             both(|g| {
                 let (x, w) = (g.input("x", [1, 2, 1, 2, 2], F64), g.input("w", [2, 2, 2, 2, 2], F64));
-                x.conv_transpose3d(w, ConvTranspose { stride: [s, 1, 1], ..ConvTranspose::default() })
+                x.conv_transpose3d(w, ConvTranspose::default().stride([s, 1, 1]))
             })
         };
         alike("conv_transpose3d", &deep(far), &deep(1));
     }
     // A lone tap has no distance to step over.
     let padded = both(|g| {
-        let opt = Pool { dilation: [1, HUGE], pad: [1, 1, 0, 0], ..Pool::new([3, 1]) };
+        let opt = Pool::new([3, 1]).dilation([1, HUGE]).pad([1, 1, 0, 0]);
         g.input("x", [1, 1, 5, 4], F64).max_pool2d(opt)
     });
     assert_eq!(results(&padded, PLAIN)[1].dims, [1, 1, 2, 4]);

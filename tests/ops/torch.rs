@@ -100,7 +100,7 @@ fn whole() -> Vec<(&'static str, Optimiser)> {
     use optim::{Adafactor, Lamb, Muon};
     let adafactor = Adafactor::new(LR).beta2_decay(-0.5).eps((Some(1e-4), 1e-2)).d(2.0).weight_decay(0.1);
     let muon = Muon::new(LR).momentum(0.4).nesterov(false).ns_steps(3).weight_decay(0.3);
-    let adamw = Group { rule: Some(Rule::ADAMW), ..Group::default() };
+    let adamw = Group::default().rule(Rule::ADAMW);
     vec![
         ("lamb", Lamb::new(LR).into()),
         ("lamb_plain", Lamb::new(LR).betas((0.8, 0.95)).eps(1e-3).weight_decay(0.0).into()),
@@ -151,10 +151,10 @@ fn clipped() -> Vec<(&'static str, Optimiser)> {
 
 /// Params with settings of their own, and averages of params.
 fn surroundings() -> Vec<(&'static str, Optimiser)> {
-    let slow = Group { lr_scale: 0.5, weight_decay: Some(0.0), ..Group::default() };
+    let slow = Group::default().lr_scale(0.5).weight_decay(0.0);
     let nadam = optim::NAdam::new(LR);
-    let own = Group { rule: Some(nadam.clone().betas((0.8, 0.9)).rule()), ..Group::default() };
-    let fast = Group { lr_scale: 2.0, weight_decay: Some(0.1), ..Group::default() };
+    let own = Group::default().rule(nadam.clone().betas((0.8, 0.9)).rule());
+    let fast = Group::default().lr_scale(2.0).weight_decay(0.1);
     vec![
         // Only the first group that matches counts.
         ("groups", optim::AdamW::new(LR).weight_decay(0.1).group("a*", slow).group("*", Group::default()).into()),

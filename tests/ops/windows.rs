@@ -3,9 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{
-    Builder, Conv3d, ConvTranspose, DType, Interpolation, PadMode, Pool1d, Pool2d, Pool3d, Unfold, Var,
-};
+use arenagrad::graph::window::{Conv3d, ConvTranspose, Interpolation, PadMode, Pool1d, Pool2d, Pool3d, Unfold};
+use arenagrad::graph::{Builder, DType, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
 use arenagrad::session::Session;
@@ -56,57 +55,56 @@ fn x<'g>(g: &'g Builder, dims: &[usize]) -> Var<'g> {
 
 #[test]
 fn convolutions_over_three_axes() {
-    let o = Conv3d { stride: [2, 1, 2], pad: [1, 1, 0, 0, 2, 2], dilation: [1, 2, 1], groups: 2 };
+    let o = Conv3d::default().stride([2, 1, 2]).pad([1, 1, 0, 0, 2, 2]).dilation([1, 2, 1]).groups(2);
     agrees("conv3d", |g| nn::conv3d(g, "n", x(g, &[2, 2, 4, 4, 3]), 2, [3, 2, 3], o));
     agrees("conv3d_plain", |g| nn::conv3d(g, "n", x(g, &[1, 2, 2, 3, 3]), 2, [2, 2, 2], Conv3d::default()));
 }
 
 #[test]
 fn transposed_convolutions_over_one_and_three_axes() {
-    let o = nn::ConvTranspose1d { stride: [3], pad: [2], output_pad: [2], groups: 2, ..Default::default() };
+    let o = nn::ConvTranspose1d::default().stride([3]).pad([2]).output_pad([2]).groups(2);
     agrees("turned1d", |g| nn::conv_transpose1d(g, "n", x(g, &[2, 2, 4]), 4, [3], o));
     // More at the end than a stride: what lies beyond the last tap is zero.
-    let o = nn::ConvTranspose1d { pad: [1], output_pad: [2], dilation: [3], ..Default::default() };
+    let o = nn::ConvTranspose1d::default().pad([1]).output_pad([2]).dilation([3]);
     agrees("turned1d_far", |g| nn::conv_transpose1d(g, "n", x(g, &[1, 2, 4]), 2, [2], o));
-    let o = ConvTranspose { stride: [2, 1, 3], pad: [1, 0, 1], output_pad: [1, 0, 2], dilation: [1, 2, 1], groups: 2 };
+    let o =
+        ConvTranspose::default().stride([2, 1, 3]).pad([1, 0, 1]).output_pad([1, 0, 2]).dilation([1, 2, 1]).groups(2);
     agrees("turned3d", |g| nn::conv_transpose3d(g, "n", x(g, &[1, 2, 2, 3, 2]), 2, [3, 2, 2], o));
 }
 
 #[test]
 fn pools_of_maxima_and_minima() {
-    let ceil = |p: Pool2d| Pool2d { ceil_mode: true, ..p };
-    agrees("max1d", |g| {
-        nn::max_pool1d(x(g, &[2, 2, 9]), Pool1d { dilation: [2], ..Pool1d::new([3]).stride([2]).padding([1]) })
-    });
+    let ceil = |p: Pool2d| p.ceil_mode(true);
+    agrees("max1d", |g| nn::max_pool1d(x(g, &[2, 2, 9]), Pool1d::new([3]).stride([2]).padding([1]).dilation([2])));
     agrees("max1d_ceil", |g| {
-        nn::max_pool1d(x(g, &[1, 3, 7]), Pool1d { ceil_mode: true, ..Pool1d::new([2]).stride([3]).padding([1]) })
+        nn::max_pool1d(x(g, &[1, 3, 7]), Pool1d::new([2]).stride([3]).padding([1]).ceil_mode(true))
     });
-    let o = Pool2d { dilation: [1, 2], ..Pool2d::new([3, 2]).stride([2, 2]).padding([1, 0]) };
+    let o = Pool2d::new([3, 2]).stride([2, 2]).padding([1, 0]).dilation([1, 2]);
     agrees("max2d_ceil", |g| nn::max_pool2d(x(g, &[1, 1, 6, 7]), ceil(o)));
-    let o = Pool3d { dilation: [1, 1, 2], ..Pool3d::new([3, 2, 2]).stride([2, 3, 1]).padding([1, 1, 0]) };
+    let o = Pool3d::new([3, 2, 2]).stride([2, 3, 1]).padding([1, 1, 0]).dilation([1, 1, 2]);
     agrees("max3d", |g| nn::max_pool3d(x(g, &[1, 1, 5, 4, 5]), o));
-    agrees("max3d_ceil", |g| nn::max_pool3d(x(g, &[1, 1, 6, 5, 4]), Pool3d { ceil_mode: true, ..o }));
+    agrees("max3d_ceil", |g| nn::max_pool3d(x(g, &[1, 1, 6, 5, 4]), o.ceil_mode(true)));
     agrees("min2d", |g| nn::min_pool2d(x(g, &[1, 1, 5, 6]), Pool2d::new([3, 3]).stride([2, 2]).padding([1, 1])));
 }
 
 #[test]
 fn pools_of_means_and_sums() {
     let one = Pool1d::new([3]).stride([2]).padding([1]);
-    agrees("avg1d", |g| nn::avg_pool1d(x(g, &[1, 2, 8]), Pool1d { ceil_mode: true, ..one }));
-    agrees("avg1d_apart", |g| nn::avg_pool1d(x(g, &[1, 2, 8]), Pool1d { count_include_pad: false, ..one }));
-    let two = Pool2d { ceil_mode: true, ..Pool2d::new([3, 2]).stride([2, 3]).padding([1, 1]) };
+    agrees("avg1d", |g| nn::avg_pool1d(x(g, &[1, 2, 8]), one.ceil_mode(true)));
+    agrees("avg1d_apart", |g| nn::avg_pool1d(x(g, &[1, 2, 8]), one.count_include_pad(false)));
+    let two = Pool2d::new([3, 2]).stride([2, 3]).padding([1, 1]).ceil_mode(true);
     agrees("avg2d_ceil", |g| nn::avg_pool2d(x(g, &[1, 1, 6, 6]), two));
-    let apart = Pool2d { count_include_pad: false, ..two };
+    let apart = two.count_include_pad(false);
     agrees("avg2d_ceil_apart", |g| nn::avg_pool2d(x(g, &[1, 1, 6, 6]), apart));
-    let wide = Pool2d { ceil_mode: true, ..Pool2d::new([5, 2]).stride([4, 2]) };
+    let wide = Pool2d::new([5, 2]).stride([4, 2]).ceil_mode(true);
     agrees("avg2d_wide", |g| nn::avg_pool2d(x(g, &[1, 2, 3, 3]), wide));
-    let by = Pool2d { divisor_override: Some(3), ..Pool2d::new([2, 2]).padding([1, 1]) };
+    let by = Pool2d::new([2, 2]).padding([1, 1]).divisor_override(3);
     agrees("avg2d_by", |g| nn::avg_pool2d(x(g, &[1, 1, 5, 4]), by));
     let three = Pool3d::new([2, 3, 2]);
     agrees("avg3d", |g| nn::avg_pool3d(x(g, &[1, 1, 4, 5, 3]), three.stride([2, 2, 1]).padding([1, 1, 0])));
-    let three = Pool3d { ceil_mode: true, ..three.stride([2, 2, 3]) };
+    let three = three.stride([2, 2, 3]).ceil_mode(true);
     agrees("avg3d_ceil", |g| nn::avg_pool3d(x(g, &[1, 1, 3, 4, 4]), three.padding([1, 1, 0])));
-    let apart = Pool3d { count_include_pad: false, ..three.padding([1, 1, 1]) };
+    let apart = three.padding([1, 1, 1]).count_include_pad(false);
     agrees("avg3d_apart", |g| nn::avg_pool3d(x(g, &[1, 1, 3, 4, 4]), apart));
     agrees("sum3d", |g| nn::sum_pool3d(x(g, &[1, 1, 4, 3, 5]), Pool3d::new([2; 3]).padding([1; 3])));
 }
@@ -124,7 +122,7 @@ fn pools_to_a_given_size() {
 
 #[test]
 fn columns() {
-    let o = Unfold { kernel: [2, 3], stride: [1, 2], pad: [1, 1, 2, 2], dilation: [2, 1] };
+    let o = Unfold::new([2, 3]).stride([1, 2]).pad([1, 1, 2, 2]).dilation([2, 1]);
     agrees("unfold", |g| nn::unfold(x(g, &[1, 1, 4, 3]), o));
     agrees("fold", |g| nn::fold(x(g, &[1, 6, 12]), [4, 3], o));
 }
@@ -239,10 +237,10 @@ fn a_size_that_stays_changes_nothing() {
 #[test]
 fn a_batch_of_nothing_gives_nothing() {
     let all: [(&[usize], &dyn for<'g> Fn(Var<'g>) -> Var<'g>); 8] = [
-        (&[0, 2, 4, 5, 6], &|x| nn::conv3d(x.g, "n", x, 3, [2; 3], Conv3d { pad: [1; 6], ..Conv3d::default() })),
+        (&[0, 2, 4, 5, 6], &|x| nn::conv3d(x.g, "n", x, 3, [2; 3], Conv3d::default().pad([1; 6]))),
         (&[0, 2, 4, 5, 6], &|x| nn::conv_transpose3d(x.g, "n", x, 3, [2; 3], ConvTranspose::default())),
         (&[0, 2, 4, 5, 6], &|x| x.max_pool3d(Pool3d::new([2; 3]))),
-        (&[0, 2, 4, 5, 6], &|x| x.avg_pool3d(Pool3d { ceil_mode: true, ..Pool3d::new([3; 3]) })),
+        (&[0, 2, 4, 5, 6], &|x| x.avg_pool3d(Pool3d::new([3; 3]).ceil_mode(true))),
         (&[0, 2, 5, 6], &|x| x.adaptive_max_pool2d([3, 4])),
         (&[0, 2, 5, 6], &|x| x.adaptive_avg_pool2d([3, 4])),
         (&[0, 2, 5, 6], &|x| x.im2col(Unfold::new([2, 2]))),
@@ -259,7 +257,7 @@ fn a_batch_of_nothing_gives_nothing() {
 fn a_transposed_convolution_steps_and_reaches_in_depth() {
     let apart = [&[3.0, 6.0, 5.0, 10.0][..], &[3.0, 0.0, 11.0, 0.0, 10.0], &[3.0, 0.0, 5.0, 6.0, 0.0, 10.0]];
     for (stride, want) in (1..).zip(apart) {
-        let o = ConvTranspose { stride: [stride, 1, 1], dilation: [2, 1, 1], ..ConvTranspose::default() };
+        let o = ConvTranspose::default().stride([stride, 1, 1]).dilation([2, 1, 1]);
         let [y, dx] = with_gradient(&[1, 1, 2, 1, 1], &[1.0, 2.0], |x| {
             let w = x.g.iota(2, [1, 1, 2, 1, 1], DType::F64) * 2.0 + 3.0;
             x.conv_transpose3d(w, o)

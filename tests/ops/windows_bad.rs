@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{
-    Builder, Conv, Conv2d, Conv3d, ConvTranspose, DType, GridSample, Interpolation, PadMode, Pool1d, Pool2d, Pool3d,
-    Unfold, Var,
+use arenagrad::graph::window::{
+    Conv, Conv2d, Conv3d, ConvTranspose, GridSample, Interpolation, PadMode, Pool1d, Pool2d, Pool3d, Unfold,
 };
+use arenagrad::graph::{Builder, DType, Var};
 use arenagrad::nn;
 
 const HUGE: usize = usize::MAX;
@@ -39,15 +39,15 @@ fn convolutions() {
         });
     };
     let plain = Conv3d::default();
-    three(&["stride 0", "height of 6"], [2; 3], Conv { stride: [1, 0, 1], ..plain });
-    three(&["dilation 0", "width 2"], [2; 3], Conv { dilation: [1, 1, 0], ..plain });
+    three(&["stride 0", "height of 6"], [2; 3], plain.stride([1, 0, 1]));
+    three(&["dilation 0", "width 2"], [2; 3], plain.dilation([1, 1, 0]));
     three(&["kernel has depth 0"], [0, 2, 2], plain);
-    three(&["width 9", "padded input's 8"], [1, 1, 9], Conv { pad: [0, 0, 0, 0, 1, 0], ..plain });
-    three(&["depth 7", "padded input's 5"], [3, 1, 1], Conv { dilation: [3, 1, 1], ..plain });
-    three(&["3 groups do not divide 4 and 6 channels"], [1; 3], Conv { groups: 3, ..plain });
-    three(&["groups is 0"], [1; 3], Conv { groups: 0, ..plain });
-    three(&["height 6", "2147483647"], [1; 3], Conv { pad: [0, 0, 1 << 40, 0, 0, 0], ..plain });
-    three(&["depth 5", "2147483647"], [1; 3], Conv { pad: [HUGE; 6], ..plain });
+    three(&["width 9", "padded input's 8"], [1, 1, 9], plain.pad([0, 0, 0, 0, 1, 0]));
+    three(&["depth 7", "padded input's 5"], [3, 1, 1], plain.dilation([3, 1, 1]));
+    three(&["3 groups do not divide 4 and 6 channels"], [1; 3], plain.groups(3));
+    three(&["groups is 0"], [1; 3], plain.groups(0));
+    three(&["height 6", "2147483647"], [1; 3], plain.pad([0, 0, 1 << 40, 0, 0, 0]));
+    three(&["depth 5", "2147483647"], [1; 3], plain.pad([HUGE; 6]));
     refuses(&["conv3d(", "w takes 3 channels a group, x has 4 in 1 groups"], |g| {
         x(g, &[1, 4, 2, 2, 2]).conv3d(w(g, &[6, 3, 1, 1, 1]), plain)
     });
@@ -64,7 +64,7 @@ fn convolutions() {
         x(g, &[1, 2, 3]).conv1d(w(g, &[2, 2, 4]), Conv::default())
     });
     refuses(&["conv2d(", "stride 0", "width of 3"], |g| {
-        x(g, &[1, 2, 3, 3]).conv2d(w(g, &[2, 2, 2, 2]), Conv2d { stride: [1, 0], ..Conv2d::default() })
+        x(g, &[1, 2, 3, 3]).conv2d(w(g, &[2, 2, 2, 2]), Conv2d::default().stride([1, 0]))
     });
     refuses(&["conv2d(", "a convolution needs at least one channel and one pixel"], |g| {
         x(g, &[1, 0, 3, 3]).conv2d(w(g, &[2, 0, 2, 2]), Conv2d::default())
@@ -83,26 +83,26 @@ fn transposed_convolutions() {
         });
     };
     let plain = ConvTranspose::default();
-    two(&["output_pad 2", "stride 2", "width"], ConvTranspose { stride: [2, 2], output_pad: [1, 2], ..plain });
-    two(&["stride 0", "height of 3"], ConvTranspose { stride: [0, 1], ..plain });
-    two(&["dilation 0"], ConvTranspose { dilation: [1, 0], ..plain });
-    two(&["padding 2 and 2 leave nothing of height 4"], ConvTranspose { pad: [2, 0], ..plain });
-    two(&["3 groups do not divide 4 and 9 channels"], ConvTranspose { groups: 3, ..plain });
-    two(&["groups is 0"], ConvTranspose { groups: 0, ..plain });
-    two(&["overflows"], ConvTranspose { stride: [1 << 62, 1], ..plain });
-    two(&["too large"], ConvTranspose { stride: [1 << 40, 1], ..plain });
+    two(&["output_pad 2", "stride 2", "width"], plain.stride([2, 2]).output_pad([1, 2]));
+    two(&["stride 0", "height of 3"], plain.stride([0, 1]));
+    two(&["dilation 0"], plain.dilation([1, 0]));
+    two(&["padding 2 and 2 leave nothing of height 4"], plain.pad([2, 0]));
+    two(&["3 groups do not divide 4 and 9 channels"], plain.groups(3));
+    two(&["groups is 0"], plain.groups(0));
+    two(&["overflows"], plain.stride([1 << 62, 1]));
+    two(&["too large"], plain.stride([1 << 40, 1]));
     refuses(&["conv_transpose1d(", "w takes 3 channels, x has 4"], |g| {
         x(g, &[1, 4, 3]).conv_transpose1d(w(g, &[3, 2, 2]), ConvTranspose::default())
     });
     refuses(&["conv_transpose3d(", "output_pad 1", "stride 1", "depth"], |g| {
-        let o = ConvTranspose { output_pad: [1, 0, 0], ..ConvTranspose::default() };
+        let o = ConvTranspose::default().output_pad([1, 0, 0]);
         nn::conv_transpose3d(g, "n", x(g, &[1, 2, 3, 3, 3]), 2, [2; 3], o)
     });
     refuses(&["conv_transpose3d(", "the kernel has height 0"], |g| {
         x(g, &[1, 2, 3, 3, 3]).conv_transpose3d(w(g, &[2, 1, 2, 0, 2]), ConvTranspose::default())
     });
     refuses(&["conv_transpose3d(", "5 outputs", "2 groups"], |g| {
-        let o = ConvTranspose { groups: 2, ..ConvTranspose::default() };
+        let o = ConvTranspose::default().groups(2);
         nn::conv_transpose3d(g, "n", x(g, &[1, 2, 3, 3, 3]), 5, [2; 3], o)
     });
 }
@@ -119,15 +119,15 @@ fn pools() {
     for (name, f) in all {
         let two = |words: &[&str], o: Pool2d| {
             refuses(&[&[name], words].concat(), |g| f(x(g, &[1, 2, 5, 6]), o));
-            refuses(&[&[name], words].concat(), |g| f(x(g, &[1, 2, 5, 6]), Pool2d { ceil_mode: true, ..o }));
+            refuses(&[&[name], words].concat(), |g| f(x(g, &[1, 2, 5, 6]), o.ceil_mode(true)));
         };
         let plain = Pool2d::new([2, 2]);
         two(&["stride 0", "height of 5"], plain.stride([0, 1]));
         two(&["kernel has width 0"], Pool2d::new([2, 0]).stride([1, 1]));
         two(&["height 6", "padded input's 5"], Pool2d::new([6, 2]).stride([1, 1]));
         two(&["padding 2", "height 3"], Pool2d::new([3, 3]).padding([2, 0]));
-        two(&["padding 2", "width 3"], Pool2d { pad: [0, 0, 0, 2], ..Pool2d::new([3, 3]) });
-        two(&["dilation"], Pool2d { dilation: [0, 1], ..plain });
+        two(&["padding 2", "width 3"], Pool2d::new([3, 3]).pad([0, 0, 0, 2]));
+        two(&["dilation"], plain.dilation([0, 1]));
         two(&["padding 18446744073709551615"], plain.padding([HUGE, 0]));
         two(&["width 18446744073709551615", "6"], Pool2d::new([2, HUGE]).stride([1, 1]));
         refuses(&[name, "x has shape [2,5,6]; rank 4"], |g| f(x(g, &[2, 5, 6]), plain));
@@ -135,14 +135,14 @@ fn pools() {
         refuses(&[name, "i32"], |g| f(g.input("x", [1, 2, 5, 6], DType::I32), plain));
     }
     for (name, f) in &all[2..] {
-        let o = Pool2d { dilation: [2, 1], ..Pool2d::new([2, 2]) };
+        let o = Pool2d::new([2, 2]).dilation([2, 1]);
         refuses(&[name, "dilation [2, 1]"], |g| f(x(g, &[1, 2, 5, 6]), o));
     }
     refuses(&["avg_pool2d(", "divisor_override is 0"], |g| {
-        x(g, &[1, 2, 5, 6]).avg_pool2d(Pool2d { divisor_override: Some(0), ..Pool2d::new([2, 2]) })
+        x(g, &[1, 2, 5, 6]).avg_pool2d(Pool2d::new([2, 2]).divisor_override(0))
     });
     refuses(&["max_pool2d(", "dilation 2 steps over the height 1"], |g| {
-        x(g, &[1, 2, 1, 6]).max_pool2d(Pool2d { dilation: [2, 1], ..Pool2d::new([2, 2]).padding([1, 0]) })
+        x(g, &[1, 2, 1, 6]).max_pool2d(Pool2d::new([2, 2]).padding([1, 0]).dilation([2, 1]))
     });
     refuses(&["avg_pool1d(", "length 4", "padded input's 3"], |g| x(g, &[1, 2, 3]).avg_pool1d(Pool1d::new([4])));
     refuses(&["max_pool3d(", "depth 4", "padded input's 3"], |g| {
@@ -181,12 +181,12 @@ fn columns() {
         refuses(&[&["im2col("], words].concat(), |g| x(g, &[1, 2, 5, 6]).im2col(o));
         refuses(&[&["col2im("], words].concat(), |g| x(g, &[1, 8, 20]).col2im([5, 6], o));
     };
-    image(&["stride 0", "height of 5"], Unfold { stride: [0, 1], ..plain });
-    image(&["dilation 0"], Unfold { dilation: [1, 0], ..plain });
+    image(&["stride 0", "height of 5"], plain.stride([0, 1]));
+    image(&["dilation 0"], plain.dilation([1, 0]));
     image(&["kernel has height 0"], Unfold::new([0, 2]));
     image(&["width 7", "padded input's 6"], Unfold::new([2, 7]));
-    image(&["2147483647"], Unfold { pad: [0, 1 << 50, 0, 0], ..plain });
-    refuses(&["im2col(", "empty"], |g| x(g, &[1, 2, 0, 6]).im2col(Unfold { pad: [1; 4], ..plain }));
+    image(&["2147483647"], plain.pad([0, 1 << 50, 0, 0]));
+    refuses(&["im2col(", "empty"], |g| x(g, &[1, 2, 0, 6]).im2col(plain.pad([1; 4])));
     refuses(&["col2im(", "9 rows", "4 elements"], |g| x(g, &[1, 9, 20]).col2im([5, 6], plain));
     refuses(&["col2im(", "21 columns", "4 · 5"], |g| x(g, &[1, 8, 21]).col2im([5, 6], plain));
     refuses(&["col2im(", "empty"], |g| x(g, &[1, 8, 20]).col2im([0, 6], plain));
@@ -254,13 +254,13 @@ fn refuse_another_builder(name: &str, f: for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>
 fn operands_of_another_builder_are_refused() {
     refuse_another_builder("grid_sample", |x, y| x.grid_sample(y, GridSample::default()));
     #[cfg(feature = "signal")]
-    refuse_another_builder("fft_conv", |x, y| x.fft_conv(y, arenagrad::graph::ConvPart::Full));
+    refuse_another_builder("fft_conv", |x, y| x.fft_conv(y, arenagrad::graph::signal::ConvPart::Full));
 }
 
 #[cfg(feature = "recurrent")]
 #[test]
 fn scans_keep_the_first_error_and_refuse_operands_of_another_builder() {
-    use arenagrad::graph::{SelectiveScan, Ssd};
+    use arenagrad::graph::recurrent::{SelectiveScan, Ssd};
     keep_the_first_error(&[
         |x| x.ssd(x, x, x, x, Ssd::default())[0],
         |x| x.ssd(x, x, x, x, Ssd::default().h0(x))[1],

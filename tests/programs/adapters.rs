@@ -124,13 +124,13 @@ fn adapters_of_peft_bring_their_scales() {
     let x = g.input("x", [1, 2], DType::F32);
     let y = ["fc1", "fc3"].map(|name| nn::lora_linear(&g, name, x, 2, Lora::new(2, 1.0)));
     let mut three = Session::new().compile(&g.finish(y).unwrap()).unwrap();
-    let some = Load { unexpected: Unmatched::Allow, ..Load::default() };
+    let some = Load::default().unexpected(Unmatched::Allow);
     let e = message(three.load_adapter(&adapter, some));
     assert!(e.contains("no tensors for fc3.lora_A, fc3.lora_B, fc3.lora_scale"), "{e}");
     let report = three.load_adapter(&adapter, loose()).unwrap();
     assert_eq!(report.loaded, ["fc1.lora_A", "fc1.lora_B", "fc1.lora_scale"]);
     let short = |name: &str| name.strip_prefix("fc").map(|rest| format!("none{rest}"));
-    assert!(message(p.load_adapter(&adapter, Load { rename: Some(&short), ..loose() })).contains("no name matches"));
+    assert!(message(p.load_adapter(&adapter, loose().rename(&short))).contains("no name matches"));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn modules_that_are_saved_whole_are_loaded() {
         let h = nn::lora_linear(&g, "fc1", g.input("x", [1, 2], DType::F32), 2, Lora::new(2, 1.0));
         let y = nn::linear(&g, "head", h, 1).named("y");
         let mut p = Session::new().compile(&g.finish([y]).unwrap()).unwrap();
-        let how = Load { unexpected: Unmatched::Allow, ..Load::default() };
+        let how = Load::default().unexpected(Unmatched::Allow);
         let report = p.load_adapter(&Adapter::open(folder.at("")).unwrap(), how).unwrap();
         assert_eq!(report.loaded, ["fc1.lora_A", "fc1.lora_B", "head.weight", "fc1.lora_scale"]);
         assert_eq!(p.values::<f32>("head.weight").unwrap(), [3.0, 4.0]);
@@ -162,7 +162,7 @@ fn parts_that_are_not_built_are_refused_by_name_and_never_dropped() {
         assert!(message(Adapter::open(folder.at(""))).contains(&format!("{name:?}")), "{part}");
         // As weights, whatever is allowed.
         let file = Weights::open(folder.at("adapter_model.safetensors")).unwrap();
-        let e = message(base().load_weights(&file, Load { rename: Some(&peft_name), ..loose() }));
+        let e = message(base().load_weights(&file, loose().rename(&peft_name)));
         assert!(e.contains(&format!("{name:?} is a part of an adaptation")), "{e}");
     }
     write_adapter(&folder, ".weight", r#", "use_dora": true"#, &[]);

@@ -127,19 +127,19 @@ fn statistics_that_are_missing_are_an_error_and_the_count_is_none() {
     let (count, mean) = (without("num_batches_tracked"), without("running_mean"));
     let file = Weights::open(folder.at("w")).unwrap();
     let mut to = evaluating();
-    let e = message(to.load_weights(&file, Load { rename: Some(&mean), ..Load::default() }));
+    let e = message(to.load_weights(&file, Load::default().rename(&mean)));
     assert!(e.ends_with("there are no tensors for bn.running_mean"), "{e}");
-    let report = to.load_weights(&file, Load { rename: Some(&count), ..Load::default() }).unwrap();
+    let report = to.load_weights(&file, Load::default().rename(&count)).unwrap();
     assert_eq!((report.kept, report.missing), (vec!["bn.num_batches_tracked".to_string()], vec![]));
     near(&step(&mut to), "eval_after");
     let entries = averages(&p);
     let some: Vec<_> = entries.into_iter().filter(|e| !e.name.ends_with("running_var")).collect();
     assert!(message(set_params(&some, &mut evaluating())).contains("no values for \"bn.running_var\""));
     // A program that holds values is not told to start all over.
-    let some = Load { missing: arenagrad::train::Unmatched::Allow, rename: Some(&mean), ..Load::default() };
+    let some = Load::default().missing(arenagrad::train::Unmatched::Allow).rename(&mean);
     let var = without("running_var");
     let mut to = evaluating();
-    let _some = to.load_weights(&file, Load { rename: Some(&var), ..some }).unwrap();
+    let _some = to.load_weights(&file, some.rename(&var)).unwrap();
     to.values_mut::<f32>("x").unwrap().fill(0.0);
     assert!(
         message(to.step()).contains("\"bn.running_var\" (f32[5]) was neither initialised nor loaded: call init_rest")

@@ -85,7 +85,7 @@ fn complex_tensors_come_back_from_texts_and_files() {
         assert!(String::from_utf8_lossy(&npy).contains(if dtype == DType::C64 { "'<c8'" } else { "'<c16'" }));
         let array = parse_npy(&npy).unwrap();
         assert_eq!((array.dtype, &array.dims[..], &array.bytes), (dtype, &[2, 3][..], &data));
-        let entry = Entry { name: "w", dtype, dims: &[2, 3], bytes: &data };
+        let entry = Entry::new("w", dtype, &[2, 3], &data);
         match encode(&[entry]) {
             Ok(file) => {
                 let loaded = Loaded::parse(file).unwrap();

@@ -328,11 +328,11 @@ fn patterns_that_match_nothing_are_errors() {
     assert!(
         fails(optim::Sgd::new(0.1).freeze("typo.*")).message.contains(r#""typo.*" matches no param; there are embed"#)
     );
-    let options = GradOptions { frozen: vec!["nothing*".into()], ..GradOptions::default() };
+    let options = GradOptions::default().frozen(&["nothing*"]);
     assert!(grad(&graph, "loss", &options).unwrap_err().message.contains("matches no param"));
-    let options = GradOptions { frozen: vec!["fc1.*".into()], ..GradOptions::wrt(&["fc1.bias"]) };
+    let options = GradOptions::wrt(&["fc1.bias"]).frozen(&["fc1.*"]);
     assert!(grad(&graph, "loss", &options).unwrap_err().message.contains("asked for and frozen"));
-    let group = optim::Group { lr_scale: 0.5, ..Default::default() };
+    let group = optim::Group::default().lr_scale(0.5);
     let e = fails(optim::Sgd::new(0.1).group("fc1.*", group).group("*1.bias", group));
     assert!(e.message.contains(r#"group "*1.bias" has no param: earlier groups"#), "{e}");
 }

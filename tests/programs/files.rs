@@ -54,7 +54,7 @@ fn linear(dtype: DType, inputs: usize, outputs: usize) -> Program {
 
 /// Names of one side alone are allowed.
 pub fn loose() -> Load<'static> {
-    Load { missing: Unmatched::Allow, unexpected: Unmatched::Allow, ..Load::default() }
+    Load::default().missing(Unmatched::Allow).unexpected(Unmatched::Allow)
 }
 
 fn bytes(p: &Program) -> Vec<(String, Vec<u8>)> {
@@ -230,7 +230,7 @@ fn floats_are_converted_when_asked() {
                 let e = message(p.load_weights(&file, Load::default()));
                 assert!(e.contains("\"fc.") && e.contains(&format!("not {leaf}")), "{e}");
             }
-            let report = p.load_weights(&file, Load { cast: true, ..Load::default() }).unwrap();
+            let report = p.load_weights(&file, Load::default().cast(true)).unwrap();
             assert_eq!(report.cast.len(), if leaf == dtype { 0 } else { 2 });
             match leaf {
                 DType::F32 => assert_eq!(p.values::<f32>("fc.weight").unwrap(), w),
@@ -248,12 +248,11 @@ fn floats_are_converted_when_asked() {
         ],
     );
     let mut p = linear(DType::F32, 1000, 70);
-    let _all =
-        p.load_weights(&Weights::open(folder.at("long")).unwrap(), Load { cast: true, ..Load::default() }).unwrap();
+    let _all = p.load_weights(&Weights::open(folder.at("long")).unwrap(), Load::default().cast(true)).unwrap();
     assert!(p.values::<f32>("fc.weight").unwrap().iter().zip(&x).all(|(a, b)| *a == *b as f32));
     let ints = Tensor::new("fc.bias", DType::I32, &[70], &[1i32; 70]).unwrap();
     write(&folder.at("ints"), &[ints]);
-    let how = Load { cast: true, ..loose() };
+    let how = loose().cast(true);
     let e = message(p.load_weights(&Weights::open(folder.at("ints")).unwrap(), how));
     assert!(e.contains("\"fc.bias\" is i32[70] in the file, not f32[70]"), "{e}");
 }
@@ -270,14 +269,10 @@ fn reports_name_what_did_not_fit() {
     assert!(message(p.load_weights(&file, Load::default())).contains("`reshape` would allow it"));
     assert_eq!(bytes(&p), before);
     let names = |list: &[&str]| list.iter().map(|n| n.to_string()).collect::<Vec<_>>();
-    let want = LoadReport {
-        loaded: names(&["fc.weight"]),
-        missing: names(&["fc.bias"]),
-        unexpected: names(&["fc.extra"]),
-        reshaped: names(&["fc.weight"]),
-        ..LoadReport::default()
-    };
-    assert_eq!(p.load_weights(&file, Load { reshape: true, ..loose() }).unwrap(), want);
+    let mut want = LoadReport::default();
+    (want.loaded, want.missing) = (names(&["fc.weight"]), names(&["fc.bias"]));
+    (want.unexpected, want.reshaped) = (names(&["fc.extra"]), names(&["fc.weight"]));
+    assert_eq!(p.load_weights(&file, loose().reshape(true)).unwrap(), want);
     assert_eq!(p.values::<f32>("fc.weight").unwrap(), w);
     assert_eq!(bytes(&p)[1], before[1]);
     // A transposed weight has the right number of elements; it is never loaded.
@@ -288,7 +283,7 @@ fn reports_name_what_did_not_fit() {
     let e = message(p.load_weights(&Weights::open(&path).unwrap(), Load::default()));
     assert!(e.contains("fc.bias") && e.contains("fc.b") && e.contains(&path.display().to_string()), "{e}");
     let both = |_: &str| Some("fc.bias".to_string());
-    let e = message(p.load_weights(&Weights::open(&path).unwrap(), Load { rename: Some(&both), ..loose() }));
+    let e = message(p.load_weights(&Weights::open(&path).unwrap(), loose().rename(&both)));
     assert!(e.contains("are both for \"fc.bias\""), "{e}");
 }
 
@@ -302,8 +297,8 @@ fn what_is_missing_and_what_is_unexpected_are_allowed_apart_and_a_load_matches_s
     };
     let (short, long) = (open(&[("fc.bias", 4)]), open(&[("fc.bias", 4), ("extra", 1)]));
     let mut p = linear(DType::F32, 6, 4);
-    let missing = Load { missing: Unmatched::Allow, ..Load::default() };
-    let unexpected = Load { unexpected: Unmatched::Allow, ..Load::default() };
+    let missing = Load::default().missing(Unmatched::Allow);
+    let unexpected = Load::default().unexpected(Unmatched::Allow);
     assert_eq!(p.load_weights(&short, missing).unwrap().missing, ["fc.weight"]);
     assert!(message(p.load_weights(&short, unexpected)).ends_with("there are no tensors for fc.weight"));
     let e = message(p.load_weights(&long, missing));
@@ -314,7 +309,7 @@ fn what_is_missing_and_what_is_unexpected_are_allowed_apart_and_a_load_matches_s
     let e = message(p.load_weights(&open(&[("net.fc.bias", 4)]), loose()));
     assert!(e.ends_with("no name matches: the tensors are net.fc.bias; the program has fc.weight, fc.bias"), "{e}");
     let none = |_: &str| None;
-    assert!(p.load_weights(&long, Load { rename: Some(&none), ..loose() }).is_err());
+    assert!(p.load_weights(&long, loose().rename(&none)).is_err());
     assert_eq!(bytes(&p), before);
 }
 
@@ -392,7 +387,7 @@ fn unlisted_tensors_of_shards_are_listed_and_not_used() {
     assert_eq!(unlisted, [("extra", "f32", why), ("fc.bias", "f32", why)]);
     let mut p = linear(DType::F32, 6, 4);
     let known = |name: &str| (name != "extra").then(|| name.to_string());
-    let _ = p.load_weights(&file, Load { rename: Some(&known), ..Load::default() }).unwrap();
+    let _ = p.load_weights(&file, Load::default().rename(&known)).unwrap();
     assert_eq!((p.values::<f32>("fc.weight").unwrap(), p.values::<f32>("fc.bias").unwrap()), (&w[..], &b[..]));
     assert!(message(p.load_weights(&file, Load::default())).contains("no params or states for the tensors extra"));
     std::fs::write(&path, r#"{"weight_map":{"fc.weight":"one"}}"#).unwrap();
@@ -416,10 +411,10 @@ fn a_tensor_of_an_unknown_type_is_refused_where_it_is_used() {
     let e = message(p.load_weights(&file, Load::default()));
     assert!(e.contains("no params or states for the tensors fc.scale"), "{e}");
     let as_weight = |name: &str| (name == "fc.scale").then(|| "fc.weight".to_string());
-    let e = message(p.load_weights(&file, Load { rename: Some(&as_weight), ..Load::default() }));
+    let e = message(p.load_weights(&file, Load::default().rename(&as_weight)));
     assert!(e.contains("w: \"fc.scale\" is F8_E4M3[3]: there is no such type here"), "{e}");
     assert_eq!(bytes(&p), before);
-    let _ = p.load_weights(&file, Load { rename: Some(&known), ..Load::default() }).unwrap();
+    let _ = p.load_weights(&file, Load::default().rename(&known)).unwrap();
     assert_eq!((p.values::<f32>("fc.weight").unwrap(), p.values::<f32>("fc.bias").unwrap()), (&[-2.0][..], &[1.5][..]));
 }
 
@@ -430,7 +425,7 @@ fn tensors_that_own_their_bytes_are_checked() {
     assert!(message(Tensor::new("t", DType::Bool, &[1], &[2u8])).contains("a bool is 0 or 1"));
     assert!(message(Tensor::new("t", DType::U8, &[usize::MAX, 2], &[2u8])).contains("it gets 1"));
     let t = Tensor::new("t", DType::I64, &[], &[7i64]).unwrap();
-    assert_eq!(t.entry(), Entry { name: "t", dtype: DType::I64, dims: &[], bytes: &7i64.to_le_bytes() });
+    assert_eq!(t.entry(), Entry::new("t", DType::I64, &[], &7i64.to_le_bytes()));
     assert!(encode(&[t.entry(), t.entry()]).is_err());
 }
 

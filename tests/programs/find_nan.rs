@@ -98,7 +98,7 @@ fn a_loop_tells_the_iteration() {
     for reverse in [false, true] {
         let g = Builder::new("loop");
         let x = g.input("x", [8, 2], F32);
-        let how = Loop { reverse, ..Loop::default() };
+        let how = Loop::default().reverse(reverse);
         let line = line!() + 1;
         let (_, y) = g.scan_with(how, &[x.amax(0)], &[x], |c, x| (vec![c[0] * 0.5], vec![x[0].recip() + c[0]]));
         let graph = g.finish([y[0].named("y")]).unwrap();

@@ -6,7 +6,7 @@ use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::{
-    Batches, Best, EarlyStopping, Ended, Event, Every, Fit, Fitted, Mode, NonFinite, Partial, Rate, ReduceLrOnPlateau,
+    Batches, EarlyStopping, Ended, Event, Every, Fit, Fitted, Mode, NonFinite, Partial, Rate, ReduceLrOnPlateau,
     Schedule, Threshold, Trainer, stream,
 };
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ fn compile(graph: &GraphBuf) -> Program {
 
 /// A plateau and shuffled batches of 4 out of 11 examples, the last batch filled up.
 fn shuffled() -> Trainer {
-    let plateau = ReduceLrOnPlateau { patience: 1, factor: 0.5, ..ReduceLrOnPlateau::new(2e-2) };
+    let plateau = ReduceLrOnPlateau::new(2e-2).patience(1).factor(0.5);
     let batches = Batches::new(11, 4, 7).unwrap().partial(Partial::Pad);
     Trainer::new(compile(&graph(4, true)), "loss", plateau, batches, 7).unwrap()
 }
@@ -49,6 +49,7 @@ fn line(event: Event<'_>, t: &Trainer) -> String {
         Event::Epoch(epoch) => format!("epoch {epoch}"),
         Event::Evaluation(metric) => format!("metric {:x} after {}", metric.to_bits(), t.steps_done()),
         Event::Checkpoint(_) => "checkpoint".to_string(),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -58,6 +59,7 @@ fn short(event: Event<'_>) -> String {
         Event::Epoch(e) => format!("e{e}"),
         Event::Evaluation(_) => "m".to_string(),
         Event::Checkpoint(_) => "c".to_string(),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -66,7 +68,7 @@ fn part(t: &mut Trainer, path: &Path, stop: u64, log: &RefCell<Vec<String>>, fee
     let fit = Fit::new()
         .epochs(4)
         .evaluate(Every::Steps(2), length)
-        .early_stopping(EarlyStopping { patience: 20, ..EarlyStopping::default() })
+        .early_stopping(EarlyStopping::default().patience(20))
         .checkpoint(path, Every::Epochs(2))
         .callback(|event, t| {
             if !matches!(event, Event::Checkpoint(_)) {
@@ -242,7 +244,7 @@ fn methods_evaluate_what_trains() {
 fn early_stopping_counts_and_stays_stopped() {
     let (path, best) = (scratch("early"), scratch("best"));
     let metrics = [5.0, 3.0, 4.0, 2.0, 2.0, f64::NAN, 2.5, 0.0];
-    let stopping = EarlyStopping { patience: 2, ..EarlyStopping::default() };
+    let stopping = EarlyStopping::default().patience(2);
     let run = |t: &mut Trainer| {
         Fit::new()
             .evaluate(Every::Steps(1), |t| Ok(metrics[t.steps_done() as usize - 1]))
@@ -263,14 +265,14 @@ fn early_stopping_counts_and_stays_stopped() {
     resumed.restore(&best).unwrap();
     assert_eq!(resumed.steps_done(), 4);
     // Large metrics may be the good ones.
-    let most = EarlyStopping { mode: Mode::Max, patience: 0, threshold: Threshold::Relative(0.5) };
+    let most = EarlyStopping::default().mode(Mode::Max).patience(0).threshold(Threshold::Relative(0.5));
     let mut t = shuffled();
     let rising = [1.0, 1.6, 2.0];
     let fit = Fit::new().evaluate(Every::Steps(1), |t| Ok(rising[t.steps_done() as usize - 1])).early_stopping(most);
     assert_eq!((fit.run(&mut t, &mut write).unwrap().ended, t.steps_done()), (Ended::EarlyStopping, 3));
     // A constant metric below 0 gets no better.
     for mode in [Mode::Min, Mode::Max] {
-        let none = EarlyStopping { mode, patience: 2, threshold: Threshold::Relative(1e-4) };
+        let none = EarlyStopping::default().mode(mode).patience(2).threshold(Threshold::Relative(1e-4));
         let mut t = shuffled();
         let fit = Fit::new().steps(9).evaluate(Every::Steps(1), |_| Ok(-1.0)).early_stopping(none);
         assert_eq!((fit.run(&mut t, &mut write).unwrap().ended, t.steps_done()), (Ended::EarlyStopping, 4));
@@ -281,11 +283,15 @@ fn early_stopping_counts_and_stays_stopped() {
 #[test]
 fn nothing_is_the_best_before_a_metric_that_counts() {
     let stopping = EarlyStopping::default();
-    assert_eq!(stopping, EarlyStopping { mode: Mode::Min, patience: 10, threshold: Threshold::Absolute(0.0) });
+    assert_eq!(stopping, EarlyStopping::default().mode(Mode::Min).patience(10).threshold(Threshold::Absolute(0.0)));
     let mut t = shuffled();
-    assert_eq!(stopping.best(&mut t).unwrap(), Best { metric: f64::INFINITY, step: 0, since: 0 });
+    let best = |t: &mut Trainer| {
+        let best = stopping.best(t).unwrap();
+        (best.metric, best.step, best.since)
+    };
+    assert_eq!(best(&mut t), (f64::INFINITY, 0, 0));
     assert!(!stopping.count(&mut t, f64::NAN).unwrap());
-    assert_eq!(stopping.best(&mut t).unwrap(), Best { metric: f64::INFINITY, step: 0, since: 1 });
+    assert_eq!(best(&mut t), (f64::INFINITY, 0, 1));
 }
 
 #[test]
@@ -441,7 +447,7 @@ fn loops_without_sense_are_refused() {
     let best = Fit::new().steps(3).evaluate(Every::Steps(1), length).keep_best("never");
     refused(best, "the best checkpoint is that of early stopping, which is not given");
     refused(Fit::new(), "nothing ends the run; give steps, epochs, early stopping or a callback");
-    let bad = EarlyStopping { threshold: Threshold::Relative(f64::NAN), ..EarlyStopping::default() };
+    let bad = EarlyStopping::default().threshold(Threshold::Relative(f64::NAN));
     let fit = Fit::new().evaluate(Every::Steps(1), length).early_stopping(bad);
     let e = fit.run(&mut shuffled(), &mut write).unwrap_err().to_string();
     assert_eq!(e, "early stopping: threshold is NaN");
@@ -478,7 +484,7 @@ fn each_end_is_enough() {
     let enough = Fit::new().callback(|_, _| Ok(ControlFlow::Break("enough".to_string())));
     assert_eq!(ended(enough), (Ended::Callback("enough".to_string()), 1, None));
     // The first metric is the best, and one worse is borne.
-    let stopping = EarlyStopping { patience: 1, ..EarlyStopping::default() };
+    let stopping = EarlyStopping::default().patience(1);
     let fit = Fit::new().evaluate(Every::Steps(2), |_| Ok(1.5)).early_stopping(stopping);
     assert_eq!(ended(fit), (Ended::EarlyStopping, 6, Some(1.5)));
     let mut t = streamed();

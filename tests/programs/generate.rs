@@ -1,8 +1,9 @@
 //! Text from a GPT: a loop with kept keys and values gives the tokens of whole windows, beyond the context too.
 
 use arenagrad::error::Kind;
-use arenagrad::graph::{Builder, DType, Init, Op};
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::nn::{self, Gpt};
+use arenagrad::op::Op;
 use arenagrad::session::{Program, Session};
 use arenagrad::train::Sampling;
 
@@ -10,7 +11,7 @@ const CONTEXT: usize = 12;
 const MOST: usize = 5;
 
 fn net() -> Gpt {
-    Gpt { vocabulary: 11, context: CONTEXT, layers: 2, heads: 2, width: 8, bias: true, dropout: 0.5, gelu_tanh: false }
+    Gpt::default().vocabulary(11).context(CONTEXT).layers(2).heads(2).width(8).bias(true).dropout(0.5).gelu_tanh(false)
 }
 
 /// A program of both methods.
@@ -85,8 +86,8 @@ fn by_cache(p: &mut Program, n: usize) -> Vec<i32> {
 fn kept_keys_and_values_give_the_tokens_of_whole_windows() {
     let settings = [
         Sampling::default(),
-        Sampling { temperature: 0.0, ..Sampling::default() },
-        Sampling { temperature: 0.7, top_k: 4, top_p: 0.9 },
+        Sampling::default().temperature(0.0),
+        Sampling::default().temperature(0.7).top_k(4).top_p(0.9),
     ];
     for how in settings {
         let mut p = program(DType::F64, how, 1);

@@ -1,7 +1,8 @@
 //! Looking inside: inner values as outputs, graphs and plans and traces as text and pictures, gradients checked.
 
 use arenagrad::error::{Kind, Location};
-use arenagrad::graph::{FakeQuantize, Op, OpDef, Quantize};
+use arenagrad::graph::quant::{FakeQuantize, Quantize};
+use arenagrad::op::{Op, OpDef};
 use arenagrad::prelude::*;
 use arenagrad::session::{GradientCheck, check_gradients};
 use arenagrad::tools::ir::opdef::{Batch, Deriv};
@@ -223,7 +224,7 @@ fn a_wrong_gradient_is_an_error_that_names_leaf_and_element() {
     assert_eq!(e.kind, Kind::Derivative);
     assert!(e.message.contains("gradient of x: 3 of 3 elements, relative error 3.3e-1: WRONG at element"), "{e}");
     assert!(e.message.contains("gradient of w: 3 of 3 elements") && e.message.ends_with("ok"), "{e}");
-    let loose = GradientCheck { tolerance: 0.5, elements: 2, ..GradientCheck::default() };
+    let loose = GradientCheck::default().tolerance(0.5).elements(2);
     let report = loose.run(&graph, &[]).unwrap();
     assert!(report.leaves.iter().all(|l| l.fine && l.compared == 2), "{report}");
 }
@@ -305,7 +306,7 @@ fn checks_that_check_nothing_and_wrong_inputs_are_errors() {
     refused(&[("x", &[1.0])], "\"x\" is f64[2]; 1 elements are given");
     refused(&[("i", &[0.0, 0.5])], "\"i\": 0.5 is no i32");
     refused(&[("i", &[0.0, 2.0])], "it must be in 0..2");
-    let bad = GradientCheck { tolerance: f64::NAN, ..GradientCheck::default() };
+    let bad = GradientCheck::default().tolerance(f64::NAN);
     assert!(bad.run(&graph, &[]).unwrap_err().message.contains("tolerance is NaN"));
 }
 

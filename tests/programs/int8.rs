@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{Builder, Conv2d, DType, FakeQuantize, GraphBuf, Init, Lsq, Pool2d, Qat, Var};
+use arenagrad::graph::quant::{FakeQuantize, Lsq, Qat};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, DType, GraphBuf, Init, Var};
 use arenagrad::nn;
 use arenagrad::optim::{Sgd, train};
 use arenagrad::session::{Elem, Program, Role, Session, export_int8};
@@ -17,7 +19,7 @@ fn net(dtype: DType) -> GraphBuf {
     let x = g.input("x", [BATCH, 2, 9, 9], dtype);
     let same = Conv2d::default().padding(1);
     let c = nn::conv2d(&g, "conv1", x, 4, 3, same).relu().max_pool2d(Pool2d::new(3));
-    let c = nn::conv2d_with(&g, "conv2", c, 4, 2, Conv2d::default().padding(1).stride(2).groups(2).into());
+    let c = nn::conv2d(&g, "conv2", c, 4, 2, Conv2d::default().padding(1).stride(2).groups(2));
     let h = c.relu().reshape([BATCH, 16]).named("conv");
     let a = nn::linear(&g, "fc1", h, 12).relu();
     let b = nn::linear_no_bias(&g, "fc2", h, 12);

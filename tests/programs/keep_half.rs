@@ -2,9 +2,8 @@
 
 use super::common::zoo;
 use arenagrad::error::Result;
-use arenagrad::graph::{
-    Builder, CrossEntropy, DType, FakeQuantize, GradOptions, GraphBuf, Init, Loop, Lsq, Var, Vmap, grad,
-};
+use arenagrad::graph::quant::{FakeQuantize, Lsq};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GradOptions, GraphBuf, Init, Loop, Var, Vmap, grad};
 use arenagrad::nn;
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Keep, PlanReport, Program, Role, Session};
@@ -67,8 +66,15 @@ fn gradients(g: &GraphBuf) -> GraphBuf {
 /// A transformer from the library's layers.
 fn gpt(batch: usize, t: usize, width: usize, layers: usize) -> GraphBuf {
     let g = Builder::new("gpt");
-    let config =
-        nn::Gpt { vocabulary: 65, context: t, layers, heads: 4, width, bias: true, dropout: 0.0, gelu_tanh: true };
+    let config = nn::Gpt::default()
+        .vocabulary(65)
+        .context(t)
+        .layers(layers)
+        .heads(4)
+        .width(width)
+        .bias(true)
+        .dropout(0.0)
+        .gelu_tanh(true);
     let logits = nn::gpt(&g, g.input("x", [batch, t], DType::I32), F32, config).reshape([batch * t, 65]);
     let labels = g.input("y", [batch * t], DType::I32);
     let loss = logits.cross_entropy_with(labels, CrossEntropy::per_row()).mean(..).named("loss");
@@ -81,7 +87,7 @@ fn recurrent(steps: usize, batch: usize, width: usize) -> GraphBuf {
     let mut y = g.input("x", [steps, batch, width], F32);
     for (i, reverse) in [false, true].into_iter().enumerate() {
         let start = g.full(0.0, [batch, width], F32);
-        let (_, ys) = g.scan_with(Loop { reverse, ..Loop::default() }, &[start, start], &[y], |c, x| {
+        let (_, ys) = g.scan_with(Loop::default().reverse(reverse), &[start, start], &[y], |c, x| {
             let both = |name: &str| {
                 let name = format!("{i}.{name}");
                 nn::linear(&g, &format!("{name}.x"), x[0], width) + nn::linear(&g, &format!("{name}.h"), c[0], width)
@@ -172,7 +178,7 @@ fn stacks_of_loops_are_in_half_precision() {
     // In stretches too: the carries that the outer loop stacks.
     let g = Builder::new("stretches");
     let (x, w) = (g.input("x", [64, 8, 32], F32), g.param("w", [32, 32], F32, Init::Normal(0.1)));
-    let how = Loop { keep_every: Some(8), ..Loop::default() };
+    let how = Loop::default().keep_every(8);
     let (h, _) =
         g.scan_with(how, &[g.full(0.0, [8, 32], F32)], &[x], |h, x| (vec![(h[0].matmul(w) + x[0]).tanh()], vec![]));
     let g = gradients(&g.finish([(h[0] * h[0]).sum(..).named("loss")]).unwrap());

@@ -177,7 +177,7 @@ fn the_history_is_written_in_place() {
 
 /// A group of L-BFGS.
 fn own_history(history_size: usize) -> Group {
-    Group { rule: Some(Rule::Lbfgs { history_size, weight_decay: 0.0 }), ..Group::default() }
+    Group::default().rule(Rule::Lbfgs { history_size, weight_decay: 0.0 })
 }
 
 #[test]
@@ -186,14 +186,14 @@ fn all_params_share_one_history_and_one_rate() {
     let fails = |o: Optimiser<Lbfgs>| train(&g, "loss", o).unwrap_err().to_string();
     let two = fails(Lbfgs::new(1.0).group("p1", own_history(7)));
     assert!(two.contains("history_size 100 and 7"), "{two}");
-    let sgd = Group { rule: Some(Rule::SGD), ..Group::default() };
+    let sgd = Group::default().rule(Rule::SGD);
     let behind = fails(Lbfgs::new(1.0).group("p0", sgd).group("p1", own_history(7)));
     assert!(behind.contains("history_size 7 and 100"), "{behind}");
-    let fast = fails(Lbfgs::new(1.0).group("p1", Group { lr_scale: 2.0, ..Group::default() }));
+    let fast = fails(Lbfgs::new(1.0).group("p1", Group::default().lr_scale(2.0)));
     assert!(fast.contains("lr_scale 2") && fast.contains("one rate"), "{fast}");
 
     // Params of another rule do not enter the history, and a decay of some params enters their gradient only.
-    let still = Group { weight_decay: Some(0.1), ..Group::default() };
+    let still = Group::default().weight_decay(0.1);
     let plain = Lbfgs::new(0.1).history_size(3).group("p0", sgd);
     let [mut p, mut other] = [plain.clone().group("p1", still), plain].map(|opt| program(opt, Session::new()));
     let rows: Vec<_> = p.persistent().filter(|(b, _)| b.name == "opt.old_dirs").map(|(b, _)| b.dims.to_vec()).collect();
@@ -220,7 +220,7 @@ fn a_projected_param_has_no_history() {
     assert!(e.kind == Kind::Data && e.message == want, "{e:?}");
     assert_eq!(train(&g, "loss", boxed().project("p2", |p| p)).unwrap_err().message, want);
     // A param of another rule may have one.
-    let sgd = Group { rule: Some(Rule::SGD), ..Group::default() };
+    let sgd = Group::default().rule(Rule::SGD);
     assert!(train(&g, "loss", boxed().group("p1", sgd)).is_ok());
     let e = train(&g, "loss", Sgd::new(0.1).project("p*", |p| p).group("p2", own_history(3))).unwrap_err();
     assert!(e.message.contains("param \"p2\" has a projection"), "{e}");

@@ -233,8 +233,8 @@ fn numbers_out_of_range_are_refused() {
 
 #[test]
 fn the_defaults_are_those_of_torch() {
-    let LossScale { init, growth, backoff, interval } = LossScale::dynamic();
-    assert_eq!((init, growth, backoff, interval), (65536.0, 2.0, 0.5, 2000));
+    let scale = LossScale::dynamic();
+    assert_eq!((scale.init, scale.growth, scale.backoff, scale.interval), (65536.0, 2.0, 0.5, 2000));
 }
 
 /// A scale of 0 would make every later gradient infinite or NaN, and skip every later step.

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::drawn::{Fixture, apart, fill, number, numbers, output, summary, unit, write};
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, LeafKind, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, LeafKind, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn::{self, BatchNorm, Gpt};
 use arenagrad::optim::{self, LR, Optimiser, Rule, train};
@@ -26,13 +27,13 @@ fn classes<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
 fn gpt(g: &Builder, dtype: DType) -> Var<'_> {
     let tokens = g.input("x", [4, 16], DType::I32);
     let o =
-        Gpt { vocabulary: 29, context: 16, layers: 2, heads: 4, width: 32, bias: true, dropout: 0.0, gelu_tanh: false };
+        Gpt::default().vocabulary(29).context(16).layers(2).heads(4).width(32).bias(true).dropout(0.0).gelu_tanh(false);
     classes(g, nn::gpt(g, tokens, dtype, o).reshape([64, 29]))
 }
 
 fn lenet(g: &Builder, dtype: DType) -> Var<'_> {
     let x = g.input("x", [8, 1, 28, 28], dtype);
-    let padded = Conv2d { pad: [2; 4], ..Conv2d::default() };
+    let padded = Conv2d::default().pad([2; 4]);
     let h = nn::conv2d(g, "conv1", x, 6, [5, 5], padded).relu().max_pool2d(Pool2d::new([2, 2]));
     let h = nn::conv2d(g, "conv2", h, 16, [5, 5], Conv2d::default()).relu().max_pool2d(Pool2d::new([2, 2]));
     let h = nn::linear(g, "fc1", h.reshape([8, 400]), 120).relu();
@@ -49,8 +50,8 @@ fn gru(g: &Builder, dtype: DType) -> Var<'_> {
 fn residual<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, stride: usize) -> Var<'g> {
     let norm = |part: &str, x| nn::batch_norm(g, &format!("{name}.{part}"), x, BatchNorm::default());
     let conv = |part: &str, x, kernel: usize, stride: usize| {
-        let o = Conv2d { stride: [stride; 2], pad: [kernel / 2; 4], ..Conv2d::default() };
-        nn::conv2d_no_bias(g, &format!("{name}.{part}"), x, outputs, [kernel; 2], o)
+        let o = Conv2d::default().stride([stride; 2]).pad([kernel / 2; 4]);
+        nn::conv2d(g, &format!("{name}.{part}"), x, outputs, [kernel; 2], o.bias(false))
     };
     let y = norm("bn1", conv("conv1", x, 3, stride)).relu();
     let y = norm("bn2", conv("conv2", y, 3, 1));
@@ -60,8 +61,8 @@ fn residual<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, stride: 
 
 fn resnet(g: &Builder, dtype: DType) -> Var<'_> {
     let x = g.input("x", [8, 3, 16, 16], dtype);
-    let same = Conv2d { pad: [1; 4], ..Conv2d::default() };
-    let h = nn::conv2d_no_bias(g, "conv1", x, 8, [3, 3], same);
+    let same = Conv2d::default().pad([1; 4]);
+    let h = nn::conv2d(g, "conv1", x, 8, [3, 3], same.bias(false));
     let h = nn::batch_norm(g, "bn1", h, BatchNorm::default()).relu();
     let h = residual(g, "layer1.0", h, 8, 1);
     let h = residual(g, "layer2.0", h, 16, 2);

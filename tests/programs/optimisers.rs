@@ -192,11 +192,11 @@ fn groups_are_found_by_pattern() {
     assert!(frozen.contains("\"fc1.bias\" matches no trained param"), "{frozen}");
     let flat = fails(Optimiser::new(Rule::MUON, 0.1));
     assert!(flat.contains("\"fc1.bias\" f64[5]") && !flat.contains("fc1.weight"), "{flat}");
-    let scale = fails(sgd().group("*", Group { lr_scale: -1.0, ..Group::default() }).into());
+    let scale = fails(sgd().group("*", Group::default().lr_scale(-1.0)).into());
     assert!(scale.contains("lr_scale is -1") && scale.contains("\"*\""), "{scale}");
 
     // A rate of 0 leaves the group where it is; the first pattern wins.
-    let still = Group { lr_scale: 0.0, ..Group::default() };
+    let still = Group::default().lr_scale(0.0);
     let opt = optim::AdamW::new(0.1).group("fc1.b*", Group::default()).group("fc1*", still);
     let mut p = compile(&train(&g, "loss", &opt).unwrap());
     let start = |p: &Program| ["fc1.weight", "fc1.bias", "fc2.weight"].map(|n| p.values::<f64>(n).unwrap().to_vec());
@@ -370,7 +370,7 @@ fn every_rule_takes_every_shape() {
 #[test]
 fn threads_change_no_bit() {
     let bits = |threads: usize| {
-        let own = |rule| Group { rule: Some(rule), ..Group::default() };
+        let own = |rule| Group::default().rule(rule);
         let opt = Optimiser::new(Rule::NADAM, 0.1).group("fc1.weight", own(Rule::MUON));
         let opt = opt.group("fc1.bias", own(Rule::ADAFACTOR)).ema(0.9).accumulate(3);
         let step = train(regression(4, false).view(), "loss", &opt).unwrap();

@@ -1,7 +1,7 @@
 //! What an optimiser adds to a step on request: the norm of the gradients, and projections of params.
 
 use arenagrad::error::{Kind, Location};
-use arenagrad::graph::Op;
+use arenagrad::op::Op;
 use arenagrad::optim::{GRAD_NORM, Rule};
 use arenagrad::prelude::*;
 

@@ -126,7 +126,7 @@ fn a_gradient_that_is_wanted_for_more_stays() {
     let (graph, adam) = (mlp(DType::F32, [4, 5, 6, 7]), optim::Adam::new(0.01));
     assert_eq!(behind(&graph, &adam, "matmul_adam"), 2);
     assert_eq!(behind(&graph, adam.clone().clip_norm(1.0), "matmul_adam"), 0);
-    let lion = Group { rule: Some(Rule::LION), ..Group::default() };
+    let lion = Group::default().rule(Rule::LION);
     assert_eq!(behind(&graph, adam.clone().group("w0", lion), "matmul_adam"), 1);
     assert_eq!(behind(&graph, adam.clone().accumulate(2), "matmul_adam"), 0);
     // A param that is read twice has a sum of products for a gradient.

@@ -191,7 +191,7 @@ fn partial_batches_without_a_place_are_refused() {
 
 fn plateau() -> ReduceLrOnPlateau {
     let threshold = Threshold::Absolute(0.01);
-    ReduceLrOnPlateau { factor: 0.5, patience: 1, cooldown: 1, threshold, ..ReduceLrOnPlateau::new(0.02) }
+    ReduceLrOnPlateau::new(0.02).factor(0.5).patience(1).cooldown(1).threshold(threshold)
 }
 
 /// Trains a step and reports its loss.
@@ -246,7 +246,7 @@ fn bad_rates_end_the_step_before_it_begins() {
         assert_eq!((e.kind, e.to_string()), (Kind::Data, format!("the learning rate of step 2 is {text}")));
         assert_eq!((persistent(&t), t.steps_done(), t.batches_taken()), (before, 1, 1));
     }
-    let worse = ReduceLrOnPlateau { factor: 2.0, ..plateau() };
+    let worse = plateau().factor(2.0);
     let new = |rate: Rate| Trainer::new(compile(&graph(4, false)), "loss", rate, Batches::new(8, 4, 0).unwrap(), 0);
     assert!(new(worse.into()).err().unwrap().to_string().contains("plateau: factor is 2"));
     // The state of a rate is neither lost nor invented.

@@ -211,9 +211,9 @@ fn equal_schedules_of_nadam_share_a_state() {
     let g = Builder::new("four");
     let p = ["a", "b", "c", "d"].map(|name| g.param(name, [2], DType::F32, Init::Ones));
     let graph = g.finish([(p[0] * p[1] * p[2] * p[3]).sum(..).named("loss")]).unwrap();
-    let other = Group { rule: Some(optim::NAdam::new(0.1).momentum_decay(0.1).rule()), ..Group::default() };
-    let decayed = Group { weight_decay: Some(0.1), ..Group::default() };
-    let opt = optim::NAdam::new(0.1).group("b", other).group("c", decayed).group("d", Group { lr_scale: 2.0, ..other });
+    let other = Group::default().rule(optim::NAdam::new(0.1).momentum_decay(0.1).rule());
+    let decayed = Group::default().weight_decay(0.1);
+    let opt = optim::NAdam::new(0.1).group("b", other).group("c", decayed).group("d", other.lr_scale(2.0));
     let step = train(&graph, "loss", opt).unwrap();
     let products: Vec<&str> = step.view().leaves().map(|l| l.name).filter(|n| n.contains("mu_product")).collect();
     assert_eq!(products, ["opt.mu_product", "opt.mu_product.2"]);
@@ -270,9 +270,9 @@ fn numbers_at_the_ends_of_ranges_are_taken_and_those_beyond_refused() {
     refused(adafactor().d(0.9).validate(), "adafactor: d is 0.9; it must be finite and not below 1");
     refused(adafactor().beta2_decay(0.1).validate(), "beta2_decay is 0.1; it must be finite and not above 0");
     refused(adafactor().eps((Some(-1.0), 0.0)).validate(), "adafactor: eps1 is -1; it must be finite and not negative");
-    let bad = Group { rule: Some(Rule::Lion { betas: (1.5, 0.9), weight_decay: 0.0 }), ..Group::default() };
+    let bad = Group::default().rule(Rule::Lion { betas: (1.5, 0.9), weight_decay: 0.0 });
     refused(sgd().group("p*", bad).validate(), "group \"p*\"");
-    let fast = Group { lr_scale: f64::INFINITY, ..Group::default() };
+    let fast = Group::default().lr_scale(f64::INFINITY);
     refused(sgd().group("p*", fast).validate(), "lr_scale is inf; it must be finite and not negative");
 }
 

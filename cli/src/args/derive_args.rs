@@ -2,9 +2,8 @@
 //!
 //! Invariant: this module only parses.
 
-use super::SizeArgs;
+use super::GraphArgs;
 use clap::Args;
-use std::path::PathBuf;
 
 /// Parses the order of a derivative. Graphs grow with the power of the order.
 fn derive_order_arg(text: &str) -> Result<usize, String> {
@@ -14,11 +13,9 @@ fn derive_order_arg(text: &str) -> Result<usize, String> {
 /// Options of `jvp`.
 #[derive(Args, Debug)]
 pub struct JvpArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// Leaves that have tangents, separated by commas [default: all params that are not frozen].
     #[arg(long, value_name = "LEAF", value_delimiter = ',')]
     pub wrt: Vec<String>,
@@ -33,11 +30,9 @@ pub struct JvpArgs {
 /// Options of `vjp`.
 #[derive(Args, Debug)]
 pub struct VjpArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// Leaves with respect to which to differentiate, separated by commas [default: all params that are not frozen]. An
     /// inner value is given by its name or, as %5, by its number in the output of `print`.
     #[arg(long, value_name = "LEAF", value_delimiter = ',')]
@@ -56,11 +51,9 @@ pub struct VjpArgs {
 /// Options of `hvp`.
 #[derive(Args, Debug)]
 pub struct HvpArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// Leaves with respect to which to differentiate, separated by commas [default: all params that are not frozen].
     #[arg(long, value_name = "LEAF", value_delimiter = ',')]
     pub wrt: Vec<String>,
@@ -75,11 +68,9 @@ pub struct HvpArgs {
 /// Options of `jacobian`.
 #[derive(Args, Debug)]
 pub struct JacobianArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// The leaf with respect to which to differentiate [default: the only param that is not frozen; in a graph without
     /// params, the only float leaf].
     #[arg(long, value_name = "LEAF")]
@@ -95,11 +86,9 @@ pub struct JacobianArgs {
 /// Options of `nth`.
 #[derive(Args, Debug)]
 pub struct NthArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// The leaf with respect to which to differentiate, a scalar unless --directions is given [default: the only param
     /// that is not frozen; in a graph without params, the only float leaf].
     #[arg(long, value_name = "LEAF")]
@@ -146,11 +135,9 @@ pub enum Draws {
 /// Options of `vmap`.
 #[derive(Args, Debug)]
 pub struct VmapArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// The number of members.
     #[arg(long, value_name = "N")]
     pub members: usize,

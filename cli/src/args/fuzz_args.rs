@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 /// Parses the name of an element type.
 fn fuzz_dtype_arg(name: &str) -> Result<DType, String> {
-    DType::parse(name).ok_or_else(|| format!("it may be {}", DType::ALL.map(DType::name).join(", ")))
+    DType::parse(name)
+        .ok_or_else(|| format!("it may be {}", DType::ALL.iter().map(|d| d.name()).collect::<Vec<_>>().join(", ")))
 }
 
 /// Parses the seconds that a check may take.

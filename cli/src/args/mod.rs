@@ -4,11 +4,11 @@
 
 mod derive_args;
 mod fuzz_args;
-mod size_args;
+mod graph_args;
 
 pub use derive_args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
 pub use fuzz_args::{GenerateArgs, ReduceArgs};
-pub use size_args::SizeArgs;
+pub use graph_args::{GraphArgs, SizeArgs};
 
 use crate::fail::{Run, fail_bad_input};
 use crate::stdout_stderr;
@@ -30,12 +30,14 @@ pub struct Cli {
 
 /// Parses the name of a precision.
 fn precision_arg(name: &str) -> Result<Precision, String> {
-    Precision::named(name).ok_or_else(|| format!("it may be {}", Precision::ALL.map(|p| p.1).join(", ")))
+    Precision::named(name)
+        .ok_or_else(|| format!("it may be {}", Precision::ALL.iter().map(|p| p.1).collect::<Vec<_>>().join(", ")))
 }
 
 /// Parses the name of a type in which values are kept.
 fn keep_arg(name: &str) -> Result<Keep, String> {
-    Keep::named(name).ok_or_else(|| format!("it may be {}", Keep::ALL.map(|k| k.1).join(", ")))
+    Keep::named(name)
+        .ok_or_else(|| format!("it may be {}", Keep::ALL.iter().map(|k| k.1).collect::<Vec<_>>().join(", ")))
 }
 
 /// Parses a number of threads, for all commands and for configurations. An error names the bounds.
@@ -145,6 +147,10 @@ pub struct TrainArgs {
     /// not; for chargpt, a text file.
     #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,
+    /// Train this ONNX model on images, from its weights, instead of a new convnet: its first input takes the images,
+    /// its first output are the logits. Give it again with --resume [default: none].
+    #[arg(long, value_name = "FILE")]
+    pub onnx: Option<PathBuf>,
     /// Write a checkpoint every N steps; 0: only at the end and on Ctrl-C [default: 200].
     #[arg(long, value_name = "N")]
     pub checkpoint_every: Option<u64>,
@@ -216,11 +222,9 @@ pub struct SampleArgs {
 /// Options of `plan`.
 #[derive(Args, Debug)]
 pub struct PlanArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// Draw the memory map into this file [default: no map].
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
@@ -251,11 +255,9 @@ pub struct PlanArgs {
 /// Options of `print`.
 #[derive(Args, Debug)]
 pub struct PrintArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// Print the source location of each node: loc("net.rs":12), or the line of the text.
     #[arg(long)]
     pub locations: bool,
@@ -264,11 +266,9 @@ pub struct PrintArgs {
 /// Options of `opt`.
 #[derive(Args, Debug)]
 pub struct OptArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// Passes to run, in order, separated by commas [default: the passes that compiling runs].
     #[arg(long, value_name = "PASS", value_delimiter = ',')]
     pub passes: Vec<String>,
@@ -289,11 +289,9 @@ pub struct OptArgs {
 /// Options of `grad`.
 #[derive(Args, Debug)]
 pub struct GradArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// Leaves with respect to which to differentiate, separated by commas [default: all params that are not frozen]. An
     /// inner value is given by its name or, as %5, by its number in the output of `print`.
     #[arg(long, value_name = "LEAF", value_delimiter = ',')]
@@ -316,11 +314,9 @@ pub struct GradArgs {
 /// Options of `run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// Values of inputs, params and states, each as NAME=FILE.npy [default: none]. They override --weights. Inputs with
     /// a default may be left out.
     #[arg(long = "in", value_name = "NAME=FILE", num_args = 1..)]
@@ -343,11 +339,9 @@ pub struct RunArgs {
 /// Options of `check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Sizes of the text's symbols.
+    /// The graph.
     #[command(flatten)]
-    pub sizes: SizeArgs,
+    pub graph: GraphArgs,
     /// Largest relative error of a gradient that is accepted.
     #[arg(long, value_name = "X", default_value_t = 1e-6)]
     pub tolerance: f64,

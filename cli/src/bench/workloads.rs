@@ -6,7 +6,8 @@
 use crate::fail::{Fail, Run, fail_bad_input};
 use crate::safetensors_file;
 use arenagrad::error::Result;
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var};
 use arenagrad::nn;
 use arenagrad::optim::{self, Optimiser, Rule, train};
 use arenagrad::session::{Binding, Program, Role};
@@ -66,7 +67,7 @@ pub const WORKLOADS: [Workload; 5] = [
         doc: "GPT, 4 layers of 4 heads, width 128, 12 x 64 of 65 tokens, cross entropy, AdamW with clipping",
         loss: |g| {
             let tokens = g.input("x", [12, 64], DType::I32);
-            let logits = nn::gpt(g, tokens, DType::F32, CHAR_GPT).reshape([12 * 64, 65]);
+            let logits = nn::gpt(g, tokens, DType::F32, char_gpt()).reshape([12 * 64, 65]);
             logits
                 .cross_entropy_with(g.input("y", [12, 64], DType::I32).reshape([12 * 64]), CrossEntropy::per_row())
                 .mean(..)
@@ -80,8 +81,9 @@ pub const WORKLOADS: [Workload; 5] = [
 ];
 
 /// The network of `w6`.
-const CHAR_GPT: nn::Gpt =
-    nn::Gpt { vocabulary: 65, context: 64, layers: 4, heads: 4, width: 128, bias: true, dropout: 0.0, gelu_tanh: true };
+fn char_gpt() -> nn::Gpt {
+    nn::Gpt::default().vocabulary(65).context(64).layers(4).heads(4).width(128).gelu_tanh(true)
+}
 
 /// Shortens nanoGPT's names: `transformer.h.0.attn.c_attn.weight` to `h0.qkv.weight`, `transformer.wte.weight` to
 /// `wte`.
@@ -115,7 +117,7 @@ fn workload_mlp<'g>(g: &'g Builder, batch: usize, widths: &[usize], act: fn(Var<
 /// LeNet on 28×28 images: logits of 10 classes.
 fn workload_lenet(g: &Builder, batch: usize) -> Var<'_> {
     let x = g.input("x", [batch, 1, 28, 28], DType::F32);
-    let padded = Conv2d { pad: [2, 2, 2, 2], ..Conv2d::default() };
+    let padded = Conv2d::default().pad([2, 2, 2, 2]);
     let h = nn::conv2d(g, "conv1", x, 6, [5, 5], padded).relu().max_pool2d(Pool2d::new([2, 2]));
     let h = nn::conv2d(g, "conv2", h, 16, [5, 5], Conv2d::default()).relu().max_pool2d(Pool2d::new([2, 2]));
     let h = nn::linear(g, "fc1", h.reshape([batch, 400]), 120).relu();

@@ -24,6 +24,7 @@ use arenagrad_tables::fault::table_fault;
 use arenagrad_tables::kind_key::given_kind_keys;
 use arenagrad_tables::optimiser::OptimiserTable;
 use arenagrad_tables::schedule::ScheduleTable;
+use arenagrad_tables::table;
 use bounds::{SIZE_LIMIT, STEP_LIMIT, fault_of_bounds, within_bounds};
 use byte_size::byte_size_as_usize;
 use bytesize::ByteSize;
@@ -38,26 +39,49 @@ pub use task::{Model, Network, Task};
 /// Largest configuration file, in bytes.
 const LIMIT: u64 = 1 << 20;
 
-/// The TOML file. Absent keys are `None`, so that a resumed run can tell them from given ones.
-#[derive(Deserialize, Serialize, Debug, Default, Clone)]
-#[serde(deny_unknown_fields, default, expecting = "the keys of a run")]
-struct ConfigFile {
-    task: TaskKind,
-    data: Option<String>,
-    steps: Option<u64>,
-    batch: Option<usize>,
-    seed: Option<u64>,
-    threads: Option<usize>,
-    out: Option<PathBuf>,
-    checkpoint_every: Option<u64>,
-    #[serde(deserialize_with = "byte_size::read_byte_size", serialize_with = "byte_size::write_byte_size")]
-    max_memory: Option<ByteSize>,
-    precision: Option<String>,
-    keep: Option<String>,
-    model: Option<Model>,
-    gpt: Option<Network>,
-    optimiser: Option<OptimiserTable>,
-    schedule: Option<ScheduleTable>,
+table! {
+    /// The TOML file. Absent keys are `None`, so that a resumed run can tell them from given ones.
+    #[derive(Deserialize, Serialize, Debug, Default, Clone)]
+    #[serde(deny_unknown_fields, default, expecting = "the keys of a run")]
+    struct ConfigFile {
+        /// `images`: a convnet on labelled images; `chargpt`: a character model on a text
+        task: TaskKind = Value("\"images\""), "\"chargpt\"";
+        /// a folder of IDX files under MNIST's names, or a text file; the default is built in. A path is relative to
+        /// the file
+        data: Option<String> as "path" = ByTask { images: "\"digits\"", chargpt: "\"alice\"" }, "\"folder\"";
+        /// length of the whole run, from 1
+        steps: Option<u64> = ByTask { images: "1000", chargpt: "2000" }, "7" in "steps";
+        /// images or windows of a micro-batch, from 1
+        batch: Option<usize> = ByTask { images: "64", chargpt: "12" }, "5" in "examples";
+        /// seed of start values, batches and dropout
+        seed: Option<u64> = Value("0"), "3";
+        /// threads of a step, from 1 to 1024; weights do not depend on it
+        threads: Option<usize> = Text("one for each core"), "900" in "threads";
+        /// the folder that the run writes to, relative to the file
+        out: Option<PathBuf> = ByTask { images: "\"runs/train\"", chargpt: "\"runs/chargpt\"" }, "\"elsewhere\"";
+        /// steps from checkpoint to checkpoint; 0: only at the end and on Ctrl-C
+        checkpoint_every: Option<u64> = Value("200"), "50" in "steps";
+        /// largest size of the step's arena: a number of bytes, or a text such as `"64MiB"`. Values are recomputed to
+        /// fit
+        max_memory: Option<ByteSize> as "size" = Text("no limit"), "\"64MiB\"" in "bytes",
+            #[serde(deserialize_with = "byte_size::read_byte_size", serialize_with = "byte_size::write_byte_size")];
+        /// precision of matrix products: `f32`, `bf16x3`, `bf16x2` or `bf16`
+        precision: Option<String> as "name" = Value("\"f32\""), "\"bf16\"";
+        /// type in which values of the forward half are kept for the backward half: `f32`, `bf16` or `f16`
+        keep: Option<String> as "name" = Value("\"f32\""), "\"bf16\"";
+        /// the network of task images
+        model: Option<Model> = Text("the defaults of its keys"), "{ hidden = 8 }";
+        /// the network of task chargpt
+        gpt: Option<Network> = Text("the defaults of its keys"), "{ layers = 2 }";
+        /// the optimiser
+        optimiser: Option<OptimiserTable> =
+            Text("the defaults of its keys; task chargpt: AdamW with `betas = [0.9, 0.99]`, `weight_decay = 0.1`, \
+                  `clip_norm = 1.0`, `decay_from_rank = 2`"), "{ kind = \"sgd\" }";
+        /// the learning rate of each step
+        schedule: Option<ScheduleTable> =
+            Text("one-cycle; task chargpt: cosine with a warm-up of 100 steps (a twentieth of a shorter run than 2000), \
+                  down to a tenth of the rate"), "{ kind = \"constant\" }";
+    }
 }
 
 impl ConfigFile {
@@ -120,6 +144,8 @@ pub struct Config {
     pub trace: Option<PathBuf>,
     /// Whether a step ends at the first op that makes a NaN or an infinity.
     pub find_nan: bool,
+    /// An ONNX model that takes the place of the convnet.
+    pub onnx: Option<PathBuf>,
     /// The task, with its network.
     pub task: Task,
     /// The optimiser.
@@ -253,6 +279,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         keep,
         trace: args.trace.clone(),
         find_nan: args.find_nan,
+        onnx: args.onnx.clone(),
         optimiser,
         schedule,
         text: toml::to_string(&file).map_err(|e| fail_bad_input(format!("configuration: {e}")))?,
@@ -278,7 +305,7 @@ fn config_data(file: &ConfigFile, args: &TrainArgs, base: &Path) -> KeyRun<Optio
 /// The precision called `name`, or the default.
 fn config_precision(name: Option<&str>) -> KeyRun<Precision> {
     let Some(name) = name else { return Ok(Precision::default()) };
-    let known = || Precision::ALL.map(|p| p.1).join(", ");
+    let known = || Precision::ALL.iter().map(|p| p.1).collect::<Vec<_>>().join(", ");
     let fault = || key_fault("precision", format!("precision is {name:?}; it may be {}", known()));
     Precision::named(name).ok_or_else(fault)
 }
@@ -286,7 +313,7 @@ fn config_precision(name: Option<&str>) -> KeyRun<Precision> {
 /// The type in which values are kept, called `name`, or the default.
 fn config_keep(name: Option<&str>) -> KeyRun<Keep> {
     let Some(name) = name else { return Ok(Keep::default()) };
-    let known = || Keep::ALL.map(|k| k.1).join(", ");
+    let known = || Keep::ALL.iter().map(|k| k.1).collect::<Vec<_>>().join(", ");
     Keep::named(name).ok_or_else(|| key_fault("keep", format!("keep is {name:?}; it may be {}", known())))
 }
 

@@ -4,6 +4,7 @@
 
 use super::bounds::{SIZE_LIMIT, within_bounds};
 use super::fault::{KeyRun, key_fault};
+use arenagrad_tables::{key_types, table};
 use serde::{Deserialize, Serialize};
 
 /// The task's name in a file.
@@ -16,6 +17,8 @@ pub enum TaskKind {
     /// A character model on a text.
     CharGpt,
 }
+
+key_types! { TaskKind = "name", }
 
 impl TaskKind {
     /// The name in a file.
@@ -36,16 +39,18 @@ pub enum Task {
     CharGpt(Network),
 }
 
-/// The convnet: convolutions, one pooling, two linear layers. The table `[model]`.
-#[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
-#[serde(deny_unknown_fields, default, expecting = "the table [model]")]
-pub struct Model {
-    /// Channels after each 3×3 convolution.
-    pub channels: Vec<usize>,
-    /// Width of the hidden linear layer.
-    pub hidden: usize,
-    /// Probability with which training drops an activation of the hidden layer.
-    pub dropout: f64,
+table! {
+    /// The convnet: convolutions, one pooling, two linear layers. The table `[model]`.
+    #[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
+    #[serde(deny_unknown_fields, default, expecting = "the table [model]")]
+    pub struct Model {
+        /// channels after each 3×3 convolution; from 1 to 8 convolutions
+        pub channels: Vec<usize> = Value("[16, 32]"), "[4]" in "channels";
+        /// width of the hidden linear layer
+        pub hidden: usize = Value("64"), "9" in "features";
+        /// how often training drops an activation of the hidden layer, from 0 to 0.99
+        pub dropout: f64 = Value("0.5"), "0.25" in "probability";
+    }
 }
 
 impl Default for Model {
@@ -54,22 +59,24 @@ impl Default for Model {
     }
 }
 
-/// The character model. The table `[gpt]`; its defaults are nanoGPT's configuration for CPUs.
-#[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
-#[serde(deny_unknown_fields, default, expecting = "the table [gpt]")]
-pub struct Network {
-    /// Number of blocks.
-    pub layers: usize,
-    /// Heads of each block.
-    pub heads: usize,
-    /// Width of the residual stream.
-    pub width: usize,
-    /// Characters of a window: the model sees as many at once.
-    pub context: usize,
-    /// True if linear layers and norms have biases.
-    pub bias: bool,
-    /// Probability with which training drops an activation.
-    pub dropout: f64,
+table! {
+    /// The character model. The table `[gpt]`; its defaults are nanoGPT's configuration for CPUs.
+    #[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
+    #[serde(deny_unknown_fields, default, expecting = "the table [gpt]")]
+    pub struct Network {
+        /// number of blocks, from 1 to 256
+        pub layers: usize = Value("4"), "2" in "blocks";
+        /// heads of each block; it must divide `width`
+        pub heads: usize = Value("4"), "2" in "heads";
+        /// width of the residual stream
+        pub width: usize = Value("128"), "64" in "features";
+        /// length of a window
+        pub context: usize = Value("64"), "16" in "characters";
+        /// whether linear layers and norms have biases
+        pub bias: bool = Value("false"), "true";
+        /// how often training drops an activation, from 0 to 0.99
+        pub dropout: f64 = Value("0.0"), "0.1" in "probability";
+    }
 }
 
 impl Default for Network {

@@ -34,8 +34,8 @@ fn an_optimiser_is_what_its_table_says() {
     let c = from(table).unwrap();
     let nadamw =
         Rule::NAdam { betas: (0.9, 0.999), eps: 1e-6, momentum_decay: 4e-3, weight_decay: 1e-2, decoupled: true };
-    let conv = Group { lr_scale: 0.5, weight_decay: None, rule: Some(nadamw) };
-    let all = Group { weight_decay: Some(0.0), ..Group::default() };
+    let conv = Group::default().lr_scale(0.5).rule(nadamw);
+    let all = Group::default().weight_decay(0.0);
     let muon = Rule::Muon {
         momentum: 0.95,
         nesterov: true,

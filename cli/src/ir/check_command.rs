@@ -2,7 +2,7 @@
 //!
 //! Invariant: each claim is printed, and a claim that does not hold ends with exit code 1.
 
-use super::{ir_failure, load_ir};
+use super::{ir_failure, load_graph};
 use crate::args::CheckArgs;
 use crate::fail::{Run, fail_bad_input, fail_expectation};
 use crate::stdout_stderr::emit_stdout;
@@ -14,20 +14,20 @@ pub fn check_command(a: &CheckArgs) -> Run {
     if !(a.tolerance > 0.0 && a.tolerance.is_finite()) {
         return Err(fail_bad_input(format!("--tolerance is {}; it must be positive and finite", a.tolerance)));
     }
-    let graph = load_ir(&a.file, &a.sizes)?;
+    let graph = load_graph(&a.graph)?;
     emit_stdout(format!("verified: {} nodes, {} values", graph.view().nodes(), graph.view().values()))?;
-    let program = Session::new().compile(&graph).map_err(ir_failure(&a.file))?;
+    let program = Session::new().compile(&graph).map_err(ir_failure(&a.graph.file))?;
     let plan = program.plan();
     let (buffers, bytes) = (plan.buffers.len(), plan.arena_bytes);
     emit_stdout(format!("plan proven: {} instructions, {buffers} buffers in {bytes} bytes", plan.instructions))?;
-    let check = GradientCheck { tolerance: a.tolerance, seed: a.seed, elements: a.elements };
+    let check = GradientCheck::default().tolerance(a.tolerance).seed(a.seed).elements(a.elements);
     let report = check.run(&graph, &[]).map_err(|e| match e.kind {
-        Kind::Diverged => fail_expectation(format!("{}: {e}", a.file.display())),
-        _ => ir_failure(&a.file)(e),
+        Kind::Diverged => fail_expectation(format!("{}: {e}", a.graph.file.display())),
+        _ => ir_failure(&a.graph.file)(e),
     })?;
     emit_stdout(&report)?;
     match report.leaves.iter().filter(|l| l.wrong()).count() {
         0 => Ok(()),
-        n => Err(fail_expectation(format!("{}: {n} gradients differ from finite differences", a.file.display()))),
+        n => Err(fail_expectation(format!("{}: {n} gradients differ from finite differences", a.graph.file.display()))),
     }
 }

@@ -3,9 +3,8 @@
 //!
 //! Invariant: standard output holds one graph, or the report that replaces it, and nothing else.
 
-use super::fusion::fusion_place_text;
 use super::print_opt_grad::{grad_command_output, print_command_text};
-use super::{ir_failure, load_ir};
+use super::{ir_failure, load_graph};
 use crate::args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
 use crate::fail::{Run, fail_bad_input};
 use crate::stdout_stderr::emit_stdout;
@@ -14,64 +13,65 @@ use std::path::Path;
 
 /// Runs `jvp`.
 pub fn jvp_command(a: &JvpArgs) -> Run {
-    let graph = load_ir(&a.file, &a.sizes)?;
+    let graph = load_graph(&a.graph)?;
     let (wrt, outputs) = (
-        derive_command_leaves(&a.file, graph.view(), &a.wrt)?,
-        derive_command_outputs(&a.file, graph.view(), &a.outputs)?,
+        derive_command_leaves(&a.graph.file, graph.view(), &a.wrt)?,
+        derive_command_outputs(&a.graph.file, graph.view(), &a.outputs)?,
     );
-    let done = graph.jvp(&derive_command_names(&outputs), &derive_command_names(&wrt)).map_err(ir_failure(&a.file))?;
-    emit_stdout(print_command_text(&a.file, done.view(), a.locations))
+    let done =
+        graph.jvp(&derive_command_names(&outputs), &derive_command_names(&wrt)).map_err(ir_failure(&a.graph.file))?;
+    emit_stdout(print_command_text(&a.graph.file, done.view(), a.locations))
 }
 
 /// Runs `vjp`.
 pub fn vjp_command(a: &VjpArgs) -> Run {
-    let graph = load_ir(&a.file, &a.sizes)?;
+    let graph = load_graph(&a.graph)?;
     let (wrt, outputs) = (
-        derive_command_leaves(&a.file, graph.view(), &a.wrt)?,
-        derive_command_outputs(&a.file, graph.view(), &a.outputs)?,
+        derive_command_leaves(&a.graph.file, graph.view(), &a.wrt)?,
+        derive_command_outputs(&a.graph.file, graph.view(), &a.outputs)?,
     );
     let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
     let done = graph
         .vjp(&derive_command_names(&outputs), &derive_command_names(&wrt), missing)
-        .map_err(ir_failure(&a.file))?;
-    emit_stdout(print_command_text(&a.file, done.view(), a.locations))
+        .map_err(ir_failure(&a.graph.file))?;
+    emit_stdout(print_command_text(&a.graph.file, done.view(), a.locations))
 }
 
 /// Runs `hvp`.
 pub fn hvp_command(a: &HvpArgs) -> Run {
-    let graph = load_ir(&a.file, &a.sizes)?;
+    let graph = load_graph(&a.graph)?;
     let (wrt, loss) = (
-        derive_command_leaves(&a.file, graph.view(), &a.wrt)?,
-        grad_command_output(&a.file, graph.view(), a.output.as_deref())?,
+        derive_command_leaves(&a.graph.file, graph.view(), &a.wrt)?,
+        grad_command_output(&a.graph.file, graph.view(), a.output.as_deref())?,
     );
-    let done = graph.hvp(&loss, &derive_command_names(&wrt)).map_err(ir_failure(&a.file))?;
-    emit_stdout(print_command_text(&a.file, done.view(), a.locations))
+    let done = graph.hvp(&loss, &derive_command_names(&wrt)).map_err(ir_failure(&a.graph.file))?;
+    emit_stdout(print_command_text(&a.graph.file, done.view(), a.locations))
 }
 
 /// Runs `jacobian`.
 pub fn jacobian_command(a: &JacobianArgs) -> Run {
-    let graph = load_ir(&a.file, &a.sizes)?;
-    let output = grad_command_output(&a.file, graph.view(), a.output.as_deref())?;
-    let leaf = derive_command_leaf(&a.file, graph.view(), a.wrt.as_deref())?;
-    let done = graph.jacobian(&output, &leaf).map_err(ir_failure(&a.file))?;
-    emit_stdout(print_command_text(&a.file, done.view(), a.locations))
+    let graph = load_graph(&a.graph)?;
+    let output = grad_command_output(&a.graph.file, graph.view(), a.output.as_deref())?;
+    let leaf = derive_command_leaf(&a.graph.file, graph.view(), a.wrt.as_deref())?;
+    let done = graph.jacobian(&output, &leaf).map_err(ir_failure(&a.graph.file))?;
+    emit_stdout(print_command_text(&a.graph.file, done.view(), a.locations))
 }
 
 /// Runs `nth`.
 pub fn nth_command(a: &NthArgs) -> Run {
-    let graph = load_ir(&a.file, &a.sizes)?;
-    let output = grad_command_output(&a.file, graph.view(), a.output.as_deref())?;
-    let leaf = derive_command_leaf(&a.file, graph.view(), a.wrt.as_deref())?;
+    let graph = load_graph(&a.graph)?;
+    let output = grad_command_output(&a.graph.file, graph.view(), a.output.as_deref())?;
+    let leaf = derive_command_leaf(&a.graph.file, graph.view(), a.wrt.as_deref())?;
     let done = match a.directions {
         true => graph.directional_nth_grad(&output, &leaf, a.order),
         false => graph.nth_grad(&output, &leaf, a.order),
     };
-    emit_stdout(print_command_text(&a.file, done.map_err(ir_failure(&a.file))?.view(), a.locations))
+    emit_stdout(print_command_text(&a.graph.file, done.map_err(ir_failure(&a.graph.file))?.view(), a.locations))
 }
 
 /// Runs `vmap`.
 pub fn vmap_command(a: &VmapArgs) -> Run {
-    let graph = load_ir(&a.file, &a.sizes)?;
+    let graph = load_graph(&a.graph)?;
     let draws = match a.draws {
         None => Randomness::Error,
         Some(Draws::Same) => Randomness::Same,
@@ -80,12 +80,12 @@ pub fn vmap_command(a: &VmapArgs) -> Run {
     let map = Vmap::new(a.members).randomness(draws);
     let map = a.leaves.iter().fold(map, |map, l| map.leaf(&l.name, l.axis));
     let map = a.outputs.iter().fold(map, |map, o| map.output(&o.name, o.axis));
-    let done = graph.vmap(&map).map_err(ir_failure(&a.file))?;
+    let done = graph.vmap(&map).map_err(ir_failure(&a.graph.file))?;
     if !a.report {
-        return emit_stdout(print_command_text(&a.file, done.view(), a.locations));
+        return emit_stdout(print_command_text(&a.graph.file, done.view(), a.locations));
     }
     let all = one_by_one_ops(&done);
-    let line = |o: &OneByOne| format!("{:<20} {}: one member after another\n", o.op, fusion_place_text(&o.location));
+    let line = |o: &OneByOne| format!("{:<20} {}: one member after another\n", o.op, o.location);
     let lines: String = all.iter().map(line).collect();
     let ops = if all.len() == 1 { "op runs" } else { "ops run" };
     emit_stdout(format!("{lines}{} {ops} one member after another\n", all.len()))

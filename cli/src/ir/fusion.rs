@@ -2,26 +2,15 @@
 //!
 //! Invariant: there is one line, or one object, for each such place; places where a rule applied come first.
 
-use arenagrad::error::Location;
 use arenagrad::tools::passes::{Fusion, Outcome};
 use serde_json::{Value, json};
 use std::fmt::Write;
-
-/// A source location in words.
-pub fn fusion_place_text(p: &Location) -> String {
-    match p {
-        Location::Nowhere => "no place".into(),
-        Location::Source(file, line) => format!("{file}:{line}"),
-        Location::Text(line, col) => format!("{line}:{col}"),
-        Location::Node(n) => format!("node {n}"),
-    }
-}
 
 /// The report as lines.
 pub fn fusion_table(fusions: &[Fusion]) -> String {
     let mut s = String::new();
     for f in fusions {
-        let at = fusion_place_text(&f.location);
+        let at = &f.location;
         let _ = match &f.outcome {
             Outcome::Fired { saved } => writeln!(s, "fired   {:<20} {:<14} {at}: {saved} nodes saved", f.rule, f.op),
             Outcome::Missed { reason } => writeln!(s, "missed  {:<20} {:<14} {at}: {reason}", f.rule, f.op),
@@ -40,8 +29,8 @@ pub fn fusion_json(fusions: &[Fusion]) -> String {
             Outcome::Fired { saved } => (Some(saved), None),
             Outcome::Missed { reason } => (None, Some(reason)),
         };
-        let fired = saved.is_some();
-        json!({ "rule": f.rule, "op": f.op, "place": fusion_place_text(&f.location), "fired": fired, "saved": saved, "reason": reason })
+        let (fired, place) = (saved.is_some(), f.location.to_string());
+        json!({ "rule": f.rule, "op": f.op, "place": place, "fired": fired, "saved": saved, "reason": reason })
     };
     Value::from(fusions.iter().map(row).collect::<Vec<_>>()).to_string()
 }

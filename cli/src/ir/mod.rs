@@ -1,4 +1,4 @@
-//! The commands on graphs in text form.
+//! The commands on graphs, in text form or as ONNX models.
 //!
 //! Invariant: a message about a text names its file, line and column.
 
@@ -6,11 +6,12 @@ pub mod check_command;
 pub mod compare_command;
 pub mod derive_commands;
 pub mod fusion;
+pub mod onnx_file;
 pub mod plan_command;
 pub mod print_opt_grad;
 pub mod run_command;
 
-use crate::args::SizeArgs;
+use crate::args::{GraphArgs, SizeArgs};
 use crate::fail::{Fail, Run, fail_bad_input, fail_in_text};
 use crate::stdout_stderr::warn_stderr;
 use crate::sys;
@@ -23,8 +24,16 @@ use std::path::Path;
 /// Largest text, in bytes. The parser refuses a longer one anyway.
 const LIMIT: u64 = 64 << 20;
 
-/// Reads and verifies a graph whose symbols have these sizes. Its warnings go to standard error.
+/// Reads and verifies a command's graph. Its warnings go to standard error.
+pub fn load_graph(graph: &GraphArgs) -> Run<GraphBuf> {
+    load_ir(&graph.file, &graph.sizes)
+}
+
+/// As [`load_graph`], by its path and the sizes of its symbols.
 pub fn load_ir(path: &Path, sizes: &SizeArgs) -> Run<GraphBuf> {
+    if onnx_file::is_onnx(path) {
+        return Ok(onnx_file::read_onnx(path, sizes, &[])?.graph);
+    }
     let text = sys::sys_read_text(path, LIMIT)?;
     let bound: Vec<(&str, usize)> = sizes.bound.iter().map(|b| (b.symbol.as_str(), b.size)).collect();
     let sizes = Sizes::new(&bound).map_err(|e| fail_bad_input(format!("--size: {e}")))?;
@@ -42,7 +51,9 @@ pub fn load_ir(path: &Path, sizes: &SizeArgs) -> Run<GraphBuf> {
 pub fn ir_warnings(path: &Path, warnings: &[Warning]) {
     let file = path.display().to_string();
     for w in warnings {
-        warn_stderr(Warning { location: w.location.clone().in_file(&file), ..w.clone() });
+        let mut w = w.clone();
+        w.location = w.location.in_file(&file);
+        warn_stderr(w);
     }
 }
 

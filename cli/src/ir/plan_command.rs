@@ -2,7 +2,7 @@
 //!
 //! Invariant: the plan is that of the program which `run` and `train` would compile.
 
-use super::{ir_failure, load_ir};
+use super::{ir_failure, load_graph};
 use crate::args::PlanArgs;
 use crate::config::byte_size::byte_size_as_usize;
 use crate::fail::{Run, fail_bad_input};
@@ -15,20 +15,20 @@ use std::fmt::Write;
 
 /// Runs the command: prints the plan or the budgets, and draws the plan if `--svg` or `--html` is given.
 pub fn plan_command(a: &PlanArgs) -> Run {
-    let graph = load_ir(&a.file, &a.sizes)?;
-    let file = a.file.display().to_string();
+    let graph = load_graph(&a.graph)?;
+    let file = a.graph.file.display().to_string();
     let free = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
     let session = a.max_memory.map_or_else(|| free.clone(), |m| free.clone().memory_budget(byte_size_as_usize(m)));
     let drawn = a.svg.is_some() || a.html.is_some();
     let plan = match !a.budgets || drawn {
-        true => Some(session.plan(&graph).map_err(ir_failure(&a.file))?.in_file(&file)),
+        true => Some(session.plan(&graph).map_err(ir_failure(&a.graph.file))?.in_file(&file)),
         false => None,
     };
     if let Some(plan) = &plan {
         plan_command_drawings(a, &file, plan)?;
     }
     match (plan, a.json) {
-        _ if a.budgets => print_plan_command_budgets(&free.budgets(&graph).map_err(ir_failure(&a.file))?, a.json),
+        _ if a.budgets => print_plan_command_budgets(&free.budgets(&graph).map_err(ir_failure(&a.graph.file))?, a.json),
         (Some(plan), true) => emit_stdout(serde_json::to_string(&plan_json(&plan)).map_err(fail_bad_input)?),
         (Some(plan), false) => emit_stdout(plan),
         (None, _) => Ok(()),

@@ -3,7 +3,8 @@
 //! Invariant: before the graph runs, every input without a default has a value from a file, of exactly its type and
 //! shape. Outputs are written after all of them are computed.
 
-use super::{ir_failure, ir_warnings, load_ir};
+use super::onnx_file::{is_onnx, onnx_failure, read_onnx};
+use super::{ir_failure, ir_warnings, load_graph};
 use crate::args::RunArgs;
 use crate::fail::{Run, fail_bad_input};
 use crate::run_dir::RunDir;
@@ -15,32 +16,35 @@ use std::path::Path;
 
 /// Runs the command.
 pub fn run_command(a: &RunArgs) -> Run {
-    let graph = load_ir(&a.file, &a.sizes)?;
-    let mut p = Session::new().threads(a.threads).compile(&graph).map_err(ir_failure(&a.file))?;
+    let files = run_value_files(a)?;
+    let model = is_onnx(&a.graph.file).then(|| read_onnx(&a.graph.file, &a.graph.sizes, &files)).transpose()?;
+    let graph = match &model {
+        Some(model) => model.graph.clone(),
+        None => load_graph(&a.graph)?,
+    };
+    let mut p = Session::new().threads(a.threads).compile(&graph).map_err(ir_failure(&a.graph.file))?;
     let (known, mut warnings) = (graph.warnings(), p.plan().warnings.clone());
     warnings.retain(|w| !known.contains(w));
-    ir_warnings(&a.file, &warnings);
-    p.init(a.seed).map_err(ir_failure(&a.file))?;
+    ir_warnings(&a.graph.file, &warnings);
+    p.init(a.seed).map_err(ir_failure(&a.graph.file))?;
+    if let Some(model) = &model {
+        model.load(&mut p).map_err(onnx_failure(&a.graph.file))?;
+    }
     if let Some(path) = &a.weights {
         safetensors_file::load_safetensors_params(&mut p, path)?;
     }
-    let mut given = Vec::new();
-    for pair in &a.inputs {
-        let Some((name, file)) = pair.split_once('=') else {
-            return Err(fail_bad_input(format!("--in {pair:?} is not NAME=FILE.npy")));
-        };
-        if given.contains(&name) {
-            return Err(fail_bad_input(format!("--in gives {name:?} twice")));
-        }
-        fill_run_leaf(&mut p, name, Path::new(file))?;
-        given.push(name);
+    // What shapes depend on was read with the model, and is no input of the graph.
+    let shaping = |name: &str| model.as_ref().is_some_and(|m| m.values.iter().any(|v| v == name));
+    for (name, file) in files.iter().filter(|(name, _)| !shaping(name)) {
+        fill_run_leaf(&mut p, name, file)?;
     }
+    let given: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
     let inputs = p.bindings().iter().filter(|b| b.role == Role::Input && b.default.is_none());
     let missing: Vec<&str> = inputs.map(|b| b.name.as_str()).filter(|n| !given.contains(n)).collect();
     if !missing.is_empty() {
         return Err(fail_bad_input(format!("no value for {}; give --in {}=FILE.npy", missing.join(", "), missing[0])));
     }
-    p.step().map_err(ir_failure(&a.file))?;
+    p.step().map_err(ir_failure(&a.graph.file))?;
     let dir = RunDir::new(&a.out);
     dir.create()?;
     let _lock = dir.lock()?;
@@ -52,6 +56,21 @@ pub fn run_command(a: &RunArgs) -> Run {
         emit_stdout(format!("{} {}{} {}", b.name, b.dtype, b.dims, dir.file(&name).display()))?;
     }
     Ok(())
+}
+
+/// The names and files of `--in`.
+fn run_value_files(a: &RunArgs) -> Run<Vec<(&str, &Path)>> {
+    let mut given: Vec<(&str, &Path)> = Vec::new();
+    for pair in &a.inputs {
+        let Some((name, file)) = pair.split_once('=') else {
+            return Err(fail_bad_input(format!("--in {pair:?} is not NAME=FILE.npy")));
+        };
+        if given.iter().any(|(other, _)| *other == name) {
+            return Err(fail_bad_input(format!("--in gives {name:?} twice")));
+        }
+        given.push((name, Path::new(file)));
+    }
+    Ok(given)
 }
 
 /// The file name of an output. No name leaves the folder, and different outputs have different names. Characters that a

@@ -27,16 +27,15 @@ fn chargpt_logits<'g>(g: &'g Builder, n: &Network, vocabulary: usize, batch: usi
 
 /// The network, without dropout.
 fn chargpt_net(n: &Network, vocabulary: usize) -> nn::Gpt {
-    nn::Gpt {
-        vocabulary,
-        context: n.context,
-        layers: n.layers,
-        heads: n.heads,
-        width: n.width,
-        bias: n.bias,
-        dropout: 0.0,
-        gelu_tanh: false,
-    }
+    nn::Gpt::default()
+        .vocabulary(vocabulary)
+        .context(n.context)
+        .layers(n.layers)
+        .heads(n.heads)
+        .width(n.width)
+        .bias(n.bias)
+        .dropout(0.0)
+        .gelu_tanh(false)
 }
 
 /// The cross entropy of each token, `[batch·context]`, in nats.

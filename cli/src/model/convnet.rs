@@ -6,7 +6,8 @@
 use super::{LOGITS, LOSS};
 use crate::config::Model;
 use arenagrad::error::Result;
-use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var};
 use arenagrad::nn;
 
 /// Name of the input of images, `[batch, 1, height, width]`.
@@ -28,7 +29,7 @@ pub struct Sizes {
 /// The logits, `[batch, classes]`.
 fn convnet_logits<'g>(g: &'g Builder, m: &Model, s: Sizes, dropout: f64) -> Var<'g> {
     let mut x = g.input(IMAGES, [s.batch, 1, s.image[0], s.image[1]], DType::F32);
-    let same = Conv2d { pad: [1; 4], ..Conv2d::default() };
+    let same = Conv2d::default().pad([1; 4]);
     for (i, &channels) in m.channels.iter().enumerate() {
         x = nn::conv2d(g, &format!("conv{}", i + 1), x, channels, [3, 3], same).relu();
     }

@@ -2,6 +2,7 @@
 
 pub mod chargpt;
 pub mod convnet;
+pub mod onnx_net;
 
 /// Name of the scalar output of each training graph.
 pub const LOSS: &str = "loss";

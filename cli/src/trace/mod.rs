@@ -44,7 +44,11 @@ pub fn trace_command(a: &TraceArgs) -> Run {
             }
             let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
             let mut t = trace_of_graph(&load_ir(path, &a.sizes)?, &session, path)?;
-            let placed = |c: &Call| Call { location: c.location.clone().in_file(&a.target), ..c.clone() };
+            let placed = |call: &Call| {
+                let mut call = call.clone();
+                call.location = call.location.in_file(&a.target);
+                call
+            };
             t.calls = t.calls.iter().map(placed).collect();
             t
         }

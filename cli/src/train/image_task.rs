@@ -4,10 +4,12 @@ use super::train_task::{self, TrainTask};
 use crate::config::{Config, Model};
 use crate::data::{LabelledSplit, digits, idx_folder};
 use crate::fail::Run;
+use crate::ir::onnx_file::onnx_failure;
 use crate::measure::Measure;
 use crate::model::convnet::{self, IMAGES, LABELS, Sizes};
-use crate::model::{LOGITS, LOSS};
+use crate::model::{LOGITS, LOSS, onnx_net};
 use crate::numbers::grouped_number_of;
+use crate::stdout_stderr::note_stderr;
 use arenagrad::error::Result;
 use arenagrad::session::{Handle, Program};
 use arenagrad::train::{Progress, Trainer, copy_params};
@@ -38,10 +40,23 @@ impl ImageTask {
             None => digits::load_digits()?,
         };
         let sizes = Sizes { batch: c.batch, image: split.train.size, classes: split.classes };
-        let trainer =
-            train_task::train_task_trainer(c, &convnet::convnet_training(model, sizes)?, LOSS, split.train.len())?;
-        let test_batch = TEST_BATCH.min(split.test.len());
-        let graph = convnet::convnet_inference(model, Sizes { batch: test_batch, ..sizes })?;
+        // A model may have one size of batches only.
+        let test_batch = c.onnx.as_ref().map_or(TEST_BATCH, |_| c.batch).min(split.test.len());
+        let tested = Sizes { batch: test_batch, ..sizes };
+        let (trainer, graph) = match &c.onnx {
+            Some(path) => {
+                let import = onnx_net::onnx_net_training(path, sizes)?;
+                import.notes.iter().for_each(|note| note_stderr(format!("{}: {note}", path.display())));
+                let mut trainer = train_task::train_task_trainer(c, &import.graph, LOSS, split.train.len())?;
+                import.load(trainer.program_mut()).map_err(onnx_failure(path))?;
+                (trainer, onnx_net::onnx_net_inference(path, tested)?.graph)
+            }
+            None => {
+                let graph = convnet::convnet_training(model, sizes)?;
+                let trainer = train_task::train_task_trainer(c, &graph, LOSS, split.train.len())?;
+                (trainer, convnet::convnet_inference(model, tested)?)
+            }
+        };
         let tester = train_task::train_task_session(c).compile(&graph)?;
         Ok(ImageTask {
             images: trainer.program().input(IMAGES)?,

@@ -118,7 +118,7 @@ impl TrainTask for TextTask {
     }
 
     fn sample_text(&mut self) -> Run<Option<String>> {
-        let settings = Sampling { temperature: 0.8, ..Sampling::default() };
+        let settings = Sampling::default().temperature(0.8);
         let mut g = SampleCommandGenerator::new(&self.network, self.corpus.vocabulary.clone(), settings, 1)?;
         copy_params(self.trainer.program(), g.program())?;
         let mut out = String::new();

@@ -7,6 +7,7 @@ use std::fmt::Display;
 
 /// Why a table is refused.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct KeyFault {
     /// The path of the key, as `optimiser.group[0].lr_scale`.
     pub key: String,

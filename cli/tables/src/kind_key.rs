@@ -16,6 +16,7 @@ pub enum KeyDefault {
 
 /// A key that a kind reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct KindKey {
     /// The key.
     pub name: &'static str,

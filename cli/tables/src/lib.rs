@@ -9,3 +9,4 @@ pub mod kind_key;
 mod number_list;
 pub mod optimiser;
 pub mod schedule;
+pub mod table;

@@ -5,6 +5,7 @@
 use crate::fault::{KeyRun, key_fault, table_fault};
 use crate::kind_key::{KindKey, given_kind_keys, kind_key, kind_key_by, refuse_keys_of_other_kind};
 use crate::number_list::{read_number_pair_list, read_number_triple_list};
+use crate::{key_types, table};
 use arenagrad::optim::{Group, LossScale, MuonScale, Optimiser, Rule};
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "each is the rule of its name")]
+#[non_exhaustive]
 pub enum OptimiserKind {
     Sgd,
     Adam,
@@ -39,58 +41,99 @@ enum AdjustLr {
     SpectralUnclamped,
 }
 
-/// The table as it stands in the file.
-#[derive(Deserialize, Serialize, Debug, Default, Clone)]
-#[serde(deny_unknown_fields, default, expecting = "a table of an optimiser")]
-pub struct OptimiserTable {
-    kind: OptimiserKind,
-    /// The learning rate, if the table says it.
-    pub lr: Option<f64>,
-    weight_decay: Option<f64>,
-    momentum: Option<f64>,
-    dampening: Option<f64>,
-    nesterov: Option<bool>,
-    #[serde(deserialize_with = "read_number_pair_list")]
-    betas: Option<(f64, f64)>,
-    eps: Option<f64>,
-    amsgrad: Option<bool>,
-    decoupled_weight_decay: Option<bool>,
-    history_size: Option<usize>,
-    alpha: Option<f64>,
-    centered: Option<bool>,
-    lr_decay: Option<f64>,
-    initial_accumulator_value: Option<f64>,
-    rho: Option<f64>,
-    momentum_decay: Option<f64>,
-    beta2_decay: Option<f64>,
-    eps1: Option<f64>,
-    eps2: Option<f64>,
-    d: Option<f64>,
-    ns_steps: Option<u32>,
-    #[serde(deserialize_with = "read_number_triple_list")]
-    ns_coefficients: Option<(f64, f64, f64)>,
-    adjust_lr: Option<AdjustLr>,
-    clip_value: Option<f64>,
-    clip_norm: Option<f64>,
-    norm_type: Option<f64>,
-    clip_each: Option<bool>,
-    ema: Option<f64>,
-    loss_scale: Option<f64>,
-    /// Micro-batches of a step; 1 if absent.
-    pub accumulate: Option<usize>,
-    decay_from_rank: Option<usize>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    group: Vec<OptimiserGroupTable>,
+key_types! { OptimiserKind = "name", AdjustLr = "name", }
+
+table! {
+    /// The table as it stands in the file.
+    #[derive(Deserialize, Serialize, Debug, Default, Clone)]
+    #[serde(deny_unknown_fields, default, expecting = "a table of an optimiser")]
+    pub struct OptimiserTable {
+        /// the update rule, with torch's formula
+        kind: OptimiserKind = Value("\"adamw\""), "\"sgd\"";
+        /// learning rate; the peak, if the schedule varies it
+        pub lr: Option<f64> = ByTask { images: "0.004", chargpt: "0.001" }, "0.5";
+        /// weight decay, from 0
+        weight_decay: Option<f64> = ByKind, "0.25";
+        /// momentum
+        momentum: Option<f64> = ByKind, "0.7";
+        /// the share of the gradient that the momentum leaves out
+        dampening: Option<f64> = ByKind, "0.1";
+        /// Nesterov momentum; sgd: it needs a momentum and no dampening
+        nesterov: Option<bool> = ByKind, "false";
+        /// decays of the two moments, each in [0, 1)
+        betas: Option<(f64, f64)> = ByKind, "[0.5, 0.6]", #[serde(deserialize_with = "read_number_pair_list")];
+        /// term added to the denominator, from 0
+        eps: Option<f64> = ByKind, "0.5";
+        /// divide by the root of the largest second moment so far
+        amsgrad: Option<bool> = ByKind, "true";
+        /// the weight decay shrinks the param and does not join the gradient
+        decoupled_weight_decay: Option<bool> = ByKind, "true";
+        /// past steps that shape the update, from 1 to 10000; each takes twice the memory of the params
+        history_size: Option<usize> = ByKind, "7" in "steps";
+        /// decay of the mean of squares, in [0, 1)
+        alpha: Option<f64> = ByKind, "0.5";
+        /// divide by an estimate of the deviation
+        centered: Option<bool> = ByKind, "true";
+        /// decay of the rate: lr / (1 + (t − 1)·lr_decay), from 0
+        lr_decay: Option<f64> = ByKind, "0.5";
+        /// the sum of squares before the first step, from 0
+        initial_accumulator_value: Option<f64> = ByKind, "0.5";
+        /// decay of both means of squares, in [0, 1)
+        rho: Option<f64> = ByKind, "0.5";
+        /// decay of the momentum's schedule, from 0
+        momentum_decay: Option<f64> = ByKind, "0.5";
+        /// exponent of the decay of second moments, not above 0
+        beta2_decay: Option<f64> = ByKind, "-0.5";
+        /// least mean of squares, from 0
+        eps1: Option<f64> = ByKind, "0.5";
+        /// least root mean square of a param, from 0
+        eps2: Option<f64> = ByKind, "0.5";
+        /// largest root mean square of an update, from 1
+        d: Option<f64> = ByKind, "2.0";
+        /// rounds of the Newton–Schulz iteration, up to 99
+        ns_steps: Option<u32> = ByKind, "3" in "rounds";
+        /// coefficients of the Newton–Schulz iteration
+        ns_coefficients: Option<(f64, f64, f64)> =
+            ByKind, "[1.0, 2.0, 3.0]", #[serde(deserialize_with = "read_number_triple_list")];
+        /// how the rate depends on the sides of a matrix: `original`, `match_rms_adamw`, `spectral_unclamped`
+        adjust_lr: Option<AdjustLr> = ByKind, "\"match_rms_adamw\"";
+        /// largest size of an element of a gradient, above 0; before norms are clipped
+        clip_value: Option<f64> = Text("no limit"), "0.5";
+        /// largest norm of all gradients together, above 0
+        clip_norm: Option<f64> = Text("no limit"), "0.5";
+        /// order of the norm that `clip_norm` limits, above 0, or `inf` for the largest element
+        norm_type: Option<f64> = Value("2.0"), "inf";
+        /// `clip_norm` limits the norm of the gradient of each param
+        clip_each: Option<bool> = Value("false"), "true";
+        /// decay of a moving average of the weights, in [0, 1); weights_ema.safetensors has it
+        ema: Option<f64> = Text("no average"), "0.5";
+        /// first scale of the loss, above 0; doubled after 2000 steps with finite gradients, halved after a step
+        /// without
+        loss_scale: Option<f64> = Text("no scale"), "1024.0";
+        /// micro-batches of a step
+        pub accumulate: Option<usize> = Value("1"), "3" in "micro-batches";
+        /// the weight decay is for params of this many axes or more
+        decay_from_rank: Option<usize> = Value("0"), "2" in "axes";
+        /// groups of params with settings of their own; a param belongs to the first that matches
+        group: Vec<OptimiserGroupTable> =
+            Text("no groups"), "[{ pattern = \"*.bias\" }]", #[serde(skip_serializing_if = "Vec::is_empty")];
+    }
 }
 
-/// A group: the settings of the params whose names match a pattern.
-#[derive(Deserialize, Serialize, Debug, Default, Clone)]
-#[serde(deny_unknown_fields, default, expecting = "a table of a group")]
-pub struct OptimiserGroupTable {
-    pattern: String,
-    lr_scale: Option<f64>,
-    weight_decay: Option<f64>,
-    rule: Option<Box<OptimiserTable>>,
+table! {
+    /// A group: the settings of the params whose names match a pattern.
+    #[derive(Deserialize, Serialize, Debug, Default, Clone)]
+    #[serde(deny_unknown_fields, default, expecting = "a table of a group")]
+    pub struct OptimiserGroupTable {
+        /// names of params; `*` is any text
+        pattern: String = Required, "\"*.bias\"";
+        /// factor of the learning rate, from 0
+        lr_scale: Option<f64> = Value("1.0"), "0.5";
+        /// weight decay of these params
+        weight_decay: Option<f64> = Text("that of the rule"), "0.5";
+        /// rule of these params: `kind` and the keys that it reads, as in `[optimiser]`
+        rule: Option<Box<OptimiserTable>> = Text("the optimiser's"), "{ kind = \"sgd\" }";
+    }
 }
 
 /// The keys of the whole optimiser, which a group's rule must not have.
@@ -118,7 +161,7 @@ const NO_MOMENTUM: KindKey = kind_key("momentum", "0.0");
 
 impl OptimiserKind {
     /// All kinds, in the order of the reference page.
-    pub const ALL: [OptimiserKind; 15] = [
+    pub const ALL: &[OptimiserKind] = &[
         OptimiserKind::Sgd,
         OptimiserKind::Adam,
         OptimiserKind::AdamW,
@@ -224,7 +267,7 @@ impl OptimiserTable {
         let (kind, reads) = self.kind.reads();
         let given = given_kind_keys(self);
         refuse_keys_of_other_kind(at, kind, &given, &[&["kind"], &WHOLE[..]].concat(), reads)?;
-        let rule = self.filled(self.default_rule());
+        let rule = self.filled(at, self.default_rule())?;
         let rule = self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d));
         rule.validate().map_err(|e| table_fault(at, &given, &e))?;
         Ok(rule)
@@ -251,8 +294,8 @@ impl OptimiserTable {
         }
     }
 
-    /// `rule` with the given hyper-parameters.
-    fn filled(&self, mut rule: Rule) -> Rule {
+    /// `rule` with the given hyper-parameters. `at` is the path of this table.
+    fn filled(&self, at: &str, mut rule: Rule) -> KeyRun<Rule> {
         fn put<T: Copy>(to: &mut T, from: Option<T>) {
             *to = from.unwrap_or(*to);
         }
@@ -311,8 +354,9 @@ impl OptimiserTable {
                 put(eps, self.eps);
                 put(scale, self.adjust_lr.map(AdjustLr::scale));
             }
+            other => return Err(key_fault(at, format!("{at}: there are no keys for the rule {}", other.name()))),
         }
-        rule
+        Ok(rule)
     }
 
     /// The optimiser with learning rate `lr`.
@@ -365,6 +409,6 @@ impl OptimiserGroupTable {
             return Err(key_fault(path, text));
         }
         let rule = rule.map(|r| r.rule(&format!("{at}.rule"))).transpose()?;
-        Ok(Group { lr_scale: self.lr_scale.unwrap_or(1.0), weight_decay: self.weight_decay, rule })
+        Ok(Group::default().lr_scale(self.lr_scale.unwrap_or(1.0)).weight_decay(self.weight_decay).rule(rule))
     }
 }

@@ -5,6 +5,7 @@
 use crate::bounds::within_bounds;
 use crate::fault::{KeyRun, key_fault};
 use crate::kind_key::{KindKey, given_kind_keys, kind_key, kind_key_by, kind_key_needed, refuse_keys_of_other_kind};
+use crate::{key_types, table};
 use arenagrad::train::Schedule;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ const START_FACTOR: f64 = 1.0 / 3.0;
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "each is the schedule of its name")]
+#[non_exhaustive]
 pub enum ScheduleKind {
     Constant,
     ConstantFactor,
@@ -33,7 +35,7 @@ pub enum ScheduleKind {
 
 impl ScheduleKind {
     /// All kinds, in the order of the reference page.
-    pub const ALL: [ScheduleKind; 12] = [
+    pub const ALL: &[ScheduleKind] = &[
         ScheduleKind::Constant,
         ScheduleKind::ConstantFactor,
         ScheduleKind::Step,
@@ -89,28 +91,50 @@ impl ScheduleKind {
     }
 }
 
-/// The table as it stands in the file.
-#[derive(Deserialize, Serialize, Debug, Default, Clone)]
-#[serde(deny_unknown_fields, default, expecting = "a table of a schedule")]
-pub struct ScheduleTable {
-    kind: ScheduleKind,
-    factor: Option<f64>,
-    step_size: Option<u64>,
-    gamma: Option<f64>,
-    milestones: Option<Vec<u64>>,
-    warmup: Option<u64>,
-    start_factor: Option<f64>,
-    end_factor: Option<f64>,
-    total_iters: Option<u64>,
-    power: Option<f64>,
-    timescale: Option<u64>,
-    min_lr: Option<f64>,
-    t_0: Option<u64>,
-    t_mult: Option<u64>,
-    pct_start: Option<f64>,
-    div_factor: Option<f64>,
-    final_div_factor: Option<f64>,
-    part: Option<Vec<ScheduleTable>>,
+key_types! { ScheduleKind = "name", }
+
+table! {
+    /// The table as it stands in the file.
+    #[derive(Deserialize, Serialize, Debug, Default, Clone)]
+    #[serde(deny_unknown_fields, default, expecting = "a table of a schedule")]
+    pub struct ScheduleTable {
+        /// the schedule, with torch's formula. The rate before the factors is `optimiser.lr`
+        kind: ScheduleKind = Value("\"one-cycle\""), "\"constant\"";
+        /// rate of the first steps, as a fraction of the rate, from 0 to 1
+        factor: Option<f64> = ByKind, "0.5";
+        /// steps at each rate, from 1
+        step_size: Option<u64> = ByKind, "3" in "steps";
+        /// factor from one rate to the next, from 0
+        gamma: Option<f64> = ByKind, "0.5";
+        /// steps at which the rate changes, or the first step of each part but the first; in rising order
+        milestones: Option<Vec<u64>> = ByKind, "[2, 6]" in "steps";
+        /// steps of the linear rise to the rate, up to the schedule's length
+        warmup: Option<u64> = ByKind, "3" in "steps";
+        /// first rate, as a fraction of the rate, from 0 to 1
+        start_factor: Option<f64> = ByKind, "0.5";
+        /// last rate, as a fraction of the rate, from 0 to 1
+        end_factor: Option<f64> = ByKind, "0.5";
+        /// steps from the first rate to the last, or before the whole rate, from 1
+        total_iters: Option<u64> = ByKind, "9" in "steps";
+        /// exponent, from 0
+        power: Option<f64> = ByKind, "2.0";
+        /// steps after the warm-up until the rate is divided by √2, from 1
+        timescale: Option<u64> = ByKind, "9" in "steps";
+        /// lowest rate, from 0
+        min_lr: Option<f64> = ByKind, "0.0005";
+        /// steps before the first restart, from 1
+        t_0: Option<u64> = ByKind, "9" in "steps";
+        /// ratio of each length to the one before, from 1
+        t_mult: Option<u64> = ByKind, "2";
+        /// fraction of the steps in which the rate rises, from 0 to 1
+        pct_start: Option<f64> = ByKind, "0.5";
+        /// ratio of the peak to the first rate, above 0
+        div_factor: Option<f64> = ByKind, "5.0";
+        /// ratio of the first rate to the last, above 0
+        final_div_factor: Option<f64> = ByKind, "5.0";
+        /// schedules, with the keys of `[schedule]`
+        part: Option<Vec<ScheduleTable>> = ByKind, "[{ kind = \"constant\" }]";
+    }
 }
 
 impl ScheduleTable {

@@ -75,7 +75,7 @@ fn load(adapter: &Adapter, how: u8) {
     let kept = |p: &Program| p.persistent().map(|(_, bytes)| bytes.to_vec()).collect::<Vec<_>>();
     let before = kept(&p);
     let choice = |bit: u8| if how & bit == bit { Unmatched::Refuse } else { Unmatched::Allow };
-    let how = Load { missing: choice(1), unexpected: choice(2), cast: how & 4 == 4, ..Load::default() };
+    let how = Load::default().missing(choice(1)).unexpected(choice(2)).cast(how & 4 == 4);
     match p.load_adapter(adapter, how) {
         Err(e) => assert!(kept(&p) == before && !e.message.is_empty(), "{e}"),
         Ok(report) => {
@@ -115,9 +115,9 @@ fn seeds() -> Vec<Vec<u8>> {
         let mut entries: Vec<Entry<'_>> = Vec::new();
         let bytes = [0, 0, 0, 63].repeat(4);
         for (name, (_, dims)) in names.iter().zip(&tensors) {
-            entries.push(Entry { name, dtype: DType::F32, dims, bytes: &bytes[..4 * dims[0] * dims[1]] });
+            entries.push(Entry::new(name, DType::F32, dims, &bytes[..4 * dims[0] * dims[1]]));
         }
-        entries.extend(extra.map(|name| Entry { name, dtype: DType::F32, dims: &[2, 2], bytes: &bytes }));
+        entries.extend(extra.map(|name| Entry::new(name, DType::F32, &[2, 2], &bytes)));
         let file = encode(&entries).unwrap_or_default();
         let len = (config.len() as u16).to_le_bytes();
         [&[how as u8], &len[..], config.as_bytes(), &file].concat()

@@ -48,11 +48,8 @@ pub fn run(data: &[u8]) {
 pub fn seeds() -> Vec<Vec<u8>> {
     let dtypes = [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::U16, DType::Bool, DType::C64];
     let bytes = [0u8, 1].repeat(64);
-    let entry = |name: &'static str, dtype: DType, dims: &'static [usize]| Entry {
-        name,
-        dtype,
-        dims,
-        bytes: &bytes[..dims.iter().product::<usize>() * dtype.size()],
+    let entry = |name: &'static str, dtype: DType, dims: &'static [usize]| {
+        Entry::new(name, dtype, dims, &bytes[..dims.iter().product::<usize>() * dtype.size()])
     };
     let mut files: Vec<Vec<Entry<'_>>> = dtypes.iter().map(|&d| vec![entry("w", d, &[2, 3])]).collect();
     files.push(vec![]);

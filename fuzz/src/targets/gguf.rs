@@ -3,7 +3,8 @@
 
 use super::{READERS, Target};
 use crate::files::file_path;
-use arenagrad::graph::{BlockType, Builder, DType, Init};
+use arenagrad::graph::quant::BlockType;
+use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::gguf::{Gguf, GgufEntry, GgufTensor, Meta, MetaArray, TensorType, encode_file};
 use arenagrad::train::{Load, Unmatched};
@@ -50,8 +51,7 @@ pub fn run(data: &[u8]) {
 /// The file written again.
 fn written(file: &Gguf, tensors: &[&GgufTensor], parts: &[Vec<u8>]) -> Vec<u8> {
     let all = tensors.iter().zip(parts);
-    let entries: Vec<GgufEntry<'_>> =
-        all.map(|(t, bytes)| GgufEntry { name: &t.name, kind: t.kind, dims: &t.dims, bytes }).collect();
+    let entries: Vec<GgufEntry<'_>> = all.map(|(t, bytes)| GgufEntry::new(&t.name, t.kind, &t.dims, bytes)).collect();
     encode_file(file.metadata(), &entries).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -68,7 +68,9 @@ fn load(file: &Gguf, how: u8) {
     let before = kept(&p);
     let unmatched = if how & 1 == 1 { Unmatched::Refuse } else { Unmatched::Allow };
     let (missing, unexpected, reshape) = (unmatched, unmatched, how & 1 == 0);
-    if let Err(e) = p.load_gguf(file, Load { missing, unexpected, reshape, cast: how & 2 == 2, rename: None }) {
+    if let Err(e) =
+        p.load_gguf(file, Load::default().missing(missing).unexpected(unexpected).reshape(reshape).cast(how & 2 == 2))
+    {
         assert!(kept(&p) == before && !e.message.is_empty(), "{e}");
     }
     p.step().unwrap_or_else(|e| panic!("{e}"));
@@ -89,9 +91,9 @@ fn seeds() -> Vec<Vec<u8>> {
         ),
     ];
     let entries = [
-        GgufEntry { name: "w", kind: plain, dims: &[2, 3], bytes: &[7; 24] },
-        GgufEntry { name: "q", kind: TensorType::Blocks(BlockType::Q4_0), dims: &[1, 32], bytes: &[3; 18] },
-        GgufEntry { name: "o", kind: TensorType::Other(16), dims: &[256], bytes: &[3; 66] },
+        GgufEntry::new("w", plain, &[2, 3], &[7; 24]),
+        GgufEntry::new("q", TensorType::Blocks(BlockType::Q4_0), &[1, 32], &[3; 18]),
+        GgufEntry::new("o", TensorType::Other(16), &[256], &[3; 66]),
     ];
     let files =
         [(&metadata[..], &entries[..]), (&metadata[..0], &entries[..1]), (&metadata[..2], &entries[1..2]), (&[], &[])];

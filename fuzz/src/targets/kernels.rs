@@ -5,7 +5,8 @@ use super::pipeline::{any_way, assert_agrees};
 use super::{GRAPHS, Target, scripts};
 use crate::script::Script;
 use arenagrad::error::{Kind, Result};
-use arenagrad::graph::{Attention, Builder, Conv2d, DType, GraphBuf, Init, Layout, Pool2d, Scatter, Var};
+use arenagrad::graph::window::{Conv2d, Pool2d};
+use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Init, Layout, Scatter, Var};
 use arenagrad::optim::{self, train};
 
 pub const TARGET: Target = Target {
@@ -175,7 +176,7 @@ fn attention<'g>(g: &'g Builder, s: &mut Script<'_>, dtype: DType) -> Var<'g> {
     let (heads, queries, keys, d) = (1 + s.below(3) as usize, size(s, 33), size(s, 33), size(s, 17));
     let q = view_or_copy(g, s, "q", &[2, heads, queries, d], dtype);
     let (k, v) = (leaf(g, "k", &[2, heads, keys, d], dtype), leaf(g, "v", &[2, heads, keys, d], dtype));
-    let options = Attention { layout: Layout::Bhsd, causal: s.flag(), ..Attention::default() };
+    let options = Attention::default().layout(Layout::Bhsd).causal(s.flag());
     q.attention(k, v, if s.below(4) == 0 { options.window(1 + s.below(4) as usize) } else { options })
 }
 

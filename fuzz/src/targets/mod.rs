@@ -13,6 +13,7 @@ mod graphs;
 mod idx;
 mod kernels;
 mod npy;
+mod onnx;
 mod passes;
 mod pipeline;
 mod plan;
@@ -82,6 +83,7 @@ pub const TARGETS: &[Target] = &[
     adapters::TARGET,
     shards::TARGET,
     gguf::TARGET,
+    onnx::TARGET,
     npy::TARGET,
     idx::TARGET,
     csv::TARGET,
@@ -109,7 +111,7 @@ fn file_tests() -> Vec<Vec<u8>> {
         }
     }
     let mut all = Vec::new();
-    walk(&crate::runner::package_dir().join("../tests/filetests"), &mut all);
+    walk(&crate::files::package_dir().join("../tests/filetests"), &mut all);
     all
 }
 

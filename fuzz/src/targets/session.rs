@@ -160,7 +160,7 @@ fn one_call(p: &mut Program, call: u32, script: &mut Script<'_>, desk: &mut Desk
 /// The program's params and states as a checkpoint in memory.
 fn save(p: &Program, desk: &mut Desk) -> Result<()> {
     let entries: Vec<Entry<'_>> =
-        p.persistent().map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes }).collect();
+        p.persistent().map(|(b, bytes)| Entry::new(&b.name, b.dtype, &b.dims, bytes)).collect();
     desk.file = checkpoint::encode(&entries)?;
     Ok(())
 }

@@ -82,11 +82,8 @@ fn seeds() -> Vec<Vec<u8>> {
     };
     let file = |entries: &[(&str, DType, &[usize])]| {
         let bytes = [0u8, 1].repeat(16);
-        let of = |&(name, dtype, dims): &(_, DType, _)| Entry {
-            name,
-            dtype,
-            dims,
-            bytes: &bytes[..dims.iter().product::<usize>() * dtype.size()],
+        let of = |&(name, dtype, dims): &(_, DType, _)| {
+            Entry::new(name, dtype, dims, &bytes[..dims.iter().product::<usize>() * dtype.size()])
         };
         encode(&entries.iter().map(of).collect::<Vec<_>>()).unwrap_or_default()
     };

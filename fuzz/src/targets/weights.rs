@@ -58,8 +58,10 @@ pub fn load(file: &Weights, how: u8) {
     let before = kept(&p);
     let choice = |bit: u8| if how & bit == bit { Unmatched::Refuse } else { Unmatched::Allow };
     let (missing, unexpected) = (choice(2), choice(8));
-    let done =
-        p.load_weights(file, Load { missing, unexpected, reshape: how & 16 == 16, cast: how & 4 == 4, rename: None });
+    let done = p.load_weights(
+        file,
+        Load::default().missing(missing).unexpected(unexpected).reshape(how & 16 == 16).cast(how & 4 == 4),
+    );
     if let Err(e) = done {
         assert!(kept(&p) == before && !e.message.is_empty(), "{e}");
     }

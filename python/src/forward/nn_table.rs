@@ -1,7 +1,8 @@
 //! Layers, convolutions, pools and losses with options.
 
 use super::{Args, Forward, forwards};
-use arenagrad::graph::{Attention, Conv, ConvTranspose, Interpolation, Pool, Var as Value};
+use arenagrad::graph::window::{Conv, ConvTranspose, Interpolation, Pool};
+use arenagrad::graph::{Attention, Var as Value};
 use arenagrad::nn;
 use pyo3::prelude::*;
 
@@ -10,46 +11,46 @@ pub const TABLE: &[Forward] = forwards! {
     "(name: str, x: Var, outputs: int, bias: bool = True, weight_init: InitLike | None = None, bias_init: InitLike | \
      None = None, inputs: int | None = None) -> Var"
     "A linear layer, y = x·Wᵀ + b: params `name.weight` [outputs, inputs] and `name.bias`."
-    => |a| nn::linear_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, nn::Linear { bias: a.bool(3)?,
-        weight_init: a.maybe_init(4)?, bias_init: a.maybe_init(5)?, inputs: a.maybe_size(6)? });
+    => |a| nn::linear_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, nn::Linear::default()
+            .bias(a.bool(3)?).weight_init(a.maybe_init(4)?).bias_init(a.maybe_init(5)?).inputs(a.maybe_size(6)?));
     "embedding"
     "(name: str, indices: Var, rows: int, width: int, padding: int | None = None, weight_init: InitLike | None = \
      None, dtype: DTypeLike = \"f32\") -> Var"
     "Rows of a table: param `name.weight` [rows, width]."
     => |a| nn::embedding_with(a.g, &a.text(0)?, a.var(1)?, [a.size(2)?, a.size(3)?],
-        nn::Embedding { dtype: a.dtype(6)?, padding: a.maybe_size(4)?, weight_init: a.maybe_init(5)? });
+        nn::Embedding::default().dtype(a.dtype(6)?).padding(a.maybe_size(4)?).weight_init(a.maybe_init(5)?));
     "conv1d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, \
      groups: int = 1, bias: bool = True) -> Var"
     "A convolution of x [N, C, L]: params `name.weight` and `name.bias`."
-    => |a| nn::conv1d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<1>(3)?, conv(a, 4)?.bias(a.bool(8)?));
+    => |a| nn::conv1d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<1>(3)?, conv(a, 4)?.bias(a.bool(8)?));
     "conv2d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, \
      groups: int = 1, bias: bool = True) -> Var"
     "A convolution of x [N, C, H, W]: params `name.weight` and `name.bias`."
-    => |a| nn::conv2d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<2>(3)?, conv(a, 4)?.bias(a.bool(8)?));
+    => |a| nn::conv2d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<2>(3)?, conv(a, 4)?.bias(a.bool(8)?));
     "conv3d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, \
      groups: int = 1, bias: bool = True) -> Var"
     "A convolution of x [N, C, D, H, W]: params `name.weight` and `name.bias`."
-    => |a| nn::conv3d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<3>(3)?, conv(a, 4)?.bias(a.bool(8)?));
+    => |a| nn::conv3d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<3>(3)?, conv(a, 4)?.bias(a.bool(8)?));
     "conv_transpose1d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = \
      0, dilation: Shape = 1, groups: int = 1, bias: bool = True) -> Var"
     "A transposed convolution of x [N, C, L]."
-    => |a| nn::conv_transpose1d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<1>(3)?, transposed(a,
+    => |a| nn::conv_transpose1d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<1>(3)?, transposed(a,
         4)?.bias(a.bool(9)?));
     "conv_transpose2d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = \
      0, dilation: Shape = 1, groups: int = 1, bias: bool = True) -> Var"
     "A transposed convolution of x [N, C, H, W]."
-    => |a| nn::conv_transpose2d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<2>(3)?, transposed(a,
+    => |a| nn::conv_transpose2d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<2>(3)?, transposed(a,
         4)?.bias(a.bool(9)?));
     "conv_transpose3d"
     "(name: str, x: Var, outputs: int, kernel: Shape, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = \
      0, dilation: Shape = 1, groups: int = 1, bias: bool = True) -> Var"
     "A transposed convolution of x [N, C, D, H, W]."
-    => |a| nn::conv_transpose3d_with(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<3>(3)?, transposed(a,
+    => |a| nn::conv_transpose3d(a.g, &a.text(0)?, a.var(1)?, a.size(2)?, a.each::<3>(3)?, transposed(a,
         4)?.bias(a.bool(9)?));
     "max_pool1d"
     "(x: Var, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: \
@@ -129,8 +130,8 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| nn::layer_norm2d(a.g, &a.text(0)?, a.var(1)?, a.f64(2)?);
     "batch_norm" "(name: str, x: Var, eps: float = 1e-5, momentum: float = 0.1, training: bool = True) -> Var"
     "Batch norm of x [N, C, …], with running statistics."
-    => |a| nn::batch_norm(a.g, &a.text(0)?, a.var(1)?, nn::BatchNorm { inputs: None, eps: a.f64(2)?,
-        momentum: a.f64(3)?, training: a.bool(4)? });
+    => |a| nn::batch_norm(a.g, &a.text(0)?, a.var(1)?, nn::BatchNorm::default()
+            .eps(a.f64(2)?).momentum(a.f64(3)?).training(a.bool(4)?));
     "rnn"
     "(name: str, x: Var, hidden: int, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: \
      bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None) -> tuple[Var, Var]"
@@ -155,8 +156,8 @@ pub const TABLE: &[Forward] = forwards! {
      False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None, nonlinearity: str = \"tanh\") -> \
      tuple[Var, Var]"
     "`rnn` on given weights: for each layer and direction w_ih, w_hh, b_ih, b_hh."
-    => |a| { let run = nn::rnn_of(a.var(0)?, &a.vars(1)?, nn::Recurrent { nonlinearity: a.one_of(9, "nonlinearity",
-        NONLINEARITIES)?, ..recurrent_from(a, 2, None)? }); (run.output, run.h_n) };
+    => |a| { let run = nn::rnn_of(a.var(0)?, &a.vars(1)?, recurrent_from(a, 2, None)?.nonlinearity(a.one_of(9,
+        "nonlinearity", NONLINEARITIES)?)); (run.output, run.h_n) };
     "gru_of"
     "(x: Var, weights: Vars, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: bool = \
      False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None) -> tuple[Var, Var]"
@@ -174,7 +175,7 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| nn::swiglu(a.g, &a.text(0)?, a.var(1)?, a.size(2)?);
     "causal_self_attention" "(name: str, x: Var, heads: int, dropout: float = 0.0, bias: bool = True) -> Var"
     "Causal self-attention of x [batch, sequence, width]: layers `name.c_attn` and `name.c_proj`."
-    => |a| { let l = nn::Linear { bias: a.bool(4)?, ..nn::Linear::default() }; nn::causal_self_attention(a.g,
+    => |a| { let l = nn::Linear::default().bias(a.bool(4)?); nn::causal_self_attention(a.g,
         &a.text(0)?, a.var(1)?, nn::CausalSelfAttention::new(a.size(2)?).qkv(l).proj(l).dropout(a.f64(3)?)) };
     "multi_head_attention"
     "(name: str, query: Var, key: Var, value: Var, heads: int, kv_heads: int = 0, bias: bool = True, causal: bool = \
@@ -182,9 +183,9 @@ pub const TABLE: &[Forward] = forwards! {
      Var"
     "Attention of queries over keys and values, as torch's MultiheadAttention."
     => |a| nn::multi_head_attention(a.g, &a.text(0)?, [a.var(1)?, a.var(2)?, a.var(3)?],
-        nn::MultiHead { kv_heads: a.size(5)?, bias: a.bool(6)?, causal: a.bool(7)?, window: a.maybe_size(8)?,
-        padding: a.maybe_var(9)?, mask: a.maybe_var(10)?,
-        dropout: a.f64(11)?, ..nn::MultiHead::new(a.size(4)?) });
+        nn::MultiHead::new(a.size(4)?)
+                .kv_heads(a.size(5)?).bias(a.bool(6)?).causal(a.bool(7)?).window(a.maybe_size(8)?)
+                .padding(a.maybe_var(9)?).mask(a.maybe_var(10)?).dropout(a.f64(11)?));
     "transformer_block"
     "(name: str, x: Var, heads: int, hidden: int, feed_forward: str = \"relu\", norm: str = \"layer\", norm_first: \
      bool = False, causal: bool = False, dropout: float = 0.0, eps: float = 1e-5) -> Var"
@@ -194,16 +195,16 @@ pub const TABLE: &[Forward] = forwards! {
     "(q: Var, k: Var, v: Var, causal: bool = False, window: int | None = None, scale: float = 0.0, dropout: float = \
      0.0, bias: Var | None = None, top_left: bool = False) -> Var"
     "Scaled dot-product attention of [batch, heads, sequence, width]. With `top_left`, query i stands at key i."
-    => |a| a.me()?.attention(a.var(1)?, a.var(2)?, Attention { causal: a.bool(3)?, window: a.maybe_size(4)?,
-        scale: a.f64(5)?, dropout: a.f64(6)?, bias: a.maybe_var(7)?, top_left: a.bool(8)?,
-        ..Attention::default() });
+    => |a| a.me()?.attention(a.var(1)?, a.var(2)?, Attention::default()
+            .causal(a.bool(3)?).window(a.maybe_size(4)?).scale(a.f64(5)?).dropout(a.f64(6)?)
+            .bias(a.maybe_var(7)?).top_left(a.bool(8)?));
     "gpt"
     "(tokens: Var, vocabulary: int, context: int, layers: int, heads: int, width: int, bias: bool = False, dropout: \
      float = 0.0, dtype: DTypeLike = \"f32\") -> Var"
     "Logits of a GPT-2, as nanoGPT builds it."
-    => |a| nn::gpt(a.g, a.me()?, a.dtype(8)?, nn::Gpt { vocabulary: a.size(1)?, context: a.size(2)?,
-        layers: a.size(3)?, heads: a.size(4)?, width: a.size(5)?, bias: a.bool(6)?, dropout: a.f64(7)?,
-        gelu_tanh: false });
+    => |a| nn::gpt(a.g, a.me()?, a.dtype(8)?, nn::Gpt::default()
+            .vocabulary(a.size(1)?).context(a.size(2)?).layers(a.size(3)?).heads(a.size(4)?).width(a.size(5)?)
+            .bias(a.bool(6)?).dropout(a.f64(7)?).gelu_tanh(false));
     "mamba" "(name: str, x: Var) -> Var"
     "A Mamba block with its defaults."
     => |a| nn::mamba(a.g, &a.text(0)?, a.var(1)?, nn::Mamba::default());
@@ -229,8 +230,8 @@ pub const TABLE: &[Forward] = forwards! {
     "(log_probs: Var, labels: Var, ignore_index: int = -100, reduction: str = \"mean\", weight: Var | None = None) -> \
      Var"
     "−log p of each label."
-    => |a| nn::nll_loss(a.me()?, a.var(1)?, nn::NllLoss { ignore_index: a.i64(2)?, reduction: a.choice(3,
-        "reduction")?, weight: a.maybe_var(4)? });
+    => |a| nn::nll_loss(a.me()?, a.var(1)?, nn::NllLoss::default().ignore_index(a.i64(2)?)
+        .reduction(a.choice(3, "reduction")?).weight(a.maybe_var(4)?));
     "gaussian_nll_loss"
     "(x: Var, target: Var, variance: Var, full: bool = False, eps: float = 1e-6, reduction: str = \"mean\") -> Var"
     "The negative log-likelihood of normal distributions."
@@ -239,8 +240,8 @@ pub const TABLE: &[Forward] = forwards! {
     "(log_probs: Var, targets: Var, input_lengths: Var, target_lengths: Var, blank: int = 0, reduction: str = \
      \"mean\", zero_infinity: bool = False) -> Var"
     "The loss of label sequences [N, S] that are shorter than their inputs [T, N, classes]."
-    => |a| nn::ctc_loss(a.me()?, a.var(1)?, a.var(2)?, a.var(3)?, nn::Ctc { blank: a.size(4)?,
-        reduction: a.choice(5, "reduction")?, zero_infinity: a.bool(6)? });
+    => |a| nn::ctc_loss(a.me()?, a.var(1)?, a.var(2)?, a.var(3)?, nn::Ctc::default().blank(a.size(4)?)
+        .reduction(a.choice(5, "reduction")?).zero_infinity(a.bool(6)?));
     "kl_div" "(log_x: Var, target: Var, reduction: str = \"mean\") -> Var"
     "The Kullback–Leibler divergence."
     => |a| nn::kl_div(a.me()?, a.var(1)?, a.choice(2, "reduction")?);
@@ -270,7 +271,7 @@ fn pool<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N
 /// The options of a pool that averages.
 fn averages<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N, P>> {
     let (count_include_pad, divisor_override) = (a.bool(5)?, a.maybe_size(6)?);
-    Ok(Pool { count_include_pad, divisor_override, ..pool(a)? })
+    Ok(pool(a)?.count_include_pad(count_include_pad).divisor_override(divisor_override))
 }
 
 const NONLINEARITIES: &[(&str, nn::Nonlinearity)] =
@@ -279,17 +280,16 @@ const NONLINEARITIES: &[(&str, nn::Nonlinearity)] =
 /// The options of a recurrent network, from argument `at` on.
 fn recurrent_from<'g>(a: &Args<'_, 'g, '_>, at: usize, c0: Option<usize>) -> PyResult<nn::Recurrent<'g>> {
     let c0 = c0.map(|i| a.maybe_var(i)).transpose()?.flatten();
-    Ok(nn::Recurrent {
-        layers: a.size(at)?,
-        bidirectional: a.bool(at + 1)?,
-        bias: a.bool(at + 2)?,
-        batch_first: a.bool(at + 3)?,
-        dropout: a.f64(at + 4)?,
-        h0: a.maybe_var(at + 5)?,
-        lengths: a.maybe_var(at + 6)?,
-        c0,
-        nonlinearity: nn::Nonlinearity::Tanh,
-    })
+    Ok(nn::Recurrent::default()
+        .layers(a.size(at)?)
+        .bidirectional(a.bool(at + 1)?)
+        .bias(a.bool(at + 2)?)
+        .batch_first(a.bool(at + 3)?)
+        .dropout(a.f64(at + 4)?)
+        .h0(a.maybe_var(at + 5)?)
+        .lengths(a.maybe_var(at + 6)?)
+        .c0(c0)
+        .nonlinearity(nn::Nonlinearity::Tanh))
 }
 
 fn transformer<'g>(a: &Args<'_, 'g, '_>) -> PyResult<Value<'g>> {

@@ -1,7 +1,9 @@
 //! Methods of values that are no op of the table, or take options that the table does not.
 
 use super::{Forward, forwards};
-use arenagrad::graph::{CrossEntropy, FftNorm, GridSample, GridSampling, Interpolation, Outside, PadMode, Scatter};
+use arenagrad::graph::signal::FftNorm;
+use arenagrad::graph::window::{GridSample, GridSampling, Interpolation, Outside, PadMode};
+use arenagrad::graph::{CrossEntropy, Scatter};
 
 const NORMS: &[(&str, FftNorm)] =
     &[("backward", FftNorm::Backward), ("ortho", FftNorm::Ortho), ("forward", FftNorm::Forward)];
@@ -265,8 +267,9 @@ pub const TABLE: &[Forward] = forwards! {
     "(labels: Var, ignore_index: int = -100, label_smoothing: float = 0.0, reduction: str = \"mean\", weight: Var | \
      None = None) -> Var"
     "The cross entropy of logits and labels, or probabilities."
-    => |a| a.me()?.cross_entropy_with(a.var(1)?, CrossEntropy { ignore_index: a.i64(2)?, label_smoothing: a.f64(3)?,
-        reduction: a.choice(4, "reduction")?, weight: a.maybe_var(5)? });
+    => |a| a.me()?.cross_entropy_with(a.var(1)?, CrossEntropy::default()
+            .ignore_index(a.i64(2)?).label_smoothing(a.f64(3)?).reduction(a.choice(4, "reduction")?)
+            .weight(a.maybe_var(5)?));
     "mse" "(target: Var, reduction: str = \"mean\") -> Var"
     "The squared error."
     => |a| a.me()?.mse_with(a.var(1)?, a.choice(2, "reduction")?);
@@ -384,8 +387,8 @@ pub const TABLE: &[Forward] = forwards! {
     "grid_sample"
     "(grid: Var, mode: str = \"linear\", padding: str = \"zeros\", align_corners: bool = False) -> Var"
     "Images [N, C, H, W] read at places [N, H, W, 2] from −1 to 1."
-    => |a| a.me()?.grid_sample(a.var(1)?, GridSample { mode: a.one_of(2, "mode", SAMPLINGS)?,
-        padding: a.one_of(3, "padding", OUTSIDES)?, align_corners: a.bool(4)? });
+    => |a| a.me()?.grid_sample(a.var(1)?, GridSample::default().mode(a.one_of(2, "mode", SAMPLINGS)?)
+        .padding(a.one_of(3, "padding", OUTSIDES)?).align_corners(a.bool(4)?));
 };
 
 /// `y`, a reduction of `x` over `axes`, with these axes of size 1 if `keepdims`.

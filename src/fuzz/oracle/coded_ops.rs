@@ -5,7 +5,7 @@
 
 use super::array::{Array, count_elements, unravel_position};
 use super::balls::{Ball, Balls, UNKNOWN, ZERO};
-use super::families::OracleOps;
+use super::oracle_node::OracleOps;
 use super::quant_ops::oracle_quant_scales;
 use super::rounding::{Rounding, nearest_element, spread_of_ends};
 use super::stop::Stop;

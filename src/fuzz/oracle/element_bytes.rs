@@ -1,8 +1,8 @@
 //! Elements as the bytes of a program's tensors, and back.
 
 use super::array::{Array, Numbers};
+use super::rounding::{element_bits_of_real, element_real_of_bits};
 use crate::nodes::DType;
-use half::{bf16, f16};
 
 /// The array of these bytes, all exact. Bytes beyond the last whole element are left out.
 pub fn decode_array(dtype: DType, dims: &[usize], bytes: &[u8]) -> Array {
@@ -17,15 +17,6 @@ pub fn decode_array(dtype: DType, dims: &[usize], bytes: &[u8]) -> Array {
     match dtype.is_real_float() {
         true => Array::reals(dtype, dims, bits.map(|b| (element_real_of_bits(dtype, b), 0.0))),
         false => Array::wholes(dtype, dims, bits.map(|b| Some(element_whole_of_bits(dtype, b)))),
-    }
-}
-
-pub(super) fn element_real_of_bits(dtype: DType, bits: u64) -> f64 {
-    match dtype {
-        DType::F16 => f16::from_bits(bits as u16).to_f64(),
-        DType::BF16 => bf16::from_bits(bits as u16).to_f64(),
-        DType::F32 => f64::from(f32::from_bits(bits as u32)),
-        _ => f64::from_bits(bits),
     }
 }
 
@@ -52,22 +43,13 @@ pub fn encode_array(a: &Array) -> Vec<u8> {
     all.flat_map(|(i, k)| bits(i, k).to_le_bytes().into_iter().take(part.size())).collect()
 }
 
-pub(super) fn element_bits_of_real(dtype: DType, x: f64) -> u64 {
-    match dtype {
-        DType::F16 => u64::from(f16::from_f64(x).to_bits()),
-        DType::BF16 => u64::from(bf16::from_f64(x).to_bits()),
-        DType::F32 => u64::from((x as f32).to_bits()),
-        _ => x.to_bits(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn bytes_of_each_type_come_back() {
-        for dtype in DType::ALL {
+        for &dtype in DType::ALL {
             // Patterns whose exponents are small in each float type; the bytes of a bool are 0 and 1.
             let bytes: Vec<u8> = (0..32).map(|i| if dtype == DType::Bool { i % 2 } else { 17 * (i % 4) }).collect();
             let a = decode_array(dtype, &[32 / dtype.size()], &bytes);

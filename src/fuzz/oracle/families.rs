@@ -1,20 +1,13 @@
 //! Families of ops that the oracle has functions for, found by the op's name. A user's op has one by its
 //! [`Pack`](crate::op::Pack).
 
+use super::account::InterpreterAccount;
 use super::array::Array;
-use super::interpreter::InterpreterAccount;
+use super::oracle_node::{OracleNode, OracleOps};
 use super::stop::Stop;
 use crate::arena::{Node, ids::Id};
-use crate::nodes::{Attrs, DType, Graph, Op};
+use crate::nodes::Graph;
 use std::rc::Rc;
-
-/// What the oracle knows of a family: the names of its ops, and the function that computes their results.
-pub struct OracleOps {
-    /// The names.
-    pub names: &'static [&'static str],
-    /// The results of a node, in order.
-    pub run: fn(&mut OracleNode<'_>) -> Result<Vec<Array>, Stop>,
-}
 
 /// The engine's own families.
 const FAMILIES: &[OracleOps] = &[
@@ -30,36 +23,6 @@ const FAMILIES: &[OracleOps] = &[
     #[cfg(feature = "splat")]
     super::splat_ops::OPS,
 ];
-
-/// A node as the oracle's functions see it.
-pub struct OracleNode<'n> {
-    /// The op.
-    pub op: Op,
-    /// The attributes.
-    pub attrs: Attrs<'n>,
-    /// The operands.
-    pub args: Vec<&'n Array>,
-    /// The element type of each result.
-    pub dtypes: Vec<DType>,
-    /// The shape of each result.
-    pub dims: Vec<Vec<usize>>,
-    account: &'n mut InterpreterAccount,
-}
-
-impl OracleNode<'_> {
-    /// Counts `work` elements that are read or written. Call it before the work.
-    ///
-    /// # Errors
-    /// The interpretation takes too long: [`Stop::TooLarge`].
-    pub fn spend(&mut self, work: u64) -> Result<(), Stop> {
-        self.account.spend(work)
-    }
-
-    /// Says that the step may fail, as an index or a divisor is unknown.
-    pub fn may_fault(&mut self) -> &mut bool {
-        &mut self.account.may_fault
-    }
-}
 
 /// The results of node `n` by the function for its op; `None` if there is none.
 pub(super) fn run_oracle_family(

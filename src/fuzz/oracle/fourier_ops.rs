@@ -2,7 +2,7 @@
 //! c·u·log₂N·‖y‖₂. Source: Higham, "Accuracy and Stability of Numerical Algorithms", section 24.1.
 
 use super::array::{Array, count_elements};
-use super::families::{OracleNode, OracleOps};
+use super::oracle_node::{OracleNode, OracleOps};
 use super::rounding::{LongSum, Rounding};
 use crate::nodes::ops::fft::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
 use crate::nodes::{Attrs, DType, Op};

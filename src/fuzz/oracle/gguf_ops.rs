@@ -3,8 +3,8 @@
 //! In a block of 256, element e is in half e/128 of the block, in plane (e mod 128)/32 of that half, at place e mod 32.
 
 use super::array::{Array, count_elements};
-use super::families::OracleOps;
 use super::grouped_ops::oracle_group_of_each_row;
+use super::oracle_node::OracleOps;
 use super::rounding::{Rounding, nearest_element};
 use super::stop::Stop;
 use crate::kernels::gguf::BlockType;

@@ -1,9 +1,9 @@
 //! Products of rows by the matrix of their group. A group that is unknown makes all results unknown.
 
 use super::array::{Array, count_elements};
-use super::families::OracleOps;
 use super::index_ops::check_oracle_index_elements;
 use super::layout_ops::oracle_zeros_layout;
+use super::oracle_node::OracleOps;
 use super::product_ops::oracle_sum_of_products;
 use super::stop::Stop;
 use crate::arena::{Node, ids::Id};

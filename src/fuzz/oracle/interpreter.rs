@@ -3,6 +3,7 @@
 //!
 //! Invariant: no pass, plan or kernel of the engine takes part; the builder alone writes decompositions.
 
+use super::account::InterpreterAccount;
 use super::array::{Array, Numbers, count_elements};
 use super::binary_fns::{compare_oracle_binary_fn, map_oracle_binary_fn, select_oracle_binary_fn};
 use super::complex_ops::oracle_complex_parts;
@@ -19,7 +20,6 @@ use super::random_ops::apply_oracle_random_op;
 use super::reduce_ops::{
     apply_oracle_reduce_op, oracle_reduce_cumsum, oracle_reduce_root_sum_squares, oracle_reduce_softmax,
 };
-use super::region_ops::Results;
 use super::rounding::Rounding;
 use super::sample_ops::oracle_sample_tokens;
 use super::stop::Stop;
@@ -33,13 +33,6 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::pointwise::attrs::CastAttrs;
 use crate::nodes::{Attrs, Builder, Emit, Graph, GraphBuf, Op, Var};
 use std::rc::Rc;
-
-/// The most work of one interpretation, in elements that are read or written.
-const MOST_WORK: u64 = 1 << 32;
-/// The most elements at a time: half a gibibyte of numbers and their bounds.
-pub(super) const MOST_ELEMENTS: u64 = 1 << 25;
-/// The deepest nest of calls, loops and decompositions.
-const DEEPEST: usize = 64;
 
 /// An output, or the next value of a param or a state.
 #[derive(Clone, Debug)]
@@ -93,42 +86,6 @@ pub fn interpret(graph: Graph<'_>, leaves: &LeafValues) -> Result<Reference, Sto
     Ok(Reference { outputs, updates, may_fault: account.may_fault })
 }
 
-/// What all interpreters of one interpretation share.
-pub(super) struct InterpreterAccount {
-    /// Work done so far.
-    work: u64,
-    /// Elements of all values that are still read.
-    held: u64,
-    depth: usize,
-    /// Whether the step may fail, as an index or a divisor is unknown.
-    pub(super) may_fault: bool,
-}
-
-impl InterpreterAccount {
-    pub(super) fn new() -> InterpreterAccount {
-        InterpreterAccount { work: 0, held: 0, depth: 0, may_fault: false }
-    }
-
-    pub(super) fn hold(&mut self, elements: u64) -> Result<(), Stop> {
-        self.held = self.held.saturating_add(elements);
-        if self.held > MOST_ELEMENTS { Err(Stop::TooLarge) } else { Ok(()) }
-    }
-
-    pub(super) fn spend(&mut self, work: u64) -> Result<(), Stop> {
-        self.work = self.work.saturating_add(work);
-        if self.work > MOST_WORK { Err(Stop::TooLarge) } else { Ok(()) }
-    }
-
-    pub(super) fn enter(&mut self) -> Result<(), Stop> {
-        self.depth += 1;
-        if self.depth > DEEPEST { Err(Stop::TooLarge) } else { Ok(()) }
-    }
-
-    pub(super) fn leave(&mut self) {
-        self.depth -= 1;
-    }
-}
-
 /// Interprets one graph.
 pub(super) struct Interpreter<'g, 'a> {
     pub(super) g: Graph<'g>,
@@ -136,6 +93,9 @@ pub(super) struct Interpreter<'g, 'a> {
     expansions: Vec<Option<Rc<GraphBuf>>>,
     pub(super) account: &'a mut InterpreterAccount,
 }
+
+/// The results of a node that are read.
+pub(super) type Results = Vec<Option<Rc<Array>>>;
 
 /// Values of a region's nodes by their position in it.
 type Values = Vec<Option<Rc<Array>>>;

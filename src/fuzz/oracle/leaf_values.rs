@@ -1,7 +1,7 @@
 //! Values for the leaves of a graph: a function of the seed, the leaf's name, its type and its readers.
 
+use super::account::MOST_ELEMENTS;
 use super::array::{Array, count_elements};
-use super::interpreter::MOST_ELEMENTS;
 use super::leaf_domains::{LeafRange, leaf_domains};
 use super::rounding::{Rounding, nearest_element};
 use super::stop::Stop;

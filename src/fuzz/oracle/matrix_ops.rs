@@ -6,7 +6,7 @@
 
 use super::array::{Array, count_elements};
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
-use super::families::OracleOps;
+use super::oracle_node::OracleOps;
 use super::rounding::Rounding;
 use super::stop::Stop;
 use crate::nodes::ops::linalg::attrs::{Singular, TriangularSolveAttrs};

@@ -4,6 +4,7 @@
 //! Invariant: no number comes from the engine's passes, plans, kernels or vector math. An op with a decomposition is
 //! interpreted by it, unless it has a loop here.
 
+mod account;
 mod array;
 #[cfg_attr(not(all(feature = "linalg", feature = "splat")), allow(dead_code))]
 mod balls;
@@ -25,6 +26,7 @@ mod leaf_domains;
 mod leaf_values;
 #[cfg(feature = "linalg")]
 mod matrix_ops;
+mod oracle_node;
 mod order_ops;
 mod product_ops;
 mod quant_ops;
@@ -42,8 +44,8 @@ mod whole_ops;
 
 pub use array::Array;
 pub use element_bytes::{decode_array, encode_array};
-pub use families::{OracleNode, OracleOps};
 pub use interpreter::{Named, Reference, interpret};
 pub use leaf_values::{LeafValue, LeafValues};
+pub use oracle_node::{OracleNode, OracleOps};
 pub(super) use rounding::largest_of_float_type;
 pub use stop::Stop;

@@ -1,7 +1,7 @@
 //! Ops that run a region: calls, custom functions, fused regions, and loops.
 
 use super::array::{Array, count_elements};
-use super::interpreter::Interpreter;
+use super::interpreter::{Interpreter, Results};
 use super::layout_ops::{oracle_slice_layout, oracle_zeros_layout};
 use super::stop::Stop;
 use crate::arena::{Node, Region, Value, ids::Id};
@@ -12,9 +12,6 @@ use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
 use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use std::rc::Rc;
-
-/// The results of a node that are read.
-pub(super) type Results = Vec<Option<Rc<Array>>>;
 
 impl Interpreter<'_, '_> {
     /// The results of node `n`, if it runs a region. Results that are not `read` are none: the engine does not compute

@@ -1,8 +1,8 @@
 //! Bounds of rounding: the unit roundoff of each float type, its largest number, and the steps of a running error
 //! analysis. Source: Higham, "Accuracy and Stability of Numerical Algorithms", chapters 2 to 4.
 
-use super::element_bytes::{element_bits_of_real, element_real_of_bits};
 use crate::nodes::DType;
+use half::{bf16, f16};
 
 /// The rounding of a float type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,7 @@ impl Rounding {
     pub(super) fn of(dtype: DType) -> Rounding {
         match dtype {
             DType::F16 => Rounding { unit: 2f64.powi(-11), least: 2f64.powi(-14), most: 65504.0 },
-            DType::BF16 => Rounding { unit: 2f64.powi(-8), least: 2f64.powi(-126), most: half::bf16::MAX.to_f64() },
+            DType::BF16 => Rounding { unit: 2f64.powi(-8), least: 2f64.powi(-126), most: bf16::MAX.to_f64() },
             DType::F32 => Rounding { unit: 2f64.powi(-24), least: 2f64.powi(-126), most: f64::from(f32::MAX) },
             _ => Rounding { unit: 2f64.powi(-53), least: f64::MIN_POSITIVE, most: f64::MAX },
         }
@@ -112,6 +112,26 @@ pub(super) fn spread_of_ends(y: f64, ends: &[f64]) -> f64 {
 /// `x` as the nearest number of a float type.
 pub(super) fn nearest_element(dtype: DType, x: f64) -> f64 {
     element_real_of_bits(dtype, element_bits_of_real(dtype, x))
+}
+
+/// The number that these bits are in a float type.
+pub(super) fn element_real_of_bits(dtype: DType, bits: u64) -> f64 {
+    match dtype {
+        DType::F16 => f16::from_bits(bits as u16).to_f64(),
+        DType::BF16 => bf16::from_bits(bits as u16).to_f64(),
+        DType::F32 => f64::from(f32::from_bits(bits as u32)),
+        _ => f64::from_bits(bits),
+    }
+}
+
+/// The bits of the nearest number of a float type.
+pub(super) fn element_bits_of_real(dtype: DType, x: f64) -> u64 {
+    match dtype {
+        DType::F16 => u64::from(f16::from_f64(x).to_bits()),
+        DType::BF16 => u64::from(bf16::from_f64(x).to_bits()),
+        DType::F32 => u64::from((x as f32).to_bits()),
+        _ => x.to_bits(),
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::array::Array;
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
-use super::families::OracleOps;
+use super::oracle_node::OracleOps;
 use super::rounding::{Rounding, nearest_element, spread_of_ends};
 use crate::nodes::ops::splat::attrs::SplatAttrs;
 use crate::nodes::{Attrs, DType, Op};

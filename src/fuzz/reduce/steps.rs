@@ -235,7 +235,7 @@ fn plainer_details(g: Graph<'_>) -> Vec<Step> {
             steps.extend(plainer.map(|new| Step::Attr(n, i, new)));
         }
     }
-    for d in DType::ALL.into_iter().filter(|&d| d != DType::F32 && g.dtype.contains(&d)) {
+    for d in DType::ALL.iter().copied().filter(|&d| d != DType::F32 && g.dtype.contains(&d)) {
         steps.push(Step::Retype(d, DType::F32));
     }
     steps

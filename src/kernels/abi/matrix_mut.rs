@@ -62,8 +62,12 @@ impl<'a, T> MatrixMut<'a, T> {
         all.cut(rows, cols)
     }
 
+    /// As [`MatrixMut::part`], of a view that is given up.
+    ///
+    /// # Panics
+    /// If the ranges reach beyond the view.
     #[inline]
-    pub(super) fn cut(self, rows: Range<usize>, cols: Range<usize>) -> MatrixMut<'a, T> {
+    pub fn cut(self, rows: Range<usize>, cols: Range<usize>) -> MatrixMut<'a, T> {
         assert!(rows.start <= rows.end && rows.end <= self.rows && cols.start <= cols.end && cols.end <= self.cols);
         let at = self.at.wrapping_add(rows.start * self.step + cols.start);
         MatrixMut { at, rows: rows.len(), cols: cols.len(), ..self }
@@ -80,6 +84,16 @@ impl<'a, T> MatrixMut<'a, T> {
     {
         assert!(size_of::<T>() == size_of::<U>() && align_of::<T>() == align_of::<U>());
         MatrixMut { at: self.at.cast(), step: self.step, rows: self.rows, cols: self.cols, owner: PhantomData }
+    }
+
+    /// A view of one row as `rows` adjacent rows of `cols` elements.
+    ///
+    /// # Panics
+    /// If the view has several rows, or another number of elements.
+    #[inline]
+    pub fn wrapped(self, rows: usize, cols: usize) -> MatrixMut<'a, T> {
+        assert!(self.rows == 1 && rows.checked_mul(cols) == Some(self.cols));
+        MatrixMut { step: cols, rows, cols, ..self }
     }
 
     /// Row `i`.

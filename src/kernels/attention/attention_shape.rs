@@ -2,6 +2,7 @@
 
 use crate::gemm::{Gemm, GemmFloat, Strides};
 use crate::params::params;
+use crate::scratch::scratch;
 use arenagrad_arena::dtype::DType;
 
 /// Maximal number of queries in a block.
@@ -18,7 +19,7 @@ pub(super) const PACK_ROWS: usize = 16;
 /// Elements that are computed side by side. A row of whole chunks has no slow remainder.
 pub const CHUNK: usize = 16;
 /// Alignment of scratch pieces, in elements.
-pub(super) const PAD: usize = 16;
+const PAD: usize = 16;
 
 /// `f32` or `f64`.
 pub trait Element: GemmFloat {
@@ -286,27 +287,12 @@ impl AttentionShape {
         fewer.map(|c| c * CHUNK).filter(move |&n| n < most).chain([most, last])
     }
 
-    /// Pieces of the forward kernel's scratch: scores, weighted values, largest scores, sums, mask of keys. The scratch
-    /// of products follows.
-    pub(super) fn forward_pieces(&self) -> [usize; 5] {
-        let (m, n) = (self.rows_per_unit(), self.block_keys());
-        [m * n, m * self.value_width, m, m, n].map(|x| x.next_multiple_of(PAD))
-    }
-
     /// Elements of scratch for one thread of the forward kernel.
     pub fn forward_scratch<T: Element>(&self) -> usize {
         let most = self.rows_per_unit().min(self.block_queries());
         let sizes = (1..=most).flat_map(|m| self.key_counts().map(move |n| self.forward_products(m, n)));
         let product = sizes.flatten().map(|g| g.scratch_len::<T>()).max().unwrap_or(0);
-        self.forward_pieces().iter().sum::<usize>() + product.next_multiple_of(PAD)
-    }
-
-    /// Pieces of the backward kernel's scratch: scores, their gradients, transposed keys and values, Σ dy·y of each
-    /// row, mask of keys. The scratch of products follows.
-    pub(super) fn backward_pieces(&self) -> [usize; 6] {
-        let (m, n) = (self.block_queries(), self.block_keys());
-        let deltas = self.group() * self.queries;
-        [m * n, m * n, self.width * n, self.value_width * n, deltas, n].map(|x| x.next_multiple_of(PAD))
+        ForwardScratch::len(self, self.rows_per_unit()) + padded(product)
     }
 
     /// Elements of scratch for one thread of the backward kernel.
@@ -318,7 +304,7 @@ impl AttentionShape {
         let counts = || self.key_counts().flat_map(|n| lines.into_iter().chain([n]).map(move |lines| (n, lines)));
         let sizes = rows.into_iter().flat_map(|m| counts().map(move |(n, lines)| self.backward_products(m, n, lines)));
         let product = sizes.flatten().map(|g| g.scratch_len::<T>()).max().unwrap_or(0);
-        self.backward_pieces().iter().sum::<usize>() + product.next_multiple_of(PAD)
+        BackwardScratch::len(self) + padded(product)
     }
 
     /// [`AttentionShape::forward_scratch`] in f32, or else in f64.
@@ -337,15 +323,40 @@ pub(super) fn strides_of_rows(step: usize) -> Strides {
     Strides { row: step, col: 1 }
 }
 
-/// Splits scratch into pieces and the rest.
-pub(super) fn cut_scratch_pieces<T, const N: usize>(
-    mut scratch: &mut [T],
-    pieces: [usize; N],
-) -> ([&mut [T]; N], &mut [T]) {
-    let pieces = pieces.map(|len| {
-        let (piece, rest) = std::mem::take(&mut scratch).split_at_mut(len);
-        scratch = rest;
-        piece
-    });
-    (pieces, scratch)
+fn padded(len: usize) -> usize {
+    len.next_multiple_of(PAD)
+}
+
+scratch! {
+    /// The scratch of a thread of the forward kernel, whose units have `m` rows.
+    pub(super) struct ForwardScratch(p: &AttentionShape, m: usize) {
+        scores: padded(m * p.block_keys()),
+        /// Weighted values.
+        acc: padded(m * p.value_width),
+        /// The largest scores.
+        top: padded(m),
+        /// Sums of weights.
+        sum: padded(m),
+        /// The mask of keys.
+        keep: padded(p.block_keys()),
+        ..product
+    }
+}
+
+scratch! {
+    /// The scratch of a thread of a backward kernel.
+    pub(super) struct BackwardScratch(p: &AttentionShape) {
+        scores: padded(p.block_queries() * p.block_keys()),
+        /// Gradients of the scores.
+        grads: padded(p.block_queries() * p.block_keys()),
+        /// Transposed keys.
+        k: padded(p.width * p.block_keys()),
+        /// Transposed values.
+        v: padded(p.value_width * p.block_keys()),
+        /// Σ dy·y of each row.
+        delta: padded(p.group() * p.queries),
+        /// The mask of keys.
+        keep: padded(p.block_keys()),
+        ..product
+    }
 }

@@ -14,7 +14,7 @@
 //! scores twice. All give the same bits.
 
 use super::attention_shape::{
-    AttentionShape, AttentionShapeRows, BLOCK_KEYS, CHUNK_QUERIES, Element, Query, cut_scratch_pieces,
+    AttentionShape, AttentionShapeRows, BLOCK_KEYS, BackwardScratch, CHUNK_QUERIES, Element, Query,
 };
 use super::dropout::DropoutBuffer;
 use super::inputs::{AttentionBiasBuffer, AttentionInputs};
@@ -104,7 +104,7 @@ pub fn attention_backward_kernel<T: Element>(args: &mut Args<'_>) {
     let rows = p.group() * p.queries;
     let [dq, dk, dv, scratch] = [0, 1, 2, 3].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 4 { args.write::<T>(4) } else { &mut [] };
-    let mut scratch = cut_scratch_pieces(scratch, p.backward_pieces());
+    let mut scratch = BackwardScratch::cut(&p, scratch);
     for (u, unit) in units.enumerate() {
         let mut grads = Grads {
             dq: unit_elements(dq, u, rows * p.width),
@@ -131,7 +131,7 @@ pub fn attention_backward_keys_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());
     let (units, (inputs, saved)) = (args.units(), read_operands::<T>(&p, args));
     let [dk, dv, scratch] = [0, 1, 2].map(|i| args.write::<T>(i));
-    let mut scratch = cut_scratch_pieces(scratch, p.backward_pieces());
+    let mut scratch = BackwardScratch::cut(&p, scratch);
     let each = p.keys.div_ceil(BLOCK_KEYS);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * BLOCK_KEYS);
@@ -153,7 +153,7 @@ pub fn attention_backward_queries_kernel<T: Element>(args: &mut Args<'_>) {
     let (units, (inputs, saved)) = (args.units(), read_operands::<T>(&p, args));
     let [dq, scratch] = [0, 1].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 2 { args.write::<T>(2) } else { &mut [] };
-    let mut scratch = cut_scratch_pieces(scratch, p.backward_pieces());
+    let mut scratch = BackwardScratch::cut(&p, scratch);
     let each = p.queries.div_ceil(CHUNK_QUERIES);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * CHUNK_QUERIES);
@@ -177,12 +177,12 @@ fn sweep_unit<T: Element>(
     saved: &Saved<'_, T>,
     job: &AttentionBackwardJob,
     to: &mut Grads<'_, T>,
-    (scratch, product): &mut ([&mut [T]; 6], &mut [T]),
+    scratch: &mut BackwardScratch<'_, T>,
 ) {
     for g in [&mut *to.dq, &mut *to.dk, &mut *to.dv, &mut *to.dbias] {
         g.fill(T::ZERO);
     }
-    let [scores, grads, k, v, delta, keep] = scratch;
+    let BackwardScratch { scores, grads, k, v, delta, keep, product } = scratch;
     let most = p.block_queries();
     fill_query_deltas(p, saved, job, delta);
     for j in job.keys.clone().step_by(BLOCK_KEYS) {

@@ -6,7 +6,7 @@
 
 use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element};
 use crate::abi::Args;
-use crate::random::{RandomDraw, random_uniform};
+use crate::random::{Draw, random_uniform};
 use crate::simd;
 
 /// Buffer for the dropout factors of one row of a block.

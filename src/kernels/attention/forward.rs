@@ -2,7 +2,7 @@
 //!
 //! Invariant: see `mod.rs`. A unit is some rows of y. Each head of a unit is computed separately, some rows at a time.
 
-use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element, Query, cut_scratch_pieces};
+use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element, ForwardScratch, Query};
 use super::dropout::DropoutBuffer;
 use super::inputs::{AttentionBiasBuffer, AttentionInputs};
 use super::keys::{clip_to_block, range_within, widen_to_chunks};
@@ -32,8 +32,7 @@ pub fn attention_forward_kernel<T: Element>(args: &mut Args<'_>) {
     let (y, lse, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
     let (per, heads) = (p.rows_per_unit(), p.heads_per_row());
     let (first, all) = (units.start * per, p.outer() * p.queries);
-    let ([scores, acc, top, sum, keep], product) = cut_scratch_pieces(scratch, p.forward_pieces());
-    let mut scratch = [scores, acc, top, sum, keep, product];
+    let mut scratch = ForwardScratch::cut(&p, per, scratch);
     let most = p.block_queries();
     for unit in units {
         let (mut row, end) = (unit * per, ((unit + 1) * per).min(all));
@@ -53,14 +52,14 @@ pub fn attention_forward_kernel<T: Element>(args: &mut Args<'_>) {
 
 by_dtype!(attention_forward_kernel_for = attention_forward_kernel::<floats>);
 
-/// Computes Σ weight·v (scratch piece 1), the largest scores (piece 2) and the sums of weights (piece 3).
+/// Computes Σ weight·v (`acc`), the largest scores (`top`) and the sums of weights (`sum`).
 fn sum_weighted_values<T: Element>(
     p: &AttentionShape,
     x: &AttentionInputs<'_, T>,
     run: &ForwardRun,
-    scratch: &mut [&mut [T]; 6],
+    scratch: &mut ForwardScratch<'_, T>,
 ) {
-    let [scores, acc, top, sum, keep, product] = scratch;
+    let ForwardScratch { scores, acc, top, sum, keep, product } = scratch;
     let (m, from) = (run.queries.len(), run.queries.start);
     acc[..m * p.value_width].fill(T::ZERO);
     top[..m].fill(-T::INFINITY);
@@ -130,8 +129,14 @@ fn weigh_row<T: Element>(
 }
 
 /// Divides by the sums of weights and writes the rows of a run.
-fn store_rows<T: Element>(p: &AttentionShape, run: &ForwardRun, scratch: &[&mut [T]; 6], y: &mut [T], lse: &mut [T]) {
-    let [_, acc, top, sum, ..] = scratch;
+fn store_rows<T: Element>(
+    p: &AttentionShape,
+    run: &ForwardRun,
+    scratch: &ForwardScratch<'_, T>,
+    y: &mut [T],
+    lse: &mut [T],
+) {
+    let ForwardScratch { acc, top, sum, .. } = scratch;
     let (heads, w) = (p.heads_per_row(), p.value_width);
     for (r, (acc, (top, sum))) in acc.chunks_exact(w).zip(top.iter().zip(sum.iter())).enumerate() {
         if r == run.queries.len() {

@@ -15,6 +15,7 @@ mod forward;
 mod inputs;
 mod keys;
 mod pack_gradients;
+pub mod rope;
 mod score_rows;
 
 pub use attention_shape::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};

@@ -4,7 +4,7 @@
 //! keys, in the first-level cache. Used by the forward kernel and the backward kernels.
 
 use super::attention_shape::{CHUNK, Element};
-use crate::pairwise::{self, Max, PairwiseReducer, Sum};
+use crate::reduce::pairwise::{self, Max, PairwiseReducer, Sum};
 use crate::simd;
 use crate::simd::Unmasked;
 use crate::vmath::{exp, log, tanh};

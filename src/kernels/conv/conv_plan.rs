@@ -11,6 +11,8 @@
 
 use super::geom::ConvGeom;
 use super::outer_sweep::BLOCK;
+use crate::abi::Split;
+use crate::window::WindowGeometry;
 
 /// Elements behind a strip that a tile may read and discard.
 pub(super) const SLACK: usize = 128;
@@ -69,7 +71,7 @@ pub(super) struct ConvPlan {
 }
 
 /// The largest divisor of `n` up to `cap`; multiples of 8 are preferred.
-fn largest_divisor(n: usize, cap: usize) -> usize {
+pub(super) fn largest_divisor(n: usize, cap: usize) -> usize {
     let all = |step: usize| (1..=cap / step).rev().map(move |d| d * step).find(|d| n.is_multiple_of(*d));
     all(8).or_else(|| all(1)).unwrap_or(1)
 }
@@ -84,17 +86,17 @@ impl ConvPlan {
 
     /// dx from dy.
     pub fn backward(g: &ConvGeom) -> ConvPlan {
-        let mut c = ConvPlan::of(g);
+        let (mut c, WindowGeometry { stride, dilation, .. }) = (ConvPlan::of(g), g.windows);
         std::mem::swap(&mut c.src_c, &mut c.dst_c);
         std::mem::swap(&mut c.src, &mut c.dst);
         std::mem::swap(&mut c.w_dst, &mut c.w_src);
         c.back = true;
         c.phase = [1, 1];
-        c.step = g.stride;
+        c.step = stride;
         for a in 0..2 {
-            c.lead[a] = (g.dilation[a] * (c.kernel[a] - 1)).saturating_sub(c.pad[a]).div_ceil(g.stride[a]);
-            c.grid[a] = c.dst[a].div_ceil(g.stride[a]);
-            c.reach[a] = c.pad[a].div_ceil(g.stride[a]) + c.lead[a];
+            c.lead[a] = (dilation[a] * (c.kernel[a] - 1)).saturating_sub(c.pad[a]).div_ceil(stride[a]);
+            c.grid[a] = c.dst[a].div_ceil(stride[a]);
+            c.reach[a] = c.pad[a].div_ceil(stride[a]) + c.lead[a];
         }
         c.pick();
         c
@@ -106,9 +108,9 @@ impl ConvPlan {
         let mut c = ConvPlan::of(g);
         c.lay();
         let [rows, cols] = c.grid;
-        let (wide, area, window) = (cols.next_multiple_of(LANES), rows * cols, g.kh * g.kw);
+        let (wide, area, window) = (cols.next_multiple_of(LANES), rows * cols, g.window());
         let across = c.dst_c.next_multiple_of(BLOCK) * area;
-        c.outer = g.stride[1] == 1 && g.dilation[1] == 1 && across <= c.dst_c * rows * wide;
+        c.outer = g.windows.stride[1] == 1 && g.windows.dilation[1] == 1 && across <= c.dst_c * rows * wide;
         if c.outer {
             c.fold = (FIELD / area.max(1)).clamp(1, g.n.max(1));
             c.band = (FIELD / cols.max(1)).clamp(1, rows.max(1));
@@ -130,25 +132,25 @@ impl ConvPlan {
     }
 
     fn of(g: &ConvGeom) -> ConvPlan {
-        let kernel = [g.kh, g.kw];
-        let dst = [g.out_h(), g.out_w()];
+        let WindowGeometry { size: src, kernel, stride, pad, dilation } = g.windows;
+        let (dst, before) = (g.windows.out(), pad.map(|[before, _]| before));
         ConvPlan {
             n: g.n,
             groups: g.groups,
             src_c: g.c_in / g.groups,
-            src: [g.h, g.w],
+            src,
             dst_c: g.c_out / g.groups,
             dst,
             kernel,
-            dilation: g.dilation,
-            stride: g.stride,
-            pad: [g.pad[0], g.pad[2]],
+            dilation,
+            stride,
+            pad: before,
             back: false,
-            lead: [g.pad[0], g.pad[2]],
-            phase: g.stride,
+            lead: before,
+            phase: stride,
             step: [1, 1],
             grid: dst,
-            reach: [0, 1].map(|a| (kernel[a] - 1) * g.dilation[a] / g.stride[a]),
+            reach: [0, 1].map(|a| (kernel[a] - 1) * dilation[a] / stride[a]),
             pitch: 0,
             band: 0,
             fold: 1,
@@ -158,7 +160,7 @@ impl ConvPlan {
             chunk: 0,
             block: g.c_out,
             w_dst: g.taps(),
-            w_src: g.kh * g.kw,
+            w_src: g.window(),
         }
     }
 
@@ -296,6 +298,12 @@ impl ConvPlan {
         (0..rows * cols).map(move |s| [s / cols, s % cols])
     }
 
+    /// How units divide the output, and their number.
+    pub fn division(&self) -> (Split, usize) {
+        let (count, per_unit) = self.units();
+        (Split::PerUnit(per_unit), count)
+    }
+
     /// (units, elements of the output in a unit) of the forward pass and of the input gradient.
     pub fn units(&self) -> (usize, usize) {
         let (area, all) = (self.dst[0] * self.dst[1], self.groups * self.dst_c);
@@ -310,8 +318,7 @@ impl ConvPlan {
 /// (image blocks, output channels of a unit) of the weight gradient. A block has enough positions to amortise
 /// its sums over lanes, and there are enough units for many threads.
 pub(super) fn weight_grad_blocks(g: &ConvGeom) -> (usize, usize) {
-    let enough = if ConvPlan::weight(g).outer { 1024 } else { 3072 };
-    let blocks =
-        if g.w_len() <= 1 << 14 { (g.n * g.out_h() * g.out_w() / enough).clamp(1, g.n.clamp(1, 32)) } else { 1 };
+    let (enough, dst) = (if ConvPlan::weight(g).outer { 1024 } else { 3072 }, g.windows.out());
+    let blocks = if g.w_len() <= 1 << 14 { (g.n * dst[0] * dst[1] / enough).clamp(1, g.n.clamp(1, 32)) } else { 1 };
     (blocks, if blocks >= 8 { g.c_out } else { largest_divisor(g.c_out, 16) })
 }

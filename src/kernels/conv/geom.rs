@@ -1,87 +1,61 @@
-//! The geometry of a 2-D convolution: sizes, checks of user input, and the encoding as words of an instruction.
+//! The geometry of a 2-D convolution: sizes, and checks of user input.
 //!
-//! Invariant: kernels require a geometry that [`ConvGeom::validate`] accepts. Op definitions build and check it,
-//! lowering encodes it as words, and the entry points decode it.
+//! Invariant: kernels require a geometry that [`ConvGeom::count`] accepts. Op definitions make it of shapes and
+//! attributes; it is the parameters of the kernels.
 
-use crate::window_sizes::{count_windows, offsets_fit_u32};
+use crate::params::params;
+use crate::window::{WindowGeometry, offsets_fit_u32};
+use arenagrad_arena::ensure;
 
-/// Sizes and attributes of `conv2d`: x `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct ConvGeom {
-    /// Images; may be 0.
-    pub n: usize,
-    /// Input channels.
-    pub c_in: usize,
-    /// Input height.
-    pub h: usize,
-    /// Input width.
-    pub w: usize,
-    /// Output channels.
-    pub c_out: usize,
-    /// Kernel height.
-    pub kh: usize,
-    /// Kernel width.
-    pub kw: usize,
-    /// Stride of windows, vertical and horizontal.
-    pub stride: [usize; 2],
-    /// Zeros around the image: top, bottom, left, right.
-    pub pad: [usize; 4],
-    /// Distance between the taps of a window, down and across.
-    pub dilation: [usize; 2],
-    /// Independent groups of channels.
-    pub groups: usize,
+params! {
+    /// A 2-D convolution: x `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`.
+    pub struct ConvGeom {
+        /// Images; may be 0.
+        pub n: usize,
+        /// Input channels.
+        pub c_in: usize,
+        /// Output channels.
+        pub c_out: usize,
+        /// Independent groups of channels.
+        pub groups: usize,
+        /// Windows over the planes of x. What is padded is zero.
+        pub windows: WindowGeometry<2>,
+    }
 }
 
 impl ConvGeom {
-    /// Number of words of [`ConvGeom::to_words`].
-    pub const WORDS: usize = 16;
-
-    /// Checks the geometry; `Err` says what is wrong.
-    pub fn validate(&self) -> Result<(), &'static str> {
-        let [t, b, l, r] = self.pad;
-        if self.c_in == 0 || self.c_out == 0 || self.h == 0 || self.w == 0 {
-            return Err("a convolution needs at least one channel and one pixel");
-        }
-        if self.kh == 0 || self.kw == 0 || self.stride.contains(&0) || self.dilation.contains(&0) {
-            return Err("kernel, stride and dilation must be positive");
-        }
-        if self.groups == 0 || !self.c_in.is_multiple_of(self.groups) || !self.c_out.is_multiple_of(self.groups) {
-            return Err("groups must divide the input and the output channels");
-        }
-        let rows = count_windows(self.h, self.kh, self.stride[0], [t, b], self.dilation[0]);
-        let cols = count_windows(self.w, self.kw, self.stride[1], [l, r], self.dilation[1]);
-        let (Some(rows), Some(cols)) = (rows, cols) else {
-            return Err("the kernel window is larger than the padded image");
+    /// Height and width of the output, or the reason why the kernels refuse the convolution.
+    pub fn count(&self) -> Result<[usize; 2], String> {
+        let [ho, wo] = self.windows.count()?;
+        let WindowGeometry { size: [h, w], kernel: [kh, kw], stride, pad: [rows, cols], .. } = self.windows;
+        ensure!(
+            self.c_in > 0 && self.c_out > 0 && h > 0 && w > 0,
+            "a convolution needs at least one channel and one pixel"
+        );
+        ensure!(
+            self.groups > 0 && self.c_in.is_multiple_of(self.groups) && self.c_out.is_multiple_of(self.groups),
+            "groups must divide the input and the output channels"
+        );
+        // Phases of a strip round its rows and columns up.
+        let span = |size: usize, pad: [usize; 2], s: usize| {
+            pad.into_iter().fold(size, usize::saturating_add).saturating_add(s.saturating_mul(2))
         };
-        let plane = [self.h.saturating_add(t).saturating_add(b), self.w.saturating_add(l).saturating_add(r)];
-        let [s0, s1] = self.stride.map(|s| s.saturating_mul(2));
-        let taps = [self.c_in.max(self.c_out), self.kh, self.kw];
-        let inner =
-            offsets_fit_u32(&[self.c_in.max(self.c_out), plane[0].saturating_add(s0), plane[1].saturating_add(s1)]);
-        if !inner || !offsets_fit_u32(&taps) || !offsets_fit_u32(&[self.c_out, rows, cols]) {
-            return Err("the image or the kernel is too large");
-        }
-        Ok(())
-    }
-
-    /// Output height; 0 when no window fits.
-    pub fn out_h(&self) -> usize {
-        count_windows(self.h, self.kh, self.stride[0], [self.pad[0], self.pad[1]], self.dilation[0]).unwrap_or(0)
-    }
-
-    /// Output width; 0 when no window fits.
-    pub fn out_w(&self) -> usize {
-        count_windows(self.w, self.kw, self.stride[1], [self.pad[2], self.pad[3]], self.dilation[1]).unwrap_or(0)
+        let widest = self.c_in.max(self.c_out);
+        let fit = offsets_fit_u32(&[widest, span(h, rows, stride[0]), span(w, cols, stride[1])])
+            && offsets_fit_u32(&[widest, kh, kw])
+            && offsets_fit_u32(&[self.c_out, ho, wo]);
+        ensure!(fit, "the image or the kernel is too large");
+        Ok([ho, wo])
     }
 
     /// Elements of x and dx.
     pub fn x_len(&self) -> usize {
-        self.n * self.c_in * self.h * self.w
+        self.n * self.c_in * self.windows.size.iter().product::<usize>()
     }
 
     /// Elements of y and dy.
     pub fn y_len(&self) -> usize {
-        self.n * self.c_out * self.out_h() * self.out_w()
+        self.n * self.c_out * self.windows.out().iter().product::<usize>()
     }
 
     /// Elements of the weight and of its gradient.
@@ -89,36 +63,18 @@ impl ConvGeom {
         self.c_out * self.taps()
     }
 
+    /// Taps of a window in one plane.
+    pub fn window(&self) -> usize {
+        self.windows.kernel.iter().product()
+    }
+
     /// Multiplications for one output element: `c_in / groups * kh * kw`.
     pub fn taps(&self) -> usize {
-        self.c_in / self.groups * self.kh * self.kw
+        self.c_in / self.groups * self.window()
     }
 
-    /// The geometry as parameter words.
-    pub fn to_words(self) -> [u64; Self::WORDS] {
-        let ([s0, s1], [t, b, l, r], [d0, d1]) = (self.stride, self.pad, self.dilation);
-        [self.n, self.c_in, self.h, self.w, self.c_out, self.kh, self.kw, s0, s1, t, b, l, r, d0, d1, self.groups]
-            .map(|v| v as u64)
-    }
-
-    /// Decodes [`ConvGeom::to_words`]; ignores words after the geometry.
-    ///
-    /// # Panics
-    /// If there are fewer than [`ConvGeom::WORDS`] words.
-    pub fn from_words(words: &[u64]) -> ConvGeom {
-        let v = |i: usize| words[i] as usize;
-        ConvGeom {
-            n: v(0),
-            c_in: v(1),
-            h: v(2),
-            w: v(3),
-            c_out: v(4),
-            kh: v(5),
-            kw: v(6),
-            stride: [v(7), v(8)],
-            pad: [v(9), v(10), v(11), v(12)],
-            dilation: [v(13), v(14)],
-            groups: v(15),
-        }
+    /// Whether each window is one pixel, and there is a window for each pixel.
+    pub(super) fn windows_are_pixels(&self) -> bool {
+        self.window() == 1 && self.windows.stride == [1, 1] && self.windows.pad == [[0; 2]; 2]
     }
 }

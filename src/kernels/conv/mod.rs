@@ -4,10 +4,19 @@
 //! like any other element. The exception is `image_lanes` (images in the SIMD lanes), which skips taps that see only
 //! padding; results differ only if a weight is not finite.
 //!
-//! Invariant: an output element is one chain of `mul_add` over (channel, kernel row, kernel column). So its bits depend
-//! neither on the range of units nor on the instruction set. The gradient of a bias is a sum of dy, which `reduce`
-//! computes. Used by the lowering of the convolution ops.
+//! `way` chooses one of several ways by the geometry:
+//!
+//! * `channel_lanes`: channels in the lanes, for convolutions of many channels;
+//! * `product`: products of matrices, for one tap and for few positions;
+//! * `correlate`, `weight_grad`: positions or images in the lanes, for few channels.
+//!
+//! Invariant: an output element of the forward pass or of the input gradient is one chain of `mul_add` over (channel,
+//! kernel row, kernel column), or with channels in the lanes over (kernel row, kernel column, channel). The input
+//! gradient as a product adds one such chain for each tap. So the bits depend neither on the range of units nor on the
+//! instruction set. The gradient of a bias is a sum of dy, which `reduce` computes. Used by the lowering of the
+//! convolution ops.
 
+mod channel_lanes;
 mod conv2d_kernels;
 mod conv_micro;
 mod conv_plan;
@@ -15,9 +24,11 @@ mod correlate;
 mod geom;
 mod image_lanes;
 mod outer_sweep;
+mod product;
 mod strip;
 #[cfg(test)]
 mod tests;
+mod way;
 mod weight_grad;
 
 pub use conv2d_kernels::*;

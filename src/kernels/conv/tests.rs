@@ -1,31 +1,66 @@
 //! Convolutions against a naive loop over all products, their adjoint identities, and equal bits for all ranges of
 //! units.
 
+use super::channel_lanes::LanesPlan;
 use super::conv_plan::ConvPlan;
+use super::conv2d_kernels::{forward_by, forward_scratch_of, input_by, input_scratch_of, weight_by, weight_scratch_of};
+use super::way::{Share, Way, WeightWay};
 use super::*;
+use crate::abi::{MatrixMut, Split};
 use crate::float::Float;
 use crate::gemm::{Act, GemmFloat};
 use crate::harness::{hash_number, hash_numbers};
 use crate::simd::{Isa, detect_isa, limit};
-use crate::window_sizes::Units;
+use crate::window::{Units, WindowGeometry};
 use std::ops::Range;
 
 fn geom(n: usize, c: [usize; 2], hw: [usize; 2], k: [usize; 2]) -> ConvGeom {
-    let one = ConvGeom { stride: [1, 1], dilation: [1, 1], groups: 1, ..ConvGeom::default() };
-    ConvGeom { n, c_in: c[0], c_out: c[1], h: hw[0], w: hw[1], kh: k[0], kw: k[1], ..one }
+    ConvGeom { n, c_in: c[0], c_out: c[1], groups: 1, windows: WindowGeometry::new(hw, k) }
+}
+
+/// A convolution with other windows.
+impl ConvGeom {
+    fn with(mut self, change: impl FnOnce(&mut WindowGeometry<2>)) -> ConvGeom {
+        change(&mut self.windows);
+        self
+    }
+
+    fn size(self, size: [usize; 2]) -> ConvGeom {
+        self.with(|w| w.size = size)
+    }
+
+    fn kernel(self, kernel: [usize; 2]) -> ConvGeom {
+        self.with(|w| w.kernel = kernel)
+    }
+
+    fn stride(self, stride: [usize; 2]) -> ConvGeom {
+        self.with(|w| w.stride = stride)
+    }
+
+    /// Zeros above, below, left and right.
+    fn pad(self, [t, b, l, r]: [usize; 4]) -> ConvGeom {
+        self.with(|w| w.pad = [[t, b], [l, r]])
+    }
+
+    fn dilation(self, dilation: [usize; 2]) -> ConvGeom {
+        self.with(|w| w.dilation = dilation)
+    }
 }
 
 /// Calls `f(x index, weight index, y index)` for every product of the convolution.
 fn each(g: &ConvGeom, mut f: impl FnMut(usize, usize, usize)) {
-    let (ho, wo, ci, co) = (g.out_h(), g.out_w(), g.c_in / g.groups, g.c_out / g.groups);
+    let ([ho, wo], ci, co) = (g.windows.out(), g.c_in / g.groups, g.c_out / g.groups);
+    let ([h, w], [kh, kw]) = (g.windows.size, g.windows.kernel);
     for y in 0..g.y_len() {
         let (ow, oh, o, n) = (y % wo, y / wo % ho, y / (wo * ho) % g.c_out, y / (wo * ho * g.c_out));
         for k in 0..g.taps() {
-            let (j, i, c) = (k % g.kw, k / g.kw % g.kh, k / (g.kw * g.kh));
-            let h = (oh * g.stride[0] + i * g.dilation[0]).wrapping_sub(g.pad[0]);
-            let w = (ow * g.stride[1] + j * g.dilation[1]).wrapping_sub(g.pad[2]);
-            if h < g.h && w < g.w {
-                f(((n * g.c_in + o / co * ci + c) * g.h + h) * g.w + w, o * g.taps() + k, y);
+            let (j, i, c) = (k % kw, k / kw % kh, k / (kw * kh));
+            let at = |a: usize, out: usize, tap: usize| {
+                (out * g.windows.stride[a] + tap * g.windows.dilation[a]).wrapping_sub(g.windows.pad[a][0])
+            };
+            let (row, col) = (at(0, oh, i), at(1, ow, j));
+            if row < h && col < w {
+                f(((n * g.c_in + o / co * ci + c) * h + row) * w + col, o * g.taps() + k, y);
             }
         }
     }
@@ -33,6 +68,30 @@ fn each(g: &ConvGeom, mut f: impl FnMut(usize, usize, usize)) {
 
 fn ranges(count: usize, cuts: usize) -> impl Iterator<Item = Range<usize>> {
     (0..cuts).map(move |i| count * i / cuts..count * (i + 1) / cuts)
+}
+
+/// Runs a kernel in `cuts` ranges; scratch holds NaN at the start of each.
+fn run_divided<T: Float>(
+    (split, count): (Split, usize),
+    len: usize,
+    scratch: usize,
+    cuts: usize,
+    f: impl Fn(Range<usize>, MatrixMut<'_, T>, &mut [T]),
+) -> Vec<T> {
+    let Split::Columns { row, width } = split else {
+        let Split::PerUnit(per_unit) = split else { panic!("{split:?}") };
+        return run(Units { count, per_unit }, len, scratch, cuts, |r, part, s| {
+            let all = part.len();
+            f(r, MatrixMut::new(part, 1, all), s);
+        });
+    };
+    let mut out = vec![T::NAN; len];
+    for r in ranges(count, cuts) {
+        let mut scratch = vec![T::NAN; scratch];
+        let columns = (r.start * width).min(row)..(r.end * width).min(row);
+        f(r, MatrixMut::new(&mut out, len / row, row).cut(0..len / row, columns), &mut scratch);
+    }
+    out
 }
 
 /// Runs a kernel in `cuts` ranges; scratch holds NaN at the start of each.
@@ -53,15 +112,15 @@ fn run<T: Float>(
 }
 
 fn forward<T: GemmFloat>(g: &ConvGeom, x: &[T], w: &[T], bias: &[T], relu: bool, cuts: usize) -> Vec<T> {
-    run(conv2d_units(g), g.y_len(), conv2d_scratch(g), cuts, |r, y, s| {
+    run_divided(conv2d_division(g), g.y_len(), conv2d_scratch(g), cuts, |r, y, s| {
         let act = if relu { Act::Relu } else { Act::None };
-        conv2d_forward(g, x, w, bias, act, r, y, s)
+        conv2d_forward(g, (x, w, bias), act, r, y, s)
     })
 }
 
 fn input<T: GemmFloat>(g: &ConvGeom, dy: &[T], w: &[T], cuts: usize) -> Vec<T> {
-    let (u, s) = (conv2d_backward_input_units(g), conv2d_backward_input_scratch(g));
-    run(u, g.x_len(), s, cuts, |r, dx, s| conv2d_backward_input(g, dy, w, r, dx, s))
+    let (u, s) = (conv2d_backward_input_division(g), conv2d_backward_input_scratch(g));
+    run_divided(u, g.x_len(), s, cuts, |r, dx, s| conv2d_backward_input(g, dy, w, r, dx, s))
 }
 
 fn weight<T: GemmFloat>(g: &ConvGeom, x: &[T], dy: &[T], cuts: usize) -> Vec<T> {
@@ -87,7 +146,7 @@ fn same<T: Float>(a: &[T], b: &[T], what: &str, g: &ConvGeom) {
 }
 
 fn check<T: GemmFloat>(g: &ConvGeom, tol: f64) {
-    g.validate().unwrap();
+    g.count().unwrap();
     assert_eq!(ConvGeom::from_words(&g.to_words()), *g);
     let (x, w) = (hash_numbers::<T>(g.x_len(), 1), hash_numbers::<T>(g.w_len(), 2));
     let (dy, b) = (hash_numbers::<T>(g.y_len(), 3), hash_numbers::<T>(g.c_out, 4));
@@ -99,7 +158,7 @@ fn check<T: GemmFloat>(g: &ConvGeom, tol: f64) {
     });
     let got = forward(g, &x, &w, &[], false, 1);
     close(&got, &y, tol, "y", g);
-    let area = (g.out_h() * g.out_w()).max(1);
+    let area = g.windows.out().iter().product::<usize>().max(1);
     let full: Vec<f64> = y.iter().enumerate().map(|(i, v)| (v + b[i / area % g.c_out].to_f64()).max(0.0)).collect();
     close(&forward(g, &x, &w, &b, true, 1), &full, tol, "relu(y + b)", g);
     let got_dx = input(g, &dy, &w, 1);
@@ -134,62 +193,102 @@ fn shapes() -> Vec<ConvGeom> {
         g(0, [2, 3], [5, 5], [3, 3]),
         g(3, [2, 3], [5, 6], [3, 3]),
         // stride > kernel
-        ConvGeom { stride: [3, 4], ..g(2, [2, 5], [11, 13], [2, 1]) },
-        ConvGeom { stride: [5, 5], pad: [1, 0, 2, 1], ..g(1, [2, 2], [3, 4], [2, 2]) },
+        g(2, [2, 5], [11, 13], [2, 1]).stride([3, 4]),
+        g(1, [2, 2], [3, 4], [2, 2]).stride([5, 5]).pad([1, 0, 2, 1]),
         // stride 2, odd and even sizes
-        ConvGeom { stride: [2, 2], pad: [1, 1, 1, 1], ..g(2, [3, 7], [9, 10], [3, 3]) },
-        ConvGeom { stride: [2, 1], pad: [0, 2, 1, 0], ..g(9, [3, 4], [8, 7], [4, 2]) },
+        g(2, [3, 7], [9, 10], [3, 3]).stride([2, 2]).pad([1, 1, 1, 1]),
+        g(9, [3, 4], [8, 7], [4, 2]).stride([2, 1]).pad([0, 2, 1, 0]),
         // dilation
-        ConvGeom { dilation: [2, 3], pad: [2, 1, 3, 4], ..g(2, [2, 3], [9, 12], [3, 3]) },
-        ConvGeom { dilation: [3, 2], stride: [2, 3], pad: [3, 3, 2, 2], ..g(2, [2, 3], [12, 9], [3, 4]) },
-        ConvGeom { dilation: [2, 2], stride: [2, 2], pad: [1, 2, 1, 2], ..g(2, [2, 3], [12, 9], [3, 3]) },
+        g(2, [2, 3], [9, 12], [3, 3]).dilation([2, 3]).pad([2, 1, 3, 4]),
+        g(2, [2, 3], [12, 9], [3, 4]).dilation([3, 2]).stride([2, 3]).pad([3, 3, 2, 2]),
+        g(2, [2, 3], [12, 9], [3, 3]).dilation([2, 2]).stride([2, 2]).pad([1, 2, 1, 2]),
         // groups, depthwise, depthwise with a multiplier
         ConvGeom { groups: 2, ..g(2, [4, 6], [6, 6], [3, 3]) },
-        ConvGeom { groups: 6, pad: [1, 1, 1, 1], ..g(9, [6, 6], [7, 9], [3, 3]) },
-        ConvGeom { groups: 4, pad: [1, 1, 1, 1], stride: [2, 2], ..g(1, [4, 12], [7, 9], [3, 3]) },
+        ConvGeom { groups: 6, ..g(9, [6, 6], [7, 9], [3, 3]) }.pad([1, 1, 1, 1]),
+        ConvGeom { groups: 4, ..g(1, [4, 12], [7, 9], [3, 3]) }.pad([1, 1, 1, 1]).stride([2, 2]),
         ConvGeom { groups: 3, ..g(3, [9, 15], [4, 4], [2, 3]) },
         // padding beyond the kernel, on one side or all
-        ConvGeom { pad: [4, 5, 3, 6], ..g(2, [2, 3], [3, 2], [2, 2]) },
-        ConvGeom { pad: [0, 7, 0, 0], stride: [2, 3], ..g(2, [2, 3], [5, 7], [3, 3]) },
-        ConvGeom { pad: [1, 0, 1, 0], ..g(2, [2, 3], [8, 8], [3, 3]) },
-        ConvGeom { pad: [0, 1, 0, 1], ..g(2, [2, 3], [8, 8], [3, 3]) },
-        ConvGeom { pad: [3, 3, 140, 150], ..g(1, [1, 2], [3, 3], [2, 2]) },
+        g(2, [2, 3], [3, 2], [2, 2]).pad([4, 5, 3, 6]),
+        g(2, [2, 3], [5, 7], [3, 3]).pad([0, 7, 0, 0]).stride([2, 3]),
+        g(2, [2, 3], [8, 8], [3, 3]).pad([1, 0, 1, 0]),
+        g(2, [2, 3], [8, 8], [3, 3]).pad([0, 1, 0, 1]),
+        g(1, [1, 2], [3, 3], [2, 2]).pad([3, 3, 140, 150]),
         // 1 × 1 images, kernels as large as the image, many small images side by side
         g(20, [5, 9], [1, 1], [1, 1]),
-        ConvGeom { pad: [1, 1, 1, 1], ..g(17, [5, 9], [1, 1], [3, 3]) },
+        g(17, [5, 9], [1, 1], [3, 3]).pad([1, 1, 1, 1]),
         g(9, [4, 10], [3, 5], [3, 5]),
-        ConvGeom { pad: [1, 1, 1, 1], ..g(19, [3, 4], [2, 3], [3, 3]) },
-        ConvGeom { stride: [2, 2], pad: [1, 1, 1, 1], ..g(19, [3, 4], [4, 4], [3, 3]) },
+        g(19, [3, 4], [2, 3], [3, 3]).pad([1, 1, 1, 1]),
+        g(19, [3, 4], [4, 4], [3, 3]).stride([2, 2]).pad([1, 1, 1, 1]),
         // one row, one column
-        ConvGeom { pad: [0, 0, 2, 2], ..g(2, [2, 3], [1, 40], [1, 5]) },
-        ConvGeom { pad: [2, 2, 0, 0], ..g(2, [2, 3], [40, 1], [5, 1]) },
+        g(2, [2, 3], [1, 40], [1, 5]).pad([0, 0, 2, 2]),
+        g(2, [2, 3], [40, 1], [5, 1]).pad([2, 2, 0, 0]),
         // small digits and LeNet
-        ConvGeom { pad: [1, 1, 1, 1], ..g(10, [1, 16], [8, 8], [3, 3]) },
-        ConvGeom { pad: [1, 1, 1, 1], ..g(5, [16, 32], [8, 8], [3, 3]) },
-        ConvGeom { pad: [1, 1, 1, 1], ..g(9, [16, 32], [4, 4], [3, 3]) },
-        ConvGeom { pad: [2, 2, 2, 2], ..g(9, [1, 6], [28, 28], [5, 5]) },
+        g(10, [1, 16], [8, 8], [3, 3]).pad([1, 1, 1, 1]),
+        g(5, [16, 32], [8, 8], [3, 3]).pad([1, 1, 1, 1]),
+        g(9, [16, 32], [4, 4], [3, 3]).pad([1, 1, 1, 1]),
+        g(9, [1, 6], [28, 28], [5, 5]).pad([2, 2, 2, 2]),
         g(8, [6, 16], [14, 14], [5, 5]),
         // 1 × 1 kernels
         g(2, [7, 17], [9, 5], [1, 1]),
-        ConvGeom { stride: [2, 2], ..g(2, [7, 17], [9, 6], [1, 1]) },
+        g(2, [7, 17], [9, 6], [1, 1]).stride([2, 2]),
         // several bands and rows longer than a tile
-        ConvGeom { pad: [1, 1, 1, 1], ..g(1, [3, 11], [70, 75], [3, 3]) },
+        g(1, [3, 11], [70, 75], [3, 3]).pad([1, 1, 1, 1]),
     ];
-    all.into_iter().chain(crowds()).collect()
+    all.into_iter().chain(crowds()).chain(channels()).collect()
+}
+
+/// Enough channels that they are the lanes, or that a product of matrices pays: strides, padding on one side, dilation,
+/// groups, blocks of channels and of positions that are not full, images whose positions fill a block only together.
+fn channels() -> Vec<ConvGeom> {
+    let (wide, base) = (geom(3, [33, 70], [9, 10], [3, 3]), geom(5, [36, 40], [7, 9], [4, 3]));
+    let s2 = |g: ConvGeom| g.stride([2, 2]);
+    let pad = |g: ConvGeom| g.pad([1; 4]);
+    vec![
+        pad(wide),
+        s2(pad(wide)),
+        wide.stride([3, 2]).pad([2, 0, 1, 4]),
+        wide.dilation([2, 3]).pad([3, 2, 1, 3]),
+        base.stride([2, 3]).dilation([3, 2]).pad([3, 3, 2, 2]),
+        base.stride([2, 2]).dilation([2, 2]).pad([1, 2, 1, 2]),
+        ConvGeom { c_in: 66, c_out: 128, groups: 2, ..s2(base) },
+        base.stride([1, 4]).pad([4, 5, 3, 6]),
+        ConvGeom { n: 2, ..pad(wide) }.size([30, 35]),
+        ConvGeom { n: 2, ..s2(pad(wide)) }.size([30, 35]),
+        // Few positions.
+        pad(wide).size([2, 2]),
+        ConvGeom { n: 4, c_out: 130, ..s2(pad(wide)) }.size([4, 3]),
+        ConvGeom { n: 2, c_in: 300, groups: 2, ..pad(wide) }.size([5, 3]),
+        // One tap.
+        base.kernel([1, 1]),
+        base.size([13, 12]).kernel([1, 1]),
+        ConvGeom { n: 7, ..base }.size([3, 2]).kernel([1, 1]),
+        s2(wide).kernel([1, 1]),
+        ConvGeom { n: 17, ..base }.kernel([1, 1]).stride([3, 2]).pad([1, 0, 0, 1]),
+        // Every channel by itself.
+        ConvGeom { c_in: 36, c_out: 36, groups: 36, ..s2(pad(base)) },
+        ConvGeom { c_in: 5, c_out: 5, groups: 5, ..base }.size([20, 37]).dilation([2, 1]).pad([3, 1, 0, 2]),
+        ConvGeom { c_in: 5, c_out: 5, groups: 5, ..base }
+            .size([40, 90])
+            .kernel([5, 3])
+            .stride([3, 1])
+            .pad([0, 2, 4, 9]),
+        ConvGeom { c_in: 3, c_out: 3, groups: 3, ..base }.size([1, 150]).kernel([1, 15]).pad([0, 0, 7, 7]),
+        ConvGeom { c_in: 3, c_out: 3, groups: 3, n: 2, ..s2(base) }.size([140, 130]).kernel([4, 4]).pad([1; 4]),
+    ]
 }
 
 /// Enough small images that they are the lanes: strides, padding, dilation, groups, blocks of channels of all sizes,
 /// and a last group of sixteen that is not full.
 fn crowds() -> Vec<ConvGeom> {
     let base = geom(64, [3, 7], [5, 6], [3, 2]);
-    let padded = ConvGeom { pad: [2, 1, 1, 2], n: 70, ..base };
+    let padded = ConvGeom { n: 70, ..base }.pad([2, 1, 1, 2]);
     vec![
         padded,
-        ConvGeom { stride: [1, 2], ..padded },
-        ConvGeom { dilation: [1, 2], c_out: 9, ..padded },
-        ConvGeom { c_in: 6, c_out: 4, groups: 2, kh: 5, kw: 5, pad: [4; 4], ..base },
-        ConvGeom { c_in: 16, c_out: 8, pad: [1; 4], kh: 3, kw: 3, w: 4, ..base },
-        ConvGeom { c_in: 5, c_out: 16, kh: 5, kw: 5, h: 8, w: 9, ..base },
+        padded.stride([1, 2]),
+        ConvGeom { c_out: 9, ..padded }.dilation([1, 2]),
+        ConvGeom { c_in: 6, c_out: 4, groups: 2, ..base }.kernel([5, 5]).pad([4; 4]),
+        ConvGeom { c_in: 16, c_out: 8, ..base }.pad([1; 4]).kernel([3, 3]).size([5, 4]),
+        ConvGeom { c_in: 5, c_out: 16, ..base }.kernel([5, 5]).size([8, 9]),
     ]
 }
 
@@ -218,17 +317,17 @@ fn matches_on_drawn_shapes() {
         let g = ConvGeom {
             n: draw(1, 12),
             c_in: groups * (1 + draw(2, 3)),
-            h: 1 + draw(3, 12),
-            w: 1 + draw(4, 20),
             c_out: groups * (1 + draw(5, 10)),
-            kh: 1 + draw(6, 4),
-            kw: 1 + draw(7, 4),
-            stride: [1 + draw(8, 3), 1 + draw(9, 3)],
-            pad: [draw(10, 5), draw(11, 5), draw(12, 5), draw(13, 5)],
-            dilation: [1 + draw(14, 3), 1 + draw(15, 3)],
             groups,
+            windows: WindowGeometry {
+                size: [1 + draw(3, 12), 1 + draw(4, 20)],
+                kernel: [1 + draw(6, 4), 1 + draw(7, 4)],
+                stride: [1 + draw(8, 3), 1 + draw(9, 3)],
+                pad: [[draw(10, 5), draw(11, 5)], [draw(12, 5), draw(13, 5)]],
+                dilation: [1 + draw(14, 3), 1 + draw(15, 3)],
+            },
         };
-        if g.validate().is_ok() {
+        if g.count().is_ok() {
             check::<f64>(&g, 1e-11);
             adjoint(&g);
             tried += 1;
@@ -239,9 +338,9 @@ fn matches_on_drawn_shapes() {
 
 #[test]
 fn long_sums_go_through_several_chunks() {
-    let g = ConvGeom { pad: [1, 1, 1, 1], ..geom(1, [96, 40], [66, 60], [3, 3]) };
+    let g = geom(1, [96, 40], [66, 60], [3, 3]).pad([1, 1, 1, 1]);
     adjoint(&g);
-    let g = ConvGeom { pad: [1, 1, 1, 1], ..geom(2, [512, 520], [3, 3], [3, 3]) };
+    let g = geom(2, [512, 520], [3, 3], [3, 3]).pad([1, 1, 1, 1]);
     adjoint(&g);
 }
 
@@ -249,8 +348,8 @@ fn long_sums_go_through_several_chunks() {
 fn every_instruction_set_gives_the_same_bits() {
     // Lanes are channels for the first weight, and positions for the others.
     let (many, few) = (geom(3, [5, 13], [9, 21], [3, 3]), geom(3, [3, 5], [9, 21], [5, 5]));
-    let pad = |g| ConvGeom { pad: [1, 1, 1, 1], ..g };
-    for g in [pad(many), pad(few), ConvGeom { stride: [2, 2], ..pad(many) }].into_iter().chain(crowds()) {
+    let pad = |g: ConvGeom| g.pad([1, 1, 1, 1]);
+    for g in [pad(many), pad(few), pad(many).stride([2, 2])].into_iter().chain(crowds()).chain(channels()) {
         let (x, w, dy) =
             (hash_numbers::<f32>(g.x_len(), 1), hash_numbers::<f32>(g.w_len(), 2), hash_numbers::<f32>(g.y_len(), 3));
         let all = || [forward(&g, &x, &w, &[], true, 1), input(&g, &dy, &w, 1), weight(&g, &x, &dy, 1)];
@@ -263,13 +362,58 @@ fn every_instruction_set_gives_the_same_bits() {
     }
 }
 
+/// Every way of computing a convolution, where another is chosen as well.
+#[test]
+fn every_way_matches_naive_loops() {
+    for g in channels().into_iter().chain(shapes().into_iter().take(20)).filter(|g| g.n > 0) {
+        let (x, w) = (hash_numbers::<f64>(g.x_len(), 1), hash_numbers::<f64>(g.w_len(), 2));
+        let dy = hash_numbers::<f64>(g.y_len(), 3);
+        let (mut y, mut dx, mut dw) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()], vec![0.0; g.w_len()]);
+        each(&g, |i, k, o| {
+            y[o] += x[i] * w[k];
+            dx[i] += dy[o] * w[k];
+            dw[k] += dy[o] * x[i];
+        });
+        for (fold, cuts) in [(1, 1), (2, 3), (7, 2)] {
+            let fold = fold.min(g.n);
+            let lanes = |plan, channels| Way::Lanes(plan, Share::new(g.n, 1, channels));
+            let product = |channels| Way::Product(Share::new(g.n, fold, channels));
+            for way in [lanes(LanesPlan::forward(&g), g.c_out), product(g.c_out)] {
+                let (division, scratch) = (
+                    way.division([g.n, g.c_out, g.windows.out().iter().product::<usize>()]),
+                    forward_scratch_of(&way, &g),
+                );
+                let got = run_divided(division, g.y_len(), scratch, cuts, |r, y, s| {
+                    forward_by(&way, &g, (&x, &w, &[]), Act::None, r, y, s);
+                });
+                close(&got, &y, 1e-11, "y", &g);
+            }
+            for way in [lanes(LanesPlan::backward(&g), g.c_in), product(g.c_in)] {
+                let (division, scratch) =
+                    (way.division([g.n, g.c_in, g.windows.size.iter().product::<usize>()]), input_scratch_of(&way, &g));
+                let got =
+                    run_divided(division, g.x_len(), scratch, cuts, |r, dx, s| input_by(&way, &g, (&dy, &w), r, dx, s));
+                close(&got, &dx, 1e-11, "dx", &g);
+            }
+        }
+        for way in [WeightWay::Lanes, WeightWay::Product] {
+            let (_, channels) = way.blocks(&g);
+            let units = Units { count: g.c_out / channels, per_unit: channels * g.taps() };
+            let got = run(units, g.w_len(), weight_scratch_of(way, &g), 2, |r, dw, s| {
+                weight_by(way, &g, (&x, &dy), r, dw, s)
+            });
+            close(&got, &dw, 1e-11, "dw", &g);
+        }
+    }
+}
+
 /// NaN and infinities reach exactly the elements that depend on them.
 #[test]
 fn nan_reaches_only_what_reads_it() {
     for g in shapes().into_iter().filter(|g| g.x_len() > 0 && g.x_len() < 20_000) {
         let (x, w) = (hash_numbers::<f32>(g.x_len(), 1), hash_numbers::<f32>(g.w_len(), 2));
         let dy = hash_numbers::<f32>(g.y_len(), 3);
-        for at in [0, g.w - 1, g.x_len() / 2, g.x_len() - 1] {
+        for at in [0, g.windows.size[1] - 1, g.x_len() / 2, g.x_len() - 1] {
             let mut bad = x.clone();
             bad[at] = f32::NAN;
             let (mut y, mut dw) = (vec![false; g.y_len()], vec![false; g.w_len()]);
@@ -295,23 +439,23 @@ fn nan_reaches_only_what_reads_it() {
 #[test]
 fn bad_geometries_are_errors() {
     let good = geom(1, [2, 4], [5, 5], [3, 3]);
-    assert!(good.validate().is_ok());
+    assert!(good.count().is_ok());
     let bad = [
         ConvGeom { c_in: 0, ..good },
-        ConvGeom { w: 0, ..good },
-        ConvGeom { kh: 0, ..good },
-        ConvGeom { kh: 6, ..good },
-        ConvGeom { stride: [0, 1], ..good },
-        ConvGeom { dilation: [1, 0], ..good },
-        ConvGeom { dilation: [1, 3], ..good },
+        good.size([5, 0]),
+        good.kernel([0, 3]),
+        good.kernel([6, 3]),
+        good.stride([0, 1]),
+        good.dilation([1, 0]),
+        good.dilation([1, 3]),
         ConvGeom { groups: 3, ..good },
         ConvGeom { groups: 0, ..good },
-        ConvGeom { pad: [usize::MAX, 1, 0, 0], ..good },
-        ConvGeom { dilation: [usize::MAX, 1], ..good },
-        ConvGeom { h: usize::MAX, ..good },
+        good.pad([usize::MAX, 1, 0, 0]),
+        good.dilation([usize::MAX, 1]),
+        good.size([usize::MAX, 5]),
     ];
-    bad.iter().for_each(|g| assert!(g.validate().is_err(), "{g:?}"));
-    assert_eq!(ConvGeom { kh: 6, ..good }.out_h(), 0);
+    bad.iter().for_each(|g| assert!(g.count().is_err(), "{g:?}"));
+    assert_eq!(good.kernel([6, 3]).windows.out()[0], 0);
 }
 
 #[test]
@@ -320,5 +464,5 @@ fn images_are_the_lanes_where_there_are_many_small_ones() {
     let chosen: Vec<[bool; 2]> = crowds().iter().map(ways).collect();
     assert!(chosen.iter().filter(|w| w.contains(&true)).count() >= 4, "{chosen:?}");
     assert_eq!(ways(&ConvGeom { n: 63, ..crowds()[0] }), [false; 2]);
-    assert_eq!(ways(&ConvGeom { pad: [1; 4], ..geom(64, [64, 64], [32, 32], [3, 3]) }), [false; 2]);
+    assert_eq!(ways(&geom(64, [64, 64], [32, 32], [3, 3]).pad([1; 4])), [false; 2]);
 }

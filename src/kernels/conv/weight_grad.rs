@@ -96,7 +96,7 @@ pub(super) fn compute_parts<T: GemmFloat>(
     strip::clear_planes(scratch.strip);
     strip::clear_planes(scratch.cols);
     // With channels in the lanes, offsets are those of runs of taps.
-    let run = if c.outer { widest_tap_run(g.kw) } else { 1 };
+    let run = if c.outer { widest_tap_run(g.windows.kernel[1]) } else { 1 };
     let mut k = 0;
     c.each_tap([0, 0], |_, _, off| {
         if k % run == 0 {
@@ -143,12 +143,12 @@ fn fill_channel_rows<T: GemmFloat>(
     part: &mut [T],
     scratch: &mut Scratch<'_, T>,
 ) {
-    let (all, pixels) = (g.c_in / g.groups, g.h * g.w);
+    let (all, pixels) = (g.c_in / g.groups, g.windows.size.iter().product::<usize>());
     for from in (0..all).step_by(c.src_c) {
         let count = c.src_c.min(all - from);
         // These channels' planes in an image.
         let planes = |image: usize| &x[((image * g.groups + p.group) * all + from) * pixels..][..count * pixels];
-        let cols = from * g.kh * g.kw..(from + count) * g.kh * g.kw;
+        let cols = from * g.window()..(from + count) * g.window();
         let channels = part.len() / g.taps();
         strip::clear_planes(scratch.sums);
         for image in p.images.clone().step_by(c.fold) {
@@ -203,7 +203,8 @@ fn add_strip_products<T: GemmFloat>(
     channels: usize,
     scratch: &mut Scratch<'_, T>,
 ) {
-    let ([h, w], all, ld, run) = (c.grid, c.groups * c.dst_c, lane_sums_len(g, c)[1], widest_tap_run(g.kw));
+    let ([h, w], all, ld, run) =
+        (c.grid, c.groups * c.dst_c, lane_sums_len(g, c)[1], widest_tap_run(g.windows.kernel[1]));
     let rows = c.band.min(h - p.row);
     let f = Field { images: p.images.len(), rows, cols: w, x: [c.pitch, c.planes_len()] };
     for m0 in (0..channels).step_by(BLOCK) {

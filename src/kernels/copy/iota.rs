@@ -7,14 +7,14 @@ use crate::params::params;
 use bytemuck::Pod;
 
 /// A number type of [`iota_kernel`].
-pub trait IotaCount: Pod + Send + Sync {
+pub trait Count: Pod + Send + Sync {
     /// `i` as this type.
     fn count(i: usize) -> Self;
 }
 
 macro_rules! count {
     ($($t:ident)*) => {$(
-        impl IotaCount for $t {
+        impl Count for $t {
             #[inline(always)]
             fn count(i: usize) -> $t {
                 i as $t
@@ -52,7 +52,7 @@ impl Iota {
 /// The index along the axis.
 ///
 /// Reads nothing; writes `T[outer, n, inner]`, [`Iota::per_unit`]; params [`Iota`].
-pub fn iota_kernel<T: IotaCount>(args: &mut Args<'_>) {
+pub fn iota_kernel<T: Count>(args: &mut Args<'_>) {
     let p = Iota::from_words(args.params());
     let mut at = args.units().start * UNIT;
     let mut rest = args.write::<T>(0);

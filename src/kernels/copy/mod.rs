@@ -16,6 +16,7 @@ use crate::abi::Args;
 use crate::by_dtype::by_size;
 use bytemuck::Pod;
 
+pub mod byte_copies;
 mod concat;
 mod fill;
 mod iota;

@@ -5,8 +5,8 @@
 
 use super::gemm_float::GemmFloat;
 use crate::abi::MatrixMut;
-use crate::pairwise::{self, Sum};
 use crate::reduce;
+use crate::reduce::pairwise::{self, Sum};
 use std::ops::Range;
 
 /// Whether sums of `n` columns of `m` rows can have those bits. `alone`: one unit has all of C.

@@ -7,7 +7,7 @@ use super::precision::Precision;
 use super::tuning::{DIVIDED_COLS, FAR_B, PACK_B_ROWS, UNIT_COLS, UNIT_ROWS, UNIT_ROWS_BF16, UNIT_WORK};
 use super::{column_sums, transposed_product};
 use crate::abi::Split;
-use crate::pairwise;
+use crate::reduce::pairwise;
 use std::ops::Range;
 
 impl Gemm {

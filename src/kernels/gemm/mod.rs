@@ -75,6 +75,7 @@ pub use gemm_float::GemmFloat;
 pub use gemm_into::gemm_into;
 pub use gemm_kernel::{gemm, gemm_kernel, multiply_into_view, product_kernel_for, run_product};
 pub use open_product::{OpenProduct, open_unit_columns, open_unit_rows};
+pub(crate) use operands::RegisterTileOperands;
 pub use precision::Precision;
 pub use prefetch::PrefetchQueue;
 pub use sgd_kernel::{sgd_kernel, sgd_step_kernel_for};

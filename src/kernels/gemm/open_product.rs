@@ -34,6 +34,11 @@ impl OpenProduct {
         OpenProduct { g, many: BlockedPlan::new::<T>(&g), few: BlockedPlan::new::<T>(&few) }
     }
 
+    /// The same product, added to the old C.
+    pub fn accumulating(self) -> OpenProduct {
+        OpenProduct { g: Gemm { accumulate: true, ..self.g }, ..self }
+    }
+
     /// Elements of scratch of each thread.
     pub fn scratch<T: GemmFloat>(&self) -> usize {
         self.many.scratch::<T>().max(self.few.scratch::<T>())
@@ -47,7 +52,9 @@ impl OpenProduct {
     pub fn compute<T: GemmFloat>(&self, (a, b): (&[T], &[T]), k: usize, mut c: MatrixMut<'_, T>, scratch: &mut [T]) {
         let rows = c.rows();
         if k == 0 || c.cols() == 0 {
-            (0..rows).for_each(|i| c.row(i).fill(T::ZERO));
+            if !self.g.accumulate {
+                (0..rows).for_each(|i| c.row(i).fill(T::ZERO));
+            }
             return;
         }
         let g = Gemm { k, ..self.g };

@@ -7,6 +7,7 @@ use super::bf16::Bf16Engine;
 /// Error bounds are for an element of C, relative to Σ|a||b|, beside the rounding of the sums in f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Precision {
     /// Products and sums in f32.
     #[default]
@@ -23,7 +24,7 @@ pub enum Precision {
 
 impl Precision {
     /// All precisions, by their number, with their names.
-    pub const ALL: [(Precision, &'static str); 4] = [
+    pub const ALL: &[(Precision, &'static str)] = &[
         (Precision::F32, "f32"),
         (Precision::Bf16x3, "bf16x3"),
         (Precision::Bf16x2, "bf16x2"),

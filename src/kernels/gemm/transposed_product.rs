@@ -14,6 +14,7 @@ use super::gemm_desc::{Gemm, Strides};
 use super::gemm_float::GemmFloat;
 use super::tuning::{PREFETCH_B, TRANSPOSED_BLOCK, TRANSPOSED_LANES, TRANSPOSED_ROWS, TRANSPOSED_SQUARE};
 use crate::abi::MatrixMut;
+use crate::scratch::scratch;
 use crate::simd::Token;
 
 /// Whether a product is computed by its transpose.
@@ -46,9 +47,17 @@ pub fn transposed_plan<T>(g: &Gemm) -> BlockedPlan {
 
 /// Elements of scratch of each thread.
 pub fn transposed_scratch<T: GemmFloat>(g: &Gemm) -> usize {
-    transposed_plan::<T>(g).scratch::<T>()
-        + transposed_rows_at_once::<T>(g) * g.m
-        + TRANSPOSED_SQUARE.0 * TRANSPOSED_SQUARE.1
+    TransposedScratch::len(transposed_rows_at_once::<T>(g), g.m) + transposed_plan::<T>(g).scratch::<T>()
+}
+
+scratch! {
+    /// The scratch of a product whose transpose has `m` rows at once.
+    struct TransposedScratch(m: usize, n: usize) {
+        square: TRANSPOSED_SQUARE.0 * TRANSPOSED_SQUARE.1,
+        /// Rows of Cᵀ.
+        all: m * n,
+        ..product
+    }
 }
 
 /// Computes a block of a product and applies its epilogue. A begins at the block's first row, B at its first column.
@@ -62,13 +71,12 @@ pub fn transposed_product<T: GemmFloat>(
 ) {
     let (t, (rows, cols)) = (transposed_gemm::<T>(g), (c.rows(), c.cols()));
     let plan = transposed_plan::<T>(g);
-    let (square, rest) = scratch.split_at_mut(TRANSPOSED_SQUARE.0 * TRANSPOSED_SQUARE.1);
-    let (all, scratch) = rest.split_at_mut(t.m * t.n);
+    let TransposedScratch { square, all, product } = TransposedScratch::cut(t.m, t.n, scratch);
     for j in (0..cols).step_by(t.m) {
         let width = t.m.min(cols - j);
         let t_c = &mut all[..width * rows];
         let p = BlockedProduct { a: &b[j * g.b.col..], b: a, c: MatrixMut::new(t_c, width, rows), sums: None };
-        blocked::multiply_block(token, &t, &plan, p, &GemmEpilogue::NONE, scratch);
+        blocked::multiply_block(token, &t, &plan, p, &GemmEpilogue::NONE, product);
         let mut c = c.part(0..rows, j..j + width);
         copy_back(token, t_c, &mut c, square);
         end.apply(c, (0, j));

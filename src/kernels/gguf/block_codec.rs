@@ -1,6 +1,6 @@
 //! The trait of a block type: the parts of a block that the loops over blocks read.
 
-use crate::f16_value::f16_of_bits;
+use crate::simd::f16_value::f16_of_bits;
 
 /// Elements of a group.
 pub const GROUP: usize = 16;

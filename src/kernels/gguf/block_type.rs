@@ -10,11 +10,12 @@ macro_rules! block_types {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $id:literal, $codec:expr;)*) => {
         /// A block type of GGUF files.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum BlockType { $($(#[$doc])* $variant),* }
 
         impl BlockType {
             /// All types, ordered by their number in files.
-            pub const ALL: [BlockType; [$($id),*].len()] = [$(BlockType::$variant),*];
+            pub const ALL: &[BlockType] = &[$(BlockType::$variant),*];
 
             /// The name that files and programs use, such as `Q4_K`.
             pub const fn name(self) -> &'static str {
@@ -92,12 +93,12 @@ pub(super) use with_block_codec;
 impl BlockType {
     /// The type with this number in files.
     pub fn from_id(id: u32) -> Option<BlockType> {
-        BlockType::ALL.into_iter().find(|t| t.id() == id)
+        BlockType::ALL.iter().copied().find(|t| t.id() == id)
     }
 
     /// The type called `name`, in letters of either case.
     pub fn from_name(name: &str) -> Option<BlockType> {
-        BlockType::ALL.into_iter().find(|t| t.name().eq_ignore_ascii_case(name))
+        BlockType::ALL.iter().copied().find(|t| t.name().eq_ignore_ascii_case(name))
     }
 
     /// Bytes of `elements` elements; `None` if they are not whole blocks, or too many for a `usize`.

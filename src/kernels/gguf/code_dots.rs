@@ -10,6 +10,7 @@
 
 use super::block_codec::{BlockCodec, GROUP};
 use super::block_type::{BlockType, with_block_codec};
+use crate::scratch::scratch;
 use crate::simd;
 
 /// Bytes of a cache line.
@@ -28,17 +29,26 @@ pub struct CodeDotsRow<'a> {
     pub mins: &'a mut [f32],
 }
 
+scratch! {
+    /// The scratch of a row of `k` elements.
+    struct CodeDotsScratch(k: usize) {
+        /// Four codes in a number.
+        codes: k.div_ceil(4),
+        scales: k / GROUP,
+        mins: k / GROUP,
+        ..rest
+    }
+}
+
 impl<'a> CodeDotsRow<'a> {
     /// `f32`s of scratch for a row of `k` elements.
     pub fn scratch(k: usize) -> usize {
-        k.div_ceil(4) + 2 * (k / GROUP)
+        CodeDotsScratch::len(k)
     }
 
     /// A row of `k` elements in scratch, and the rest of the scratch.
     pub fn of(k: usize, scratch: &'a mut [f32]) -> (CodeDotsRow<'a>, &'a mut [f32]) {
-        let (codes, rest) = scratch.split_at_mut(k.div_ceil(4));
-        let (scales, rest) = rest.split_at_mut(k / GROUP);
-        let (mins, rest) = rest.split_at_mut(k / GROUP);
+        let CodeDotsScratch { codes, scales, mins, rest } = CodeDotsScratch::cut(k, scratch);
         (CodeDotsRow { codes: &mut bytemuck::cast_slice_mut(codes)[..k], scales, mins }, rest)
     }
 

@@ -19,6 +19,7 @@ use crate::abi::{Args, MatrixMut, Split};
 use crate::by_dtype::by_dtype;
 use crate::gemm::{Gemm, GemmFloat, TransposedDecoder, run_decoded};
 use crate::params::params;
+use crate::scratch::scratch;
 
 /// Up to this many rows are multiplied by codes.
 pub(super) const CODED_ROWS: usize = 4;
@@ -40,8 +41,19 @@ pub(super) fn coded_rows_scratch(t: BlockType, m: usize, k: usize) -> usize {
     // Each row of x has its sums, and its elements as integers.
     let (groups, parts) = (k / GROUP, k / PART);
     let codes = CodeDotsRow::scratch(k) + m * groups;
-    let nibbles = parts + groups + m * (NibbleX::scratch(k) + parts);
+    let nibbles = NibblesScratch::len(k) + m * (NibbleX::scratch(k) + parts);
     codes.max(if has_nibbles(t, k) { nibbles } else { 0 }).next_multiple_of(GROUP)
+}
+
+scratch! {
+    /// The scratch of a product with rows of `k` terms as integers.
+    struct NibblesScratch(k: usize) {
+        /// The scales of a row of D.
+        scales: k / PART,
+        /// The sums of a row of x.
+        of_groups: k / GROUP,
+        ..rows
+    }
 }
 
 params! {
@@ -140,9 +152,8 @@ fn multiply_codes(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratc
 /// The same for a type that [`has_nibbles`] and at most [`CODED_ROWS`] rows of x. Rows that integers cannot hold
 /// ([`NibbleX::fill`]) are multiplied by codes of eight bits.
 fn multiply_nibbles(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
-    let (k, groups, parts, columns) = (d.k, d.k / GROUP, d.k / PART, y.cols());
-    let (scales, rest) = scratch.split_at_mut(parts);
-    let (of_groups, mut rest) = rest.split_at_mut(groups);
+    let (k, parts, columns) = (d.k, d.k / PART, y.cols());
+    let NibblesScratch { scales, of_groups, rows: mut rest } = NibblesScratch::cut(k, scratch);
     let mut rows = [const { None }; CODED_ROWS];
     for (x, to) in x.chunks_exact(k).zip(&mut rows) {
         let (mut integers, behind) = NibbleX::of(k, rest);

@@ -5,6 +5,7 @@
 //! is 2¹⁵·high + low: products of integers of 16 bits are exact and fast. They are written in the order in which the
 //! codes come out of their bytes: see [`XPart`].
 
+use crate::scratch::scratch;
 use crate::simd;
 
 /// Elements that share a scale: a block of Q4_0, an eighth of a block of Q4_K.
@@ -43,16 +44,24 @@ pub struct NibbleX<'a> {
     pub scales: &'a mut [f32],
 }
 
+scratch! {
+    /// The scratch of a row of `k` elements.
+    struct NibbleXScratch(k: usize) {
+        steps: k,
+        scales: k / PART,
+        ..rest
+    }
+}
+
 impl<'a> NibbleX<'a> {
     /// `f32`s of scratch for a row of `k` elements, a multiple of [`STEP`].
     pub fn scratch(k: usize) -> usize {
-        k + k / PART
+        NibbleXScratch::len(k)
     }
 
     /// A row of `k` elements in scratch, and the rest of the scratch.
     pub fn of(k: usize, scratch: &'a mut [f32]) -> (NibbleX<'a>, &'a mut [f32]) {
-        let (steps, rest) = scratch.split_at_mut(k);
-        let (scales, rest) = rest.split_at_mut(k / PART);
+        let NibbleXScratch { steps, scales, rest } = NibbleXScratch::cut(k, scratch);
         (NibbleX { steps: bytemuck::cast_slice_mut(steps), scales }, rest)
     }
 

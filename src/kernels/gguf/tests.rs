@@ -94,7 +94,7 @@ fn blocks_of_a_pattern_have_known_numbers() {
 
 #[test]
 fn types_are_found_by_number_and_name() {
-    for (i, t) in BlockType::ALL.into_iter().enumerate() {
+    for (i, t) in BlockType::ALL.iter().copied().enumerate() {
         assert_eq!((BlockType::from_id(t.id()), BlockType::from_name(t.name())), (Some(t), Some(t)));
         assert!(BlockType::ALL[..i].iter().all(|u| u.id() < t.id()));
         assert_eq!(t as usize, i);
@@ -106,7 +106,7 @@ fn types_are_found_by_number_and_name() {
 
 #[test]
 fn matrices_are_decoded_by_units() {
-    for t in BlockType::ALL {
+    for &t in BlockType::ALL {
         let len = 9000usize.next_multiple_of(t.elements());
         let blocks = random_blocks(t, len / t.elements(), 7);
         let p = GgufDequant { block_type: t as usize, len };
@@ -142,7 +142,7 @@ fn product<T: GemmFloat + From<f32>>(x: &[T], blocks: &[u8], p: &GgufMatmul) -> 
 #[test]
 fn products_are_those_of_decoded_matrices() {
     let shapes = [(1, 1, 1), (1, 70, 2), (3, 33, 1), (4, 5, 3), (5, 40, 2), (70, 37, 1), (2, 300, 1)];
-    for t in BlockType::ALL {
+    for &t in BlockType::ALL {
         for (m, n, k) in shapes {
             let k = k * t.elements();
             let blocks = random_blocks(t, n * k / t.elements(), (m + n) as u64);

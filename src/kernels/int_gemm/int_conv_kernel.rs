@@ -12,9 +12,10 @@ use super::int_gemm_desc::{IntGemmBlocks, int_gemm_unit_rows};
 use super::int_product::{IntBlock, multiply_int_block};
 use super::int_rows::IntRows;
 use super::int_tile::IntEngine;
-use super::int_windows::{IntAxis, IntWindows};
+use super::int_windows::IntWindows;
 use crate::abi::{Args, MatrixMut};
 use crate::params::params;
+use crate::window::WindowGeometry;
 
 params! {
     /// Params of [`int_conv_kernel`].
@@ -27,30 +28,8 @@ params! {
         pub channels: usize,
         /// Channels of the result in a group.
         pub m: usize,
-        /// Rows of an image.
-        pub h: usize,
-        /// Columns of an image.
-        pub w: usize,
-        /// Rows of a window.
-        pub kh: usize,
-        /// Columns of a window.
-        pub kw: usize,
-        /// Rows between windows.
-        pub sh: usize,
-        /// Columns between windows.
-        pub sw: usize,
-        /// Rows before the image.
-        pub ph: usize,
-        /// Columns before the image.
-        pub pw: usize,
-        /// Rows between the places of a window.
-        pub dh: usize,
-        /// Columns between the places of a window.
-        pub dw: usize,
-        /// Rows of the result.
-        pub oh: usize,
-        /// Columns of the result.
-        pub ow: usize,
+        /// The windows over the planes of x.
+        pub windows: WindowGeometry<2>,
         /// Whether x has signed codes. Weights have.
         pub x_signed: bool,
         /// The zero of x, one of its codes.
@@ -63,12 +42,12 @@ params! {
 impl IntConv {
     /// Terms of a sum.
     pub fn k(&self) -> usize {
-        self.channels * self.kh * self.kw
+        self.channels * self.windows.kernel.iter().product::<usize>()
     }
 
     /// Elements of a channel of the result.
     fn n(&self) -> usize {
-        self.oh * self.ow
+        self.windows.out().iter().product()
     }
 
     /// Elements of the result in a unit.
@@ -88,13 +67,12 @@ impl IntConv {
 
     /// The windows of one group of an image.
     fn windows<'a>(&self, x: &'a [u8], at: usize) -> IntWindows<'a> {
-        let len = self.channels * self.h * self.w;
-        let axis = |size, kernel, stride, pad, dilation, out| IntAxis { size, kernel, stride, pad, dilation, out };
+        let len = self.channels * self.windows.size.iter().product::<usize>();
         IntWindows {
             image: &x[at * len..][..len],
             codes: IntCodes::new(self.x_signed, self.x_zero),
-            rows: axis(self.h, self.kh, self.sh, self.ph, self.dh, self.oh),
-            cols: axis(self.w, self.kw, self.sw, self.pw, self.dw, self.ow),
+            windows: self.windows,
+            ow: self.windows.out()[1],
             k: self.k(),
         }
     }

@@ -6,44 +6,20 @@
 use super::int_codes::{IntCodes, pack_i16_pair};
 use super::int_columns::IntColumnPanels;
 use super::int_gemm_desc::UNIT_COLS;
+use crate::window::WindowGeometry;
 use std::ops::Range;
-
-/// One axis of a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IntAxis {
-    /// Size of the image.
-    pub size: usize,
-    /// Places of the window.
-    pub kernel: usize,
-    /// Step between positions.
-    pub stride: usize,
-    /// Places before the image.
-    pub pad: usize,
-    /// Step between places.
-    pub dilation: usize,
-    /// Positions of the window.
-    pub out: usize,
-}
-
-impl IntAxis {
-    /// The element of the image at place `at` of position `out`, if it is no edge.
-    #[inline(always)]
-    fn element(&self, out: usize, at: usize) -> Option<usize> {
-        (out * self.stride + at * self.dilation).checked_sub(self.pad).filter(|&i| i < self.size)
-    }
-}
 
 /// The windows of some channels of an image.
 #[derive(Clone, Copy)]
 pub struct IntWindows<'a> {
-    /// The channels, `[channels, rows.size, cols.size]`.
+    /// The channels of an image.
     pub image: &'a [u8],
     /// How they are read.
     pub codes: IntCodes,
-    /// Vertically.
-    pub rows: IntAxis,
-    /// Horizontally.
-    pub cols: IntAxis,
+    /// The windows over a plane.
+    pub windows: WindowGeometry<2>,
+    /// Columns of the result.
+    pub ow: usize,
     /// Terms of a sum: channels times places.
     pub k: usize,
 }
@@ -51,18 +27,18 @@ pub struct IntWindows<'a> {
 impl IntWindows<'_> {
     /// Term `k` of some adjacent positions.
     fn line(&self, k: usize, at: Range<usize>, to: &mut [i16]) {
-        let (rows, cols) = (&self.rows, &self.cols);
-        let (place, kx) = (k / cols.kernel, k % cols.kernel);
-        let (channel, ky) = (place / rows.kernel, place % rows.kernel);
-        let image = &self.image[channel * rows.size * cols.size..][..rows.size * cols.size];
+        let (WindowGeometry { size: [h, w], kernel: [kh, kw], .. }, ow) = (self.windows, self.ow);
+        let (place, kx) = (k / kw, k % kw);
+        let (channel, ky) = (place / kh, place % kh);
+        let image = &self.image[channel * h * w..][..h * w];
         let mut from = at.start;
         while from < at.end {
-            let (oy, ox) = (from / cols.out, from % cols.out);
-            let count = (cols.out - ox).min(at.end - from);
+            let (oy, ox) = (from / ow, from % ow);
+            let count = (ow - ox).min(at.end - from);
             let to = &mut to[from - at.start..][..count];
-            match rows.element(oy, ky) {
+            match self.windows.element(0, oy, ky) {
                 None => to.fill(0),
-                Some(y) => self.places(&image[y * cols.size..][..cols.size], kx, ox, to),
+                Some(y) => self.places(&image[y * w..][..w], kx, ox, to),
             }
             from += count;
         }
@@ -70,20 +46,21 @@ impl IntWindows<'_> {
 
     /// Place `kx` of adjacent positions of one row of the image, from `ox` on.
     fn places(&self, row: &[u8], kx: usize, ox: usize, to: &mut [i16]) {
-        if self.cols.stride == 1 {
+        let WindowGeometry { stride: [_, step], pad: [_, [left, _]], dilation: [_, apart], .. } = self.windows;
+        if step == 1 {
             // Positions with an element are adjacent.
-            let shift = kx * self.cols.dilation + ox;
-            let skip = self.cols.pad.saturating_sub(shift).min(to.len());
+            let shift = kx * apart + ox;
+            let skip = left.saturating_sub(shift).min(to.len());
             let (edge, to) = to.split_at_mut(skip);
             edge.fill(0);
-            let from = row.get((shift + skip).saturating_sub(self.cols.pad)..).unwrap_or_default();
+            let from = row.get((shift + skip).saturating_sub(left)..).unwrap_or_default();
             let (to, edge) = to.split_at_mut(from.len().min(to.len()));
             to.iter_mut().zip(from).for_each(|(to, byte)| *to = self.codes.value(*byte));
             edge.fill(0);
             return;
         }
         for (i, to) in to.iter_mut().enumerate() {
-            *to = self.cols.element(ox + i, kx).map_or(0, |x| self.codes.value(row[x]));
+            *to = self.windows.element(1, ox + i, kx).map_or(0, |x| self.codes.value(row[x]));
         }
     }
 }

@@ -18,6 +18,7 @@ mod int_columns;
 mod int_conv_kernel;
 mod int_gemm_desc;
 mod int_gemm_kernel;
+pub mod int_matmul;
 mod int_product;
 mod int_rows;
 mod int_tile;

@@ -9,6 +9,7 @@ use super::requantise::{Requantise, requantise};
 use crate::abi::{MatrixMut, Split};
 use crate::harness::{In, Out, hash_numbers, run_in_ranges, written_elements};
 use crate::simd::{Isa, Token, detect_isa, limit};
+use crate::window::WindowGeometry;
 
 fn bytes(len: usize, seed: usize) -> Vec<u8> {
     hash_numbers::<f64>(len, seed).iter().map(|x| (x.to_bits() >> 20) as u8).collect()
@@ -128,34 +129,31 @@ fn the_largest_codes_do_not_overflow() {
 
 /// A convolution by its definition.
 fn naive_conv(p: &IntConv, x: &[u8], w: &[u8]) -> Vec<i32> {
-    let (m, all) = (p.groups * p.m, p.images * p.groups * p.m * p.oh * p.ow);
+    let WindowGeometry { size: [rows, cols], kernel: [kh, kw], stride, pad, dilation } = p.windows;
+    let (m, [oh, ow]) = (p.groups * p.m, p.windows.out());
     let at = |e: usize| {
-        let (i, o, oy, ox) = (e / (m * p.oh * p.ow), e / (p.oh * p.ow) % m, e / p.ow % p.oh, e % p.ow);
+        let (i, o, out) = (e / (m * oh * ow), e / (oh * ow) % m, [e / ow % oh, e % ow]);
         let mut sum = 0i64;
         for c in 0..p.channels {
-            for ky in 0..p.kh {
-                for kx in 0..p.kw {
-                    let place = |o: usize, s: usize, k: usize, d: usize, pad: usize, size: usize| {
-                        (o * s + k * d).checked_sub(pad).filter(|y| *y < size)
-                    };
-                    let (Some(y), Some(z)) =
-                        (place(oy, p.sh, ky, p.dh, p.ph, p.h), place(ox, p.sw, kx, p.dw, p.pw, p.w))
-                    else {
-                        continue;
-                    };
-                    let channel = i * p.groups * p.channels + o / p.m * p.channels + c;
-                    let value = centred(x[(channel * p.h + y) * p.w + z], p.x_signed, p.x_zero);
-                    sum += value * centred(w[((o * p.channels + c) * p.kh + ky) * p.kw + kx], true, p.w_zero);
+            for (ky, kx) in (0..kh).flat_map(|ky| (0..kw).map(move |kx| (ky, kx))) {
+                let place = |a: usize, tap: usize| (out[a] * stride[a] + tap * dilation[a]).wrapping_sub(pad[a][0]);
+                let (y, z) = (place(0, ky), place(1, kx));
+                if y >= rows || z >= cols {
+                    continue;
                 }
+                let channel = i * p.groups * p.channels + o / p.m * p.channels + c;
+                let value = centred(x[(channel * rows + y) * cols + z], p.x_signed, p.x_zero);
+                sum += value * centred(w[((o * p.channels + c) * kh + ky) * kw + kx], true, p.w_zero);
             }
         }
         sum as i32
     };
-    (0..all).map(at).collect()
+    (0..p.images * m * oh * ow).map(at).collect()
 }
 
 fn conv(p: &IntConv, x: &[u8], w: &[u8]) -> Vec<i32> {
-    let (len, per) = (p.images * p.groups * p.m * p.oh * p.ow, p.scratch());
+    let [oh, ow] = p.windows.out();
+    let (len, per) = (p.images * p.groups * p.m * oh * ow, p.scratch());
     let out = [Out::of::<i32>(len, p.per_unit()), Out(per, 4, Split::PerThread(per))];
     written_elements(&run_in_ranges(int_conv_kernel, &p.to_words(), &[In::of(x), In::of(w)], &out, p.units()), 0)
 }
@@ -182,24 +180,13 @@ fn columns_and_channels_have_zeros_of_their_own() {
         groups: 2,
         channels: 3,
         m: 5,
-        h: 4,
-        w: 6,
-        kh: 3,
-        kw: 3,
-        sh: 1,
-        sw: 1,
-        ph: 1,
-        pw: 1,
-        dh: 1,
-        dw: 1,
-        oh: 4,
-        ow: 6,
+        windows: WindowGeometry { pad: [[1; 2]; 2], ..WindowGeometry::new([4, 6], [3, 3]) },
         x_signed: true,
         x_zero: -3,
         w_zero: 0,
     };
-    let (channels, size) = (p.groups * p.m, p.oh * p.ow);
-    let (x, w) = (bytes(p.images * p.groups * p.channels * p.h * p.w, 4), bytes(channels * p.k(), 5));
+    let (channels, size) = (p.groups * p.m, 4 * 6);
+    let (x, w) = (bytes(p.images * p.groups * p.channels * size, 4), bytes(channels * p.k(), 5));
     let zeros: Vec<i8> = bytes(channels, 6).iter().map(|&z| z as i8).collect();
     let out =
         [Out::of::<i32>(p.images * channels * size, p.per_unit()), Out(p.scratch(), 4, Split::PerThread(p.scratch()))];
@@ -216,46 +203,18 @@ fn columns_and_channels_have_zeros_of_their_own() {
 
 #[test]
 fn convolutions_are_those_of_the_definition() {
-    let size = |p: &IntConv| {
-        let out = |n: usize, k: usize, s: usize, pad: usize, d: usize, after: usize| {
-            (n + pad + after - (d * (k - 1) + 1)) / s + 1
-        };
-        IntConv { oh: out(p.h, p.kh, p.sh, p.ph, p.dh, 1), ow: out(p.w, p.kw, p.sw, p.pw, p.dw, 2), ..*p }
-    };
-    for (images, groups, channels, m, side, kernel, stride, pad, dilation) in [
-        (1, 1, 1, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1)),
-        (2, 1, 3, 5, (9, 11), (3, 2), (1, 1), (1, 0), (1, 2)),
-        (3, 2, 2, 3, (8, 70), (3, 3), (2, 3), (2, 1), (1, 1)),
-        (1, 4, 1, 1, (6, 7), (3, 3), (1, 1), (2, 4), (2, 1)),
-        (1, 1, 7, 20, (5, 5), (1, 1), (1, 1), (0, 0), (1, 1)),
-        (1, 1, 64, 13, (12, 13), (3, 3), (1, 2), (1, 1), (1, 1)),
+    for (images, groups, channels, m, size, kernel, stride, pad, dilation) in [
+        (1, 1, 1, 1, [3, 3], [2, 2], [1, 1], [1, 1], [1, 1]),
+        (2, 1, 3, 5, [9, 11], [3, 2], [1, 1], [1, 0], [1, 2]),
+        (3, 2, 2, 3, [8, 70], [3, 3], [2, 3], [2, 1], [1, 1]),
+        (1, 4, 1, 1, [6, 7], [3, 3], [1, 1], [2, 4], [2, 1]),
+        (1, 1, 7, 20, [5, 5], [1, 1], [1, 1], [0, 0], [1, 1]),
+        (1, 1, 64, 13, [12, 13], [3, 3], [1, 2], [1, 1], [1, 1]),
     ] {
         for (x_signed, x_zero, w_zero) in [(true, -7, 0), (false, 130, 3)] {
-            let ((h, w), (kh, kw), (sh, sw)) = (side, kernel, stride);
-            let ((ph, pw), (dh, dw), oh, ow) = (pad, dilation, 0, 0);
-            let p = IntConv {
-                images,
-                groups,
-                channels,
-                m,
-                h,
-                w,
-                kh,
-                kw,
-                sh,
-                sw,
-                ph,
-                pw,
-                dh,
-                dw,
-                oh,
-                ow,
-                x_signed,
-                x_zero,
-                w_zero,
-            };
-            let p = size(&p);
-            let (x, w) = (bytes(images * groups * channels * p.h * p.w, 3), bytes(groups * m * p.k(), 4));
+            let windows = WindowGeometry { size, kernel, stride, pad: [[pad[0], 1], [pad[1], 2]], dilation };
+            let p = IntConv { images, groups, channels, m, windows, x_signed, x_zero, w_zero };
+            let (x, w) = (bytes(images * groups * channels * size[0] * size[1], 3), bytes(groups * m * p.k(), 4));
             assert_eq!(conv(&p, &x, &w), naive_conv(&p, &x, &w), "{p:?}");
         }
     }
@@ -268,18 +227,7 @@ fn places_beyond_the_edge_count_as_the_zero() {
         groups: 1,
         channels: 1,
         m: 1,
-        h: 3,
-        w: 3,
-        kh: 2,
-        kw: 2,
-        sh: 1,
-        sw: 1,
-        ph: 1,
-        pw: 1,
-        dh: 1,
-        dw: 1,
-        oh: 4,
-        ow: 4,
+        windows: WindowGeometry { pad: [[1; 2]; 2], ..WindowGeometry::new([3, 3], [2, 2]) },
         x_signed: true,
         x_zero: 2,
         w_zero: 1,

@@ -5,6 +5,7 @@ use crate::abi::MatrixMut;
 use crate::float::Float;
 use crate::gemm::{Gemm, GemmFloat, multiply_into_view, transpose};
 use crate::matrix_rows::{scale_matrix_row, subtract_scaled_rows};
+use crate::scratch::scratch;
 use crate::simd;
 use std::ops::Range;
 
@@ -42,8 +43,19 @@ pub fn scratch_len(size: usize, n: usize, alone: bool) -> usize {
     let (step, width) = (row_step(size, n, alone), cholesky_panel_rows(n));
     let panels = (0..n).step_by(width).map(|from| Panel { step, ..Panel::of(n, from, width) });
     let products = panels.flat_map(|p| p.bands().map(move |i| p.cholesky_band(i)).chain([p.cholesky_rows()]));
-    let upper = if step > n { n * step } else { 0 };
-    upper + n * width + TILE * TILE + most_panel_scratch(size, products)
+    CholeskyPanelScratch::len(n, step) + most_panel_scratch(size, products)
+}
+
+scratch! {
+    /// The scratch of a matrix of `n` rows, whose factor has rows of `step` elements.
+    struct CholeskyPanelScratch(n: usize, step: usize) {
+        /// U, if its rows lie in scratch.
+        apart: if step > n { n * step } else { 0 },
+        square: TILE * TILE,
+        /// Rows above a panel, negated.
+        minus: n * cholesky_panel_rows(n),
+        ..work
+    }
 }
 
 impl Panel {
@@ -69,10 +81,9 @@ fn cholesky_lowest_bit(i: usize) -> usize {
 /// `alone` is that of [`scratch_len`]; the bits do not depend on it.
 pub fn cholesky_by_panels<T: GemmFloat>(n: usize, alone: bool, a: &[T], l: &mut [T], scratch: &mut [T]) -> bool {
     let step = row_step(size_of::<T>(), n, alone);
-    let (apart, scratch) = scratch.split_at_mut(if step > n { n * step } else { 0 });
-    let (square, scratch) = scratch.split_at_mut(TILE * TILE);
-    let done =
-        upper_cholesky_factor_by_panels(n, step, a, if step > n { &mut *apart } else { &mut *l }, square, scratch);
+    let CholeskyPanelScratch { apart, square, minus, work } = CholeskyPanelScratch::cut(n, step, scratch);
+    let u = if step > n { &mut *apart } else { &mut *l };
+    let done = upper_cholesky_factor_by_panels(n, step, a, u, [&mut *square, minus, work]);
     if done {
         write_lower(n, (step > n).then_some((&*apart, step)), l, square);
     }
@@ -85,10 +96,8 @@ fn upper_cholesky_factor_by_panels<T: GemmFloat>(
     step: usize,
     a: &[T],
     u: &mut [T],
-    square: &mut [T],
-    scratch: &mut [T],
+    [square, minus, work]: [&mut [T]; 3],
 ) -> bool {
-    let (minus, work) = scratch.split_at_mut(n * cholesky_panel_rows(n));
     for from in (0..n).step_by(cholesky_panel_rows(n)) {
         let p = Panel { step, ..Panel::of(n, from, cholesky_panel_rows(n)) };
         copy_symmetric_cholesky_panel(&p, a, u, square);

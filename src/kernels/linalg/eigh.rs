@@ -17,6 +17,7 @@ use crate::matrix_rows::{
     two_rows_mut,
 };
 use crate::params::params;
+use crate::scratch::scratch;
 use crate::simd;
 
 /// QL steps for one eigenvalue. About two are usual.
@@ -33,9 +34,26 @@ params! {
 }
 
 impl Eigh {
-    /// Elements of scratch: the matrix, the eigenvectors, and four rows.
+    /// Elements of scratch.
     pub fn scratch(&self) -> usize {
-        2 * self.n * self.n + 4 * self.n
+        EighScratch::len(self.n)
+    }
+}
+
+scratch! {
+    /// The scratch of one matrix.
+    struct EighScratch(n: usize) {
+        /// The matrix, which becomes tridiagonal.
+        s: n * n,
+        /// The eigenvectors.
+        z: n * n,
+        /// The diagonal.
+        d: n,
+        /// The numbers below it.
+        e: n,
+        /// The factors of the reflectors.
+        tau: n,
+        row: n,
     }
 }
 
@@ -179,17 +197,13 @@ simd! {
             return;
         }
         let scale = if scale < T::MIN_POSITIVE { T::ONE } else { scale };
-        let (s, rest) = scratch.split_at_mut(n * n);
-        let (z, rest) = rest.split_at_mut(n * n);
-        let (d, rest) = rest.split_at_mut(n);
-        let (e, rest) = rest.split_at_mut(n);
-        let (tau, p) = rest.split_at_mut(n);
+        let EighScratch { s, z, d, e, tau, row } = EighScratch::cut(n, scratch);
         for i in 0..n {
             for j in 0..n {
                 s[i * n + j] = T::HALF * (a[i * n + j] / scale) + T::HALF * (a[j * n + i] / scale);
             }
         }
-        make_tridiagonal(n, s, d, e, tau, p);
+        make_tridiagonal(n, s, d, e, tau, row);
         multiply_reflectors(n, s, tau, z);
         if !make_diagonal(n, d, e, z) {
             w.fill(T::NAN);

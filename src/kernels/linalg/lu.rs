@@ -68,9 +68,6 @@ params! {
 }
 
 impl LuSolve {
-    /// Number of words.
-    const WORDS: usize = 5;
-
     /// Elements of scratch of [`lu_solve_kernel`].
     pub fn scratch(&self) -> usize {
         match goes_in_groups(self.count, self.n) {

@@ -5,6 +5,7 @@ use crate::abi::MatrixMut;
 use crate::float::Float;
 use crate::gemm::{Gemm, GemmFloat, Strides, multiply_into_view};
 use crate::matrix_rows::{add_scaled_matrix_row, place_of_largest_in_matrix_row, subtract_scaled_rows, two_rows_mut};
+use crate::scratch::scratch;
 use crate::simd;
 
 /// Columns of a panel that are factored one by one, after a copy that has them one behind another.
@@ -19,7 +20,16 @@ pub fn handles_size(n: usize) -> bool {
 pub fn scratch_len(size: usize, n: usize) -> usize {
     let panels = (0..n).step_by(PANEL).map(|from| Panel::of(n, from, PANEL));
     let products = panels.flat_map(|p| p.bands().map(move |i| p.lu_band(i)).chain([p.lu_rest()]));
-    n * (PANEL + STRIP) + most_panel_scratch(size, products)
+    LuPanelScratch::len(n) + most_panel_scratch(size, products)
+}
+
+scratch! {
+    /// The scratch of a matrix of `n` rows.
+    struct LuPanelScratch(n: usize) {
+        panel: n * PANEL,
+        strip: n * STRIP,
+        ..work
+    }
 }
 
 impl Panel {
@@ -39,8 +49,7 @@ impl Panel {
 /// Factors a matrix in place, as `factor_matrix` does for small ones. Gives true if the number of exchanged rows is
 /// odd.
 pub fn lu_by_panels<T: GemmFloat>(n: usize, a: &mut [T], rows: &mut [i32], scratch: &mut [T]) -> bool {
-    let (panel, rest) = scratch.split_at_mut(n * PANEL);
-    let (strip, work) = rest.split_at_mut(n * STRIP);
+    let LuPanelScratch { panel, strip, work } = LuPanelScratch::cut(n, scratch);
     let mut odd = false;
     for from in (0..n).step_by(PANEL) {
         let p = Panel::of(n, from, PANEL);

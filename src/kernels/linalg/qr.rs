@@ -13,6 +13,7 @@ use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::matrix_rows::{add_scaled_matrix_row, largest_of_matrix_row, matrix_row_reflector, scale_matrix_row};
 use crate::params::params;
+use crate::scratch::scratch;
 use crate::simd;
 
 params! {
@@ -33,19 +34,23 @@ impl Qr {
         self.m.min(self.n)
     }
 
-    /// Elements of scratch: the reflectors, a column of one, a row, and τ of each.
+    /// Elements of scratch.
     pub fn scratch(&self) -> usize {
-        self.m * self.n + self.m + self.n + self.rank()
+        QrScratch::len(self.m, self.n)
     }
 }
 
-/// The scratch of one matrix.
-struct QrScratch<'a, T> {
-    /// R above the diagonal, reflectors below.
-    work: &'a mut [T],
-    column: &'a mut [T],
-    row: &'a mut [T],
-    tau: &'a mut [T],
+scratch! {
+    /// The scratch of one matrix.
+    struct QrScratch(m: usize, n: usize) {
+        /// R above the diagonal, reflectors below.
+        work: m * n,
+        /// A reflector.
+        column: m,
+        row: n,
+        /// The factors of the reflectors.
+        tau: m.min(n),
+    }
 }
 
 /// Applies 1 − τ·v·vᵀ, v = (1, `below`), to the columns `from..` of rows of `width` elements.
@@ -69,10 +74,7 @@ simd! {
     /// Writes Q and R of one matrix.
     fn qr_factor_rows[T: Float](m: usize, n: usize, a: &[T], q: &mut [T], r: &mut [T], scratch: &mut [T]) {
         let k = if m < n { m } else { n };
-        let (work, rest) = scratch.split_at_mut(m * n);
-        let (column, rest) = rest.split_at_mut(m);
-        let (row, tau) = rest.split_at_mut(n);
-        let s = QrScratch { work, column, row, tau };
+        let s = QrScratch::cut(m, n, scratch);
         let scale = largest_of_matrix_row(a);
         // The reciprocal of a subnormal number is infinite. Such a matrix is scaled no more than that allows.
         let scale = if scale < T::MIN_POSITIVE { T::ONE } else { scale };

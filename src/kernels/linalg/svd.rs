@@ -17,6 +17,7 @@ use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::matrix_rows::{dot_rows, largest_of_matrix_row, matrix_row_epsilon, rotate_rows, two_rows_mut};
 use crate::params::params;
+use crate::scratch::scratch;
 use crate::simd;
 
 /// Sweeps over all pairs of rows. Six to ten are usual.
@@ -50,10 +51,26 @@ impl Svd {
         Qr { count: 1, m: self.len(), n: self.rank() }
     }
 
-    /// Elements of scratch: the rows twice, the rotations, the QR factors, lengths and a column.
+    /// Elements of scratch.
     pub fn scratch(&self) -> usize {
-        let (k, len) = (self.rank(), self.len());
-        3 * k * len + 2 * k * k + k + len + self.qr().scratch()
+        SvdScratch::len(self.rank(), self.len()) + self.qr().scratch()
+    }
+}
+
+scratch! {
+    /// The scratch of one matrix whose `k` rows, the shorter axis, have `len` elements.
+    struct SvdScratch(k: usize, len: usize) {
+        /// The rows, which become orthogonal.
+        w: k * len,
+        /// They as columns, sorted by length.
+        sorted: k * len,
+        q: k * len,
+        /// The rotations.
+        j: k * k,
+        r: k * k,
+        lengths: k,
+        column: len,
+        ..qr
     }
 }
 
@@ -108,13 +125,7 @@ fn decompose_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &m
         return;
     }
     let scale = if scale < T::MIN_POSITIVE { T::ONE } else { scale };
-    let (w, rest) = scratch.split_at_mut(k * len);
-    let (sorted, rest) = rest.split_at_mut(k * len);
-    let (q, rest) = rest.split_at_mut(k * len);
-    let (j, rest) = rest.split_at_mut(k * k);
-    let (r, rest) = rest.split_at_mut(k * k);
-    let (lengths, rest) = rest.split_at_mut(k);
-    let (column, qr) = rest.split_at_mut(len);
+    let SvdScratch { w, sorted, q, j, r, lengths, column, qr } = SvdScratch::cut(k, len, scratch);
     for row in 0..k {
         for i in 0..len {
             w[row * len + i] = if tall { a[i * n + row] } else { a[row * n + i] } / scale;

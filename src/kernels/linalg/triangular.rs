@@ -53,11 +53,6 @@ params! {
     }
 }
 
-impl TriangularSolve {
-    /// Number of words.
-    const WORDS: usize = 7;
-}
-
 /// Whether the diagonal holds a zero or a NaN.
 pub fn is_singular_triangle<T: Float>(n: usize, a: &[T]) -> bool {
     (0..n).any(|i| a[i * n + i] == T::ZERO || a[i * n + i].is_nan())

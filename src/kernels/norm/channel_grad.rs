@@ -9,7 +9,7 @@
 
 use super::moments::Moments;
 use crate::float::Float;
-use crate::pairwise::{self, BLOCK};
+use crate::reduce::pairwise::{self, BLOCK};
 use crate::simd;
 
 /// Accumulators of each of the two sums.

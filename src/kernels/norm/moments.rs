@@ -4,7 +4,7 @@
 //! them, too. Results and gradients then have the digits of the deviations, not those of the elements.
 
 use crate::float::Float;
-use crate::pairwise;
+use crate::reduce::pairwise;
 
 /// Mean and rstd = 1/√(variance + ε) of some elements.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use super::moments::Moments;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise;
+use crate::reduce::pairwise;
 
 /// r = 1/√(mean(x²) + ε) of a row.
 pub fn rms_of_row<T: Float>(x: &[T], eps: T) -> T {

@@ -1,6 +1,6 @@
 //! Average pools and their adjoint, on planes.
 
-use super::geom::{PoolDivisor, PoolGeom, read_call_shape};
+use super::geom::{PoolDivisor, PoolGeom, WIDE, read_call_shape};
 use super::inner_loops::pool_inner_loop_each;
 use super::wide_windows;
 use crate::abi::Args;
@@ -11,17 +11,22 @@ use crate::simd;
 simd! {
     /// Average pool of one plane.
     fn avg_pool_plane[T: Float](g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
-        let wo = g.out_w();
+        let ([_, w], [kh, kw], [_, wo]) = (g.windows.size, g.windows.kernel, g.windows.out());
+        let all = g.common_divisor(by).map(|d| T::from_f64(d as f64));
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
             y.fill(T::ZERO);
-            for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
-                let x = &x[row * g.w..][..g.w];
-                for j in 0..g.kw {
-                    let (cols, at) = g.cols(j, wo);
-                    pool_inner_loop_each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y += v);
+            for row in (0..kh).filter_map(|i| g.windows.element(0, oh, i)) {
+                let x = &x[row * w..][..w];
+                for j in 0..kw {
+                    let (cols, at) = g.windows.inside(1, j, wo);
+                    pool_inner_loop_each(&mut y[cols], &x[at..], g.windows.stride[1], |y, v| *y += v);
                 }
             }
             if by == PoolDivisor::One {
+                continue;
+            }
+            if let Some(d) = all {
+                y.iter_mut().for_each(|y| *y = *y / d);
                 continue;
             }
             for (ow, y) in y.iter_mut().enumerate() {
@@ -48,17 +53,18 @@ simd! {
 simd! {
     /// The adjoint on one plane.
     fn avg_pool_backward_plane[T: Float](g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
-        let wo = g.out_w();
+        let ([_, w], [kh, kw], [_, wo]) = (g.windows.size, g.windows.kernel, g.windows.out());
+        let all = g.common_divisor(by).map(|d| T::from_f64(d as f64));
         for (oh, dy) in dy.chunks_exact(wo).enumerate() {
-            for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
-                for j in 0..g.kw {
-                    let (cols, at) = g.cols(j, wo);
-                    let dx = &mut dx[row * g.w..][..g.w][at..];
-                    if by != PoolDivisor::Image {
-                        let d = T::from_f64(g.divisor(oh, 0, by) as f64);
-                        dx.iter_mut().step_by(g.stride[1]).zip(&dy[cols]).for_each(|(dx, v)| *dx += *v / d);
+            for row in (0..kh).filter_map(|i| g.windows.element(0, oh, i)) {
+                for j in 0..kw {
+                    let (cols, at) = g.windows.inside(1, j, wo);
+                    let dx = &mut dx[row * w..][..w][at..];
+                    if let Some(d) = all {
+                        dx.iter_mut().step_by(g.windows.stride[1]).zip(&dy[cols]).for_each(|(dx, v)| *dx += *v / d);
                     } else {
-                        for ((dx, v), ow) in dx.iter_mut().step_by(g.stride[1]).zip(&dy[cols.clone()]).zip(cols) {
+                        let dx = dx.iter_mut().step_by(g.windows.stride[1]);
+                        for ((dx, v), ow) in dx.zip(&dy[cols.clone()]).zip(cols) {
                             *dx += *v / T::from_f64(g.divisor(oh, ow, by) as f64);
                         }
                     }
@@ -86,10 +92,11 @@ simd! {
 
 /// Average pool of the planes in `x`: y gets each window's sum over its divisor.
 pub fn average_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
-    let (halves, is_wide) = (g.has_2x2_windows(), g.has_wide_windows());
-    for (x, y) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(g.out_h() * g.out_w())) {
+    let is_wide = g.has_wide_windows(WIDE / 2) && !g.has_short_rows();
+    let (halves, [image, area]) = (g.has_2x2_windows(), g.areas());
+    for (x, y) in x.chunks_exact(image).zip(y.chunks_exact_mut(area)) {
         match (halves, is_wide) {
-            (true, _) => avg_pool_2x2_plane(g.w, by, x, y),
+            (true, _) => avg_pool_2x2_plane(g.windows.size[1], by, x, y),
             (_, true) => wide_windows::wide_windows_avg(g, by, x, y),
             _ => avg_pool_plane(g, by, x, y),
         }
@@ -99,10 +106,11 @@ pub fn average_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut 
 /// The adjoint of [`average_planes`].
 pub fn spread_gradients<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
     dx.fill(T::ZERO);
-    let (halves, is_wide) = (g.has_2x2_windows(), g.has_wide_windows());
-    for (dx, dy) in dx.chunks_exact_mut(g.h * g.w).zip(dy.chunks_exact(g.out_h() * g.out_w())) {
+    let is_wide = g.has_wide_windows(WIDE / 2) && !g.has_short_rows();
+    let (halves, [image, area]) = (g.has_2x2_windows(), g.areas());
+    for (dx, dy) in dx.chunks_exact_mut(image).zip(dy.chunks_exact(area)) {
         match (halves, is_wide) {
-            (true, _) => avg_pool_backward_2x2_plane(g.w, by, dy, dx),
+            (true, _) => avg_pool_backward_2x2_plane(g.windows.size[1], by, dy, dx),
             (_, true) => wide_windows::wide_windows_avg_backward(g, by, dy, dx),
             _ => avg_pool_backward_plane(g, by, dy, dx),
         }

@@ -1,6 +1,6 @@
 //! Max pools, their adjoint, and their tangent (a gather by the saved indices), on planes.
 
-use super::geom::{PoolGeom, read_call_shape};
+use super::geom::{PoolGeom, WIDE, read_call_shape};
 use super::inner_loops::{pool_inner_loop_beats, pool_inner_loop_each, pool_inner_loop_each_indexed};
 use super::{max_2x2, wide_windows};
 use crate::abi::Args;
@@ -12,14 +12,15 @@ use crate::simd::Unmasked;
 simd! {
     /// Max pool of one plane, without indices.
     fn max_pool_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
-        let (wo, whole) = (g.out_w(), Unmasked::new());
+        let ([_, w], [kh, kw]) = (g.windows.size, g.windows.kernel);
+        let (wo, whole) = (g.windows.out()[1], Unmasked::new());
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
             y.fill(-T::INFINITY);
-            for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
-                let x = &x[row * g.w..][..g.w];
-                for j in 0..g.kw {
-                    let (cols, at) = g.cols(j, wo);
-                    pool_inner_loop_each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y = whole.of(if pool_inner_loop_beats(v, *y) { v } else { *y }));
+            for row in (0..kh).filter_map(|i| g.windows.element(0, oh, i)) {
+                let x = &x[row * w..][..w];
+                for j in 0..kw {
+                    let (cols, at) = g.windows.inside(1, j, wo);
+                    pool_inner_loop_each(&mut y[cols], &x[at..], g.windows.stride[1], |y, v| *y = whole.of(if pool_inner_loop_beats(v, *y) { v } else { *y }));
                 }
             }
         }
@@ -29,15 +30,16 @@ simd! {
 simd! {
     /// Max pool of one plane.
     fn max_pool_index_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
-        let (wo, s, whole) = (g.out_w(), g.stride[1], Unmasked::new());
+        let ([_, w], [kh, kw]) = (g.windows.size, g.windows.kernel);
+        let (wo, s, whole) = (g.windows.out()[1], g.windows.stride[1], Unmasked::new());
         for (oh, (y, idx)) in y.chunks_exact_mut(wo).zip(idx.chunks_exact_mut(wo)).enumerate() {
             y.fill(-T::INFINITY);
             idx.fill(-1);
-            for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
-                let x = &x[row * g.w..][..g.w];
-                for j in 0..g.kw {
-                    let (cols, at) = g.cols(j, wo);
-                    let (first, step) = ((row * g.w + at) as i32, s as i32);
+            for row in (0..kh).filter_map(|i| g.windows.element(0, oh, i)) {
+                let x = &x[row * w..][..w];
+                for j in 0..kw {
+                    let (cols, at) = g.windows.inside(1, j, wo);
+                    let (first, step) = ((row * w + at) as i32, s as i32);
                     pool_inner_loop_each_indexed(&mut y[cols.clone()], &mut idx[cols], &x[at..], s, |y, i, v, n| {
                         // The first element wins even if it is −∞.
                         let wins = pool_inner_loop_beats(v, *y) | (*i < 0);
@@ -53,12 +55,12 @@ simd! {
 /// Max pool of the planes in `x`: y gets the largest element of each window, `idx` its position. An empty `idx` is not
 /// written.
 pub fn largest_of_planes<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
-    let area = g.out_h() * g.out_w();
-    let (ask, is_wide) = (!idx.is_empty(), g.has_wide_windows());
-    for (p, (x, y)) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(area)).enumerate() {
+    let [image, area] = g.areas();
+    let (ask, is_wide) = (!idx.is_empty(), g.has_wide_windows(WIDE));
+    for (p, (x, y)) in x.chunks_exact(image).zip(y.chunks_exact_mut(area)).enumerate() {
         let idx = if ask { &mut idx[p * area..][..area] } else { &mut [] };
         match (g.has_2x2_windows(), ask) {
-            (true, _) => max_2x2::pool_plane(g.w, x, y, idx),
+            (true, _) => max_2x2::pool_plane(g.windows.size[1], x, y, idx),
             _ if is_wide => wide_windows::wide_max_plane(g, x, y, idx),
             (_, true) => max_pool_index_plane(g, x, y, idx),
             _ => max_pool_plane(g, x, y),
@@ -68,11 +70,11 @@ pub fn largest_of_planes<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut
 
 /// The adjoint: adds each dy to dx at its index. Returns the position of the first bad index.
 pub fn scatter_gradients<T: Float>(g: &PoolGeom, dy: &[T], idx: &[i32], dx: &mut [T]) -> Option<usize> {
-    let area = g.out_h() * g.out_w();
+    let [image, area] = g.areas();
     let mut bad = None;
     dx.fill(T::ZERO);
     for (p, (dx, (dy, idx))) in
-        dx.chunks_exact_mut(g.h * g.w).zip(dy.chunks_exact(area).zip(idx.chunks_exact(area))).enumerate()
+        dx.chunks_exact_mut(image).zip(dy.chunks_exact(area).zip(idx.chunks_exact(area))).enumerate()
     {
         for (e, (dy, i)) in dy.iter().zip(idx).enumerate() {
             // −1 becomes the largest `u32`, so the valid case costs one comparison.
@@ -88,10 +90,10 @@ pub fn scatter_gradients<T: Float>(g: &PoolGeom, dy: &[T], idx: &[i32], dx: &mut
 
 /// y = x at the indices, 0 for an index −1. Returns the position of the first bad index.
 pub fn gather_at_indices<T: Float>(g: &PoolGeom, x: &[T], idx: &[i32], y: &mut [T]) -> Option<usize> {
-    let area = g.out_h() * g.out_w();
+    let [image, area] = g.areas();
     let mut bad = None;
     for (p, (x, (y, idx))) in
-        x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(area).zip(idx.chunks_exact(area))).enumerate()
+        x.chunks_exact(image).zip(y.chunks_exact_mut(area).zip(idx.chunks_exact(area))).enumerate()
     {
         for (e, (y, i)) in y.iter_mut().zip(idx).enumerate() {
             *y = match x.get(*i as u32 as usize) {

@@ -7,38 +7,25 @@ use super::*;
 use crate::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
 use crate::fault::Fault;
 use crate::float::Float;
-use crate::harness::{HarnessOperands, hash_number, hash_numbers};
-use crate::window_sizes::Units;
+use crate::harness::{self, hash_number, hash_numbers};
+use crate::window::{Units, WindowGeometry};
 use arenagrad_arena::tensor::TensorArena;
 
 /// The taps of output `y` of one plane, in order: positions in the input plane.
 fn taps(g: &PoolGeom, y: usize) -> Vec<usize> {
-    let (oh, ow) = (y / g.out_w(), y % g.out_w());
-    let mut all = Vec::new();
-    for i in 0..g.kh {
-        for j in 0..g.kw {
-            let h = (oh * g.stride[0] + i * g.dilation[0]).wrapping_sub(g.pad[0]);
-            let w = (ow * g.stride[1] + j * g.dilation[1]).wrapping_sub(g.pad[2]);
-            if h < g.h && w < g.w {
-                all.push(h * g.w + w);
-            }
-        }
-    }
-    all
+    let WindowGeometry { size: [h, w], kernel: [kh, kw], stride, pad, dilation } = g.windows;
+    let out = [y / g.windows.out()[1], y % g.windows.out()[1]];
+    let at = |a: usize, tap: usize| (out[a] * stride[a] + tap * dilation[a]).wrapping_sub(pad[a][0]);
+    let all = (0..kh).flat_map(|i| (0..kw).map(move |j| [at(0, i), at(1, j)]));
+    all.filter(|[row, col]| *row < h && *col < w).map(|[row, col]| row * w + col).collect()
+}
+
+fn geom(n: usize, c: usize, windows: WindowGeometry<2>) -> PoolGeom {
+    PoolGeom { n, c, windows }
 }
 
 fn shapes() -> Vec<PoolGeom> {
-    let g = |n, c, hw: [usize; 2], k: [usize; 2], stride| PoolGeom {
-        n,
-        c,
-        h: hw[0],
-        w: hw[1],
-        kh: k[0],
-        kw: k[1],
-        stride,
-        pad: [0; 4],
-        dilation: [1, 1],
-    };
+    let g = |n, c, size, kernel, stride| geom(n, c, WindowGeometry { stride, ..WindowGeometry::new(size, kernel) });
     vec![
         g(2, 3, [8, 8], [2, 2], [2, 2]),
         g(2, 3, [9, 7], [2, 2], [2, 2]),
@@ -52,32 +39,40 @@ fn shapes() -> Vec<PoolGeom> {
         g(2, 2, [9, 11], [3, 3], [1, 1]),
         g(2, 3, [9, 23], [2, 5], [2, 5]),
         g(1, 2, [4, 40], [4, 40], [1, 1]),
-        PoolGeom { pad: [1, 0, 2, 7], ..g(2, 2, [5, 41], [2, 19], [1, 3]) },
-        PoolGeom { pad: [1, 1, 1, 1], ..g(2, 2, [9, 12], [3, 3], [2, 2]) },
-        PoolGeom { pad: [0, 2, 1, 0], ..g(2, 2, [9, 12], [3, 4], [3, 1]) },
+        g(2, 2, [5, 41], [2, 19], [1, 3]).pad([1, 0, 2, 7]),
+        g(2, 2, [9, 12], [3, 3], [2, 2]).pad([1, 1, 1, 1]),
+        g(2, 2, [9, 12], [3, 4], [3, 1]).pad([0, 2, 1, 0]),
         g(2, 2, [11, 11], [2, 3], [4, 5]),
-        PoolGeom { pad: [3, 3, 4, 5], ..g(1, 2, [3, 4], [2, 3], [1, 2]) },
-        PoolGeom { pad: [1, 1, 1, 1], ..g(300, 7, [2, 3], [2, 2], [1, 1]) },
+        g(1, 2, [3, 4], [2, 3], [1, 2]).pad([3, 3, 4, 5]),
+        g(300, 7, [2, 3], [2, 2], [1, 1]).pad([1, 1, 1, 1]),
     ]
 }
 
 fn dilated() -> Vec<PoolGeom> {
     let mut all = shapes();
-    let g = PoolGeom { n: 2, c: 2, h: 9, w: 12, kh: 3, kw: 3, stride: [2, 1], pad: [2, 1, 3, 2], dilation: [2, 3] };
-    all.push(g);
-    all.push(PoolGeom { h: 1, w: 1, kh: 2, kw: 2, pad: [2, 3, 2, 3], dilation: [5, 5], stride: [1, 1], ..g });
+    let pad = [[2, 1], [3, 2]];
+    let windows = WindowGeometry { size: [9, 12], kernel: [3, 3], stride: [2, 1], pad, dilation: [2, 3] };
+    all.push(geom(2, 2, windows));
+    let windows = WindowGeometry { pad: [[2, 3]; 2], dilation: [5, 5], ..WindowGeometry::new([1, 1], [2, 2]) };
+    all.push(geom(2, 2, windows));
     all
 }
 
 impl PoolGeom {
     /// Elements of x and dx.
     fn x_len(&self) -> usize {
-        self.n * self.c * self.h * self.w
+        self.n * self.c * self.areas()[0]
     }
 
     /// Elements of y and dy.
     fn y_len(&self) -> usize {
-        self.n * self.c * self.out_h() * self.out_w()
+        self.n * self.c * self.areas()[1]
+    }
+
+    /// With padding above, below, left and right.
+    fn pad(mut self, [t, b, l, r]: [usize; 4]) -> PoolGeom {
+        self.windows.pad = [[t, b], [l, r]];
+        self
     }
 }
 
@@ -93,7 +88,7 @@ fn check_max<T: Float>(g: &PoolGeom) {
     assert_eq!(PoolGeom::from_words(&g.to_words()), *g);
     // Few distinct values: the first of equal elements must win.
     let x: Vec<T> = (0..g.x_len()).map(|i| T::from_f64((hash_number(i, 1) * 3.0).round())).collect();
-    let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
+    let [image, area] = g.areas();
     let (mut y, mut idx) = (vec![T::NAN; g.y_len()], vec![7; g.y_len()]);
     max_pool::largest_of_planes(g, &x, &mut y, &mut idx);
     let mut alone = vec![T::NAN; g.y_len()];
@@ -121,12 +116,12 @@ fn check_max<T: Float>(g: &PoolGeom) {
 
 fn check_avg<T: Float>(g: &PoolGeom, by: PoolDivisor) {
     let (x, dy) = (hash_numbers::<T>(g.x_len(), 1), hash_numbers::<T>(g.y_len(), 2));
-    let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
+    let [image, area] = g.areas();
     let (mut want, mut want_dx) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()]);
     for o in 0..g.y_len() {
         let (taps, at) = (taps(g, o % area), o / area * image);
         let d = match by {
-            PoolDivisor::Window => g.kh * g.kw,
+            PoolDivisor::Window => g.windows.kernel.iter().product(),
             PoolDivisor::Image => taps.len().max(1),
             PoolDivisor::One => 1,
         } as f64;
@@ -172,7 +167,7 @@ fn nan_wins_and_the_first_one() {
         max_pool::largest_of_planes(&g, &x, &mut y, &mut idx);
         let mut alone = vec![0f32; g.y_len()];
         max_pool::largest_of_planes(&g, &x, &mut alone, &mut []);
-        let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
+        let [image, area] = g.areas();
         for o in 0..g.y_len() {
             let first = taps(&g, o % area).into_iter().find(|t| x[o / area * image + t].is_nan());
             assert_eq!(y[o].is_nan(), first.is_some());
@@ -184,7 +179,7 @@ fn nan_wins_and_the_first_one() {
 
 #[test]
 fn minus_infinity_has_an_index() {
-    let g = PoolGeom { n: 1, c: 1, h: 2, w: 2, kh: 2, kw: 2, stride: [1, 1], pad: [1, 0, 1, 0], dilation: [1, 1] };
+    let g = geom(1, 1, WindowGeometry { pad: [[1, 0]; 2], ..WindowGeometry::new([2, 2], [2, 2]) });
     let (mut y, mut idx) = ([0f32; 4], [9; 4]);
     max_pool::largest_of_planes(&g, &[f32::NEG_INFINITY; 4], &mut y, &mut idx);
     assert_eq!(idx, [0, 0, 0, 0]);
@@ -216,7 +211,7 @@ fn run(
         arena.bytes_mut()[s.off..][..r.len()].copy_from_slice(r);
     }
     let (frame, fault) = (ArenaPtr::new(arena.bytes_mut()), Fault::default());
-    let only = HarnessOperands::new(frame, slots.iter().chain(&outs));
+    let only = harness::Operands::new(frame, slots.iter().chain(&outs));
     for i in 0..cuts {
         let range = units.count * i / cuts..units.count * (i + 1) / cuts;
         // SAFETY: the operands are disjoint parts of the arena, which is not touched until the calls are over.
@@ -260,7 +255,7 @@ fn entry_points_give_the_same_bits_for_all_ranges() {
 
 #[test]
 fn a_bad_index_is_a_fault() {
-    let g = PoolGeom { n: 64, c: 64, h: 2, w: 2, kh: 2, kw: 2, stride: [2, 2], pad: [0; 4], dilation: [1, 1] };
+    let g = geom(64, 64, WindowGeometry { stride: [2, 2], ..WindowGeometry::new([2, 2], [2, 2]) });
     let dy = vec![1f32; g.y_len()];
     let mut idx = vec![0; g.y_len()];
     idx[4000] = 4;

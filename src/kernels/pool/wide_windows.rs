@@ -5,6 +5,7 @@
 use super::geom::{PoolDivisor, PoolGeom};
 use crate::float::Float;
 use crate::simd;
+use crate::window::WindowGeometry;
 use std::ops::Range;
 
 /// Elements that are reduced side by side.
@@ -14,8 +15,9 @@ impl PoolGeom {
     /// The image columns of the windows of output column `ow`.
     #[inline(always)]
     fn wide_window_span(&self, ow: usize) -> Range<usize> {
-        let (from, pad) = (ow * self.stride[1], self.pad[2]);
-        from.saturating_sub(pad)..(from + self.kw).min(self.w + pad).saturating_sub(pad)
+        let WindowGeometry { size: [_, w], kernel: [_, kw], stride, pad: [_, [left, _]], .. } = self.windows;
+        let from = ow * stride[1];
+        from.saturating_sub(left)..(from + kw).min(w + left).saturating_sub(left)
     }
 }
 
@@ -61,17 +63,17 @@ fn wide_window_winner<T: Float>(run: &[T], best: Option<T>) -> Option<usize> {
 simd! {
     /// Max pool of one plane with [`PoolGeom::has_wide_windows`] windows. An empty `idx` is not written.
     pub(super) fn wide_max_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
-        let wo = g.out_w();
+        let ([_, w], [kh, _], [_, wo]) = (g.windows.size, g.windows.kernel, g.windows.out());
         for (o, y) in y.iter_mut().enumerate() {
             let (cols, mut best, mut at) = (g.wide_window_span(o % wo), None, -1);
-            for row in (0..g.kh).filter_map(|i| g.row(o / wo, i)) {
+            for row in (0..kh).filter_map(|i| g.windows.element(0, o / wo, i)) {
                 if best.is_some_and(|b: T| b.is_nan()) {
                     break;
                 }
-                let run = &x[row * g.w..][..g.w][cols.clone()];
+                let run = &x[row * w..][..w][cols.clone()];
                 if let Some(i) = wide_window_winner(run, best) {
                     best = Some(run[i]);
-                    at = (row * g.w + cols.start + i) as i32;
+                    at = (row * w + cols.start + i) as i32;
                 }
             }
             *y = best.unwrap_or(-T::INFINITY);
@@ -85,11 +87,11 @@ simd! {
 simd! {
     /// Average pool of one plane with [`PoolGeom::has_wide_windows`] windows.
     pub(super) fn wide_windows_avg[T: Float](g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
-        let wo = g.out_w();
+        let ([_, w], [kh, _], [_, wo]) = (g.windows.size, g.windows.kernel, g.windows.out());
         for (o, y) in y.iter_mut().enumerate() {
             let (cols, mut total) = (g.wide_window_span(o % wo), T::ZERO);
-            for row in (0..g.kh).filter_map(|i| g.row(o / wo, i)) {
-                total += wide_window_sum(&x[row * g.w..][..g.w][cols.clone()]);
+            for row in (0..kh).filter_map(|i| g.windows.element(0, o / wo, i)) {
+                total += wide_window_sum(&x[row * w..][..w][cols.clone()]);
             }
             *y = total / T::from_f64(g.divisor(o / wo, o % wo, by).max(1) as f64);
         }
@@ -99,11 +101,11 @@ simd! {
 simd! {
     /// The adjoint of [`wide_windows_avg`] on one plane, added to `dx`.
     pub(super) fn wide_windows_avg_backward[T: Float](g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
-        let wo = g.out_w();
+        let ([_, w], [kh, _], [_, wo]) = (g.windows.size, g.windows.kernel, g.windows.out());
         for (o, dy) in dy.iter().enumerate() {
             let share = *dy / T::from_f64(g.divisor(o / wo, o % wo, by).max(1) as f64);
-            for row in (0..g.kh).filter_map(|i| g.row(o / wo, i)) {
-                dx[row * g.w..][..g.w][g.wide_window_span(o % wo)].iter_mut().for_each(|dx| *dx += share);
+            for row in (0..kh).filter_map(|i| g.windows.element(0, o / wo, i)) {
+                dx[row * w..][..w][g.wide_window_span(o % wo)].iter_mut().for_each(|dx| *dx += share);
             }
         }
     }

@@ -16,42 +16,35 @@ use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::matrix_rows::{add_scaled_matrix_row, dot_rows, scale_matrix_row};
+use crate::scratch::scratch;
 use crate::simd;
 use std::ops::Range;
 
 impl GatedDelta {
     /// Elements of scratch for each thread of the backward kernel.
     pub fn backward_scratch(&self) -> usize {
-        let states = self.stretches() + self.stretch() + 2;
-        self.state_len().saturating_mul(states).saturating_add(self.values.saturating_mul(4)).saturating_add(self.keys)
+        GatedDeltaBackwardScratch::len(self)
     }
 }
 
-/// Scratch of a head.
-struct GatedDeltaBackwardScratch<'a, T> {
-    /// The state before each stretch.
-    kept: &'a mut [T],
-    /// The states of one stretch: before its first step, then after each step.
-    states: &'a mut [T],
-    /// R.
-    carry: &'a mut [T],
-    /// d, v − u, d̄ and ū.
-    vectors: [&'a mut [T]; 4],
-    /// Terms of ḡ, one of each key.
-    terms: &'a mut [T],
-}
-
-impl<'a, T: Float> GatedDeltaBackwardScratch<'a, T> {
-    fn cut(p: &GatedDelta, scratch: &'a mut [T]) -> GatedDeltaBackwardScratch<'a, T> {
-        let (len, values) = (p.state_len(), p.values);
-        let (kept, rest) = scratch[..p.backward_scratch()].split_at_mut(p.stretches() * len);
-        let (states, rest) = rest.split_at_mut((p.stretch() + 1) * len);
-        let (carry, rest) = rest.split_at_mut(len);
-        let (d, rest) = rest.split_at_mut(values);
-        let (miss, rest) = rest.split_at_mut(values);
-        let (dd, rest) = rest.split_at_mut(values);
-        let (du, terms) = rest.split_at_mut(values);
-        GatedDeltaBackwardScratch { kept, states, carry, vectors: [d, miss, dd, du], terms }
+scratch! {
+    /// Scratch of a head.
+    struct GatedDeltaBackwardScratch(p: &GatedDelta) {
+        /// The state before each stretch.
+        kept: p.stretches().saturating_mul(p.state_len()),
+        /// The states of one stretch: before its first step, then after each step.
+        states: (p.stretch() + 1).saturating_mul(p.state_len()),
+        /// R.
+        carry: p.state_len(),
+        d: p.values,
+        /// v − u.
+        miss: p.values,
+        /// d̄.
+        dd: p.values,
+        /// ū.
+        du: p.values,
+        /// Terms of ḡ, one of each key.
+        terms: p.keys,
     }
 }
 
@@ -113,7 +106,7 @@ simd! {
         to: &mut GatedDeltaBackwardRows<'_, T>,
     ) {
         let (n, m, scale) = (p.state_len(), p.values, p.scale::<T>());
-        let [d, miss, dd, du] = &mut s.vectors;
+        let (d, miss, dd, du) = (&mut *s.d, &mut *s.miss, &mut *s.dd, &mut *s.du);
         for t in of.clone().rev() {
             let (i, step) = (t - of.start, x.step(p, at, t));
             let (before, after) = s.states[i * n..(i + 2) * n].split_at(n);
@@ -193,11 +186,11 @@ impl<'a, T: Float> GatedDeltaBackwardParts<'a, T> {
         if let Some(first) = s.kept.get_mut(..n) {
             x.load_state(p, at, first);
         }
-        keep_gated_delta_backward_states(p, x, at, s.kept, s.vectors[0]);
+        keep_gated_delta_backward_states(p, x, at, s.kept, s.d);
         for k in (0..p.stretches()).rev() {
             let of = k * p.stretch()..((k + 1) * p.stretch()).min(p.steps);
             s.states[..n].copy_from_slice(&s.kept[k * n..(k + 1) * n]);
-            repeat_gated_delta_backward_stretch(p, x, at, of.clone(), s.states, s.vectors[0]);
+            repeat_gated_delta_backward_stretch(p, x, at, of.clone(), s.states, s.d);
             gated_delta_backward_stretch(p, x, grads[0], at, of, &mut s, &mut to);
         }
         if let Some(dstate) = &mut self.dstate {

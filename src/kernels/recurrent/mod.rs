@@ -4,7 +4,7 @@
 //! * `sequence_units`: how units divide a batch of sequences.
 //! * `lanes`: sixteen neighbouring channels as one vector.
 //! * [`selective_scan`], [`selective_scan_backward`]: a diagonal decay for each channel.
-//! * `selective_scan_rows`: what they share.
+//! * [`selective_scan_params`], `selective_scan_rows`: what they share.
 //! * [`gated_delta`], [`gated_delta_backward`]: a matrix for each head. In each step the matrix decays.
 //!   Its product with the step's key is compared with the step's value, and the difference corrects the matrix.
 //!
@@ -18,6 +18,7 @@ pub mod gated_delta_backward;
 mod lanes;
 pub mod selective_scan;
 pub mod selective_scan_backward;
+pub mod selective_scan_params;
 mod selective_scan_rows;
 pub mod sequence_units;
 #[cfg(test)]

@@ -16,118 +16,22 @@
 //! Invariant: each number of a state is one chain of `mul_add` over the steps, and each y one over the states.
 
 use super::lanes::{self, LANES, Lanes, largest_magnitudes};
+use super::selective_scan_params::{BLOCK, FORWARD_ROW, GROUP, GroupScratch, SelectiveScan, VectorScratch};
 use super::selective_scan_rows::{
-    GROUP, ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row, prefetch_scan_slice,
+    ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row, prefetch_scan_slice,
     scan_channel_groups, share_of_scan_steps, write_scan_row_decays,
 };
-use super::sequence_units::{SequencePart, SequenceUnits, sequence_stretch};
+use super::sequence_units::SequencePart;
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
-use crate::params::params;
 use crate::simd;
 use std::array::from_fn;
 use std::ops::Range;
 
-/// The most runs of channels: a sum over the channels has no more parts.
-const RUNS: usize = 32;
-
-/// A unit has whole groups of vectors if this many runs remain.
-const ENOUGH_RUNS: usize = 8;
-
-/// Steps whose rows a vector copies at a time.
-const BLOCK: usize = 16;
-
 /// The position of y in the rows of the forward kernel.
 const Y: usize = 4;
-/// Vectors of a step.
-const FORWARD_ROW: usize = 5;
-
-params! {
-    /// Params of the kernels of the selective scan.
-    pub struct SelectiveScan {
-        /// Sequences.
-        pub batch: usize,
-        /// Steps of each.
-        pub steps: usize,
-        /// Channels, at least 1.
-        pub channels: usize,
-        /// Numbers of the state of a channel, at least 1.
-        pub states: usize,
-        /// Whether D is an operand.
-        pub d: bool,
-        /// Whether h_0 is an operand; else it is 0.
-        pub h0: bool,
-        /// Whether the backward kernel reads the gradient of the last state.
-        pub last: bool,
-        /// Steps between two states that a result or an operand keeps; 0 if none does.
-        pub keep: usize,
-    }
-}
-
-impl SelectiveScan {
-    /// How units divide the channels.
-    pub fn units(&self) -> SequenceUnits {
-        let vectors = self.channels.div_ceil(LANES);
-        let width = match vectors / GROUP >= ENOUGH_RUNS {
-            true => vectors.div_ceil(RUNS).next_multiple_of(GROUP),
-            false => 1,
-        };
-        SequenceUnits { batch: self.batch, channels: self.channels, width: width * LANES }
-    }
-
-    /// Vectors of the largest group.
-    pub(super) fn group_vectors(&self) -> usize {
-        let units = self.units();
-        let channels = if units.by_batch() { self.channels } else { units.width };
-        channels.div_ceil(LANES).min(GROUP)
-    }
-
-    /// Vectors of scratch for each vector of a group: the rates, the state, and the steps of a block.
-    fn forward_vector_scratch(&self) -> usize {
-        self.states.saturating_mul(2).saturating_add(BLOCK * FORWARD_ROW)
-    }
-
-    /// Elements of scratch for each thread of the forward kernel.
-    pub fn scratch(&self) -> usize {
-        let vectors = (self.group_vectors() * LANES).saturating_mul(self.forward_vector_scratch());
-        vectors.saturating_add((2 * BLOCK).saturating_mul(self.states))
-    }
-
-    /// Steps between two states that are kept. If only the backward kernel keeps them, there are at least those of a
-    /// block.
-    pub fn stretch(&self) -> usize {
-        if self.keep > 0 { self.keep } else { steps_between_states(self.steps).max(BLOCK) }
-    }
-
-    /// States that are kept: those before each stretch.
-    pub fn stretches(&self) -> usize {
-        self.steps.div_ceil(self.stretch())
-    }
-
-    /// The steps of each stretch.
-    pub fn stretches_of_steps(&self) -> impl DoubleEndedIterator<Item = Range<usize>> + ExactSizeIterator + use<> {
-        let (steps, stretch) = (self.steps, self.stretch());
-        (0..self.stretches()).map(move |k| k * stretch..((k + 1) * stretch).min(steps))
-    }
-
-    /// Elements of B̄ and of C̄ that a unit of the backward kernel writes.
-    pub fn sums_per_unit(&self) -> usize {
-        let member = self.steps * self.states;
-        if self.units().by_batch() { member } else { self.batch * member }
-    }
-}
-
-/// The number of steps between two states that are kept for a gradient: half of the root of the steps, at least 1;
-/// whole blocks if it is more than one. With the whole root fewer states would be kept, but the rows of a stretch would
-/// not fit into a cache.
-pub fn steps_between_states(steps: usize) -> usize {
-    match sequence_stretch(steps).div_ceil(2) {
-        few @ ..=BLOCK => few,
-        many => many.next_multiple_of(BLOCK),
-    }
-}
 
 /// Parts of `steps`, each of at most [`BLOCK`].
 fn blocks_of_steps(steps: Range<usize>) -> impl DoubleEndedIterator<Item = Range<usize>> {
@@ -158,8 +62,7 @@ impl<'a, T: GemmFloat> SelectiveScanVector<'a, T> {
         v: ScanRowVector,
         scratch: &'a mut [Lanes<T>],
     ) -> SelectiveScanVector<'a, T> {
-        let (rates, rest) = scratch.split_at_mut(p.states);
-        let (h, rows) = rest.split_at_mut(p.states);
+        let VectorScratch { rates, h, rows } = VectorScratch::cut(p, scratch);
         v.load_rates(p, x, rates);
         v.load_h0(p, x, h);
         let (most, d) = (largest_magnitudes(rates), x.d.map(|d| lanes::load_vector(d, v.channel, v.width)));
@@ -233,12 +136,12 @@ impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
 
     /// A group of channels of member `b`.
     fn group(&mut self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, b: usize, channels: Range<usize>) {
-        let each = p.forward_vector_scratch();
-        let (own, rest) = self.scratch[..p.scratch()].split_at_mut(p.group_vectors() * LANES * each);
-        let mut own = own.as_chunks_mut().0.chunks_exact_mut(each).zip(ScanRowVector::all(b, channels.clone()));
+        let GroupScratch { vectors, numbers } = GroupScratch::cut(p, self.scratch);
+        let own = vectors.as_chunks_mut().0.chunks_exact_mut(VectorScratch::len(p));
+        let mut own = own.zip(ScanRowVector::all(b, channels.clone()));
         let mut vectors: SelectiveScanGroup<'_, T> =
             from_fn(|_| own.next().map(|(own, v)| SelectiveScanVector::new(p, x, v, own)));
-        let (mut numbers, mut y) = (ScanStepNumbers::new(p, BLOCK, rest), self.y.at(b, &channels));
+        let (mut numbers, mut y) = (ScanStepNumbers::new(p, BLOCK, numbers), self.y.at(b, &channels));
         let mut scan = |of: Range<usize>, vectors: &mut SelectiveScanGroup<'_, T>| {
             for steps in blocks_of_steps(of) {
                 numbers.load(p, x, b, steps.clone());

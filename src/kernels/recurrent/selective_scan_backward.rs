@@ -17,9 +17,11 @@
 //! and l + 4, then l and l + 2, then l and l + 1. A unit adds groups in ascending order; the lowering adds the units.
 
 use super::lanes::{self, HALF, LANES, Lanes, add_lane_products, largest_magnitudes};
-use super::selective_scan::SelectiveScan;
+use super::selective_scan_params::{
+    BACKWARD_ROW, GROUP, ScanBackwardGroupScratch, ScanBackwardVectorScratch, SelectiveScan,
+};
 use super::selective_scan_rows::{
-    DECAY, DELTA, GROUP, INFLOW, ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row,
+    DECAY, DELTA, INFLOW, ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row,
     prefetch_scan_slice, scan_channel_groups, share_of_scan_steps, write_scan_row_decays,
 };
 use super::sequence_units::{SequencePart, SequenceUnits};
@@ -39,31 +41,8 @@ const DY: usize = 5;
 const TO_INFLOW: usize = 6;
 /// Σ λ·rate·a·h over the states.
 const TO_DECAY: usize = 7;
-/// Vectors of a step.
-const ROW: usize = 8;
-
 /// The vectors of one step.
-type ScanBackwardRow<T> = ScanRow<T, ROW>;
-
-impl SelectiveScan {
-    /// Steps for which there is room: those of a stretch, and a few so that sums are whole vectors.
-    fn backward_padded_stretch(&self) -> usize {
-        self.stretch().next_multiple_of(LANES)
-    }
-
-    /// Vectors of scratch for each vector of a group: those of its states, and the rows of a stretch.
-    fn backward_vector_scratch(&self) -> usize {
-        let kept = if self.keep > 0 { 0 } else { self.stretches() };
-        (kept + 4).saturating_mul(self.states).saturating_add(ROW * self.stretch())
-    }
-
-    /// Elements of scratch for each thread of the backward kernel.
-    pub fn backward_scratch(&self) -> usize {
-        let terms = self.backward_padded_stretch();
-        let vectors = self.group_vectors().saturating_mul(self.backward_vector_scratch()).saturating_add(terms);
-        LANES.saturating_mul(vectors).saturating_add(terms.saturating_mul(5).saturating_mul(self.states))
-    }
-}
+type ScanBackwardRow<T> = ScanRow<T, BACKWARD_ROW>;
 
 /// A vector of channels and its scratch; each state has one vector for each of its numbers.
 struct ScanBackwardVector<'a, T> {
@@ -100,11 +79,8 @@ impl<'a, T: GemmFloat> ScanBackwardVector<'a, T> {
         scratch: &'a mut [Lanes<T>],
     ) -> ScanBackwardVector<'a, T> {
         let n = p.states;
-        let (rates, rest) = scratch.split_at_mut(n);
-        let (before, rest) = rest.split_at_mut(n);
-        let (carry, rest) = rest.split_at_mut(n);
-        let (da, rest) = rest.split_at_mut(n);
-        let (rows, kept) = rest.split_at_mut(ROW * p.stretch());
+        let ScanBackwardVectorScratch { rates, before, carry, da, rows, kept } =
+            ScanBackwardVectorScratch::cut(p, scratch);
         v.load_rates(p, x, rates);
         if let Some(first) = kept.get_mut(..n) {
             v.load_h0(p, x, first);
@@ -428,19 +404,11 @@ impl<'a, T: GemmFloat> ScanBackwardParts<'a, T> {
         sums: usize,
     ) {
         let rows = sums..sums + p.steps * p.states;
-        let own = p.group_vectors() * p.backward_vector_scratch() * LANES;
-        let (own, rest) = self.scratch[..p.backward_scratch()].split_at_mut(own);
-        let (terms, rest) = rest.split_at_mut(p.backward_padded_stretch() * LANES);
-        let numbers = p.backward_padded_stretch() * p.states;
-        let (turned, rest) = rest.split_at_mut(numbers);
-        let (sums_b, rest) = rest.split_at_mut(numbers);
-        let (sums_c, rest) = rest.split_at_mut(numbers);
-        let numbers = ScanStepNumbers::new(p, p.backward_padded_stretch(), rest);
-        let mut own = own
-            .as_chunks_mut()
-            .0
-            .chunks_exact_mut(p.backward_vector_scratch())
-            .zip(ScanRowVector::all(b, channels.clone()));
+        let ScanBackwardGroupScratch { vectors, terms, turned, sums_b, sums_c, numbers } =
+            ScanBackwardGroupScratch::cut(p, self.scratch);
+        let numbers = ScanStepNumbers::new(p, p.backward_padded_stretch(), numbers);
+        let own = vectors.as_chunks_mut().0.chunks_exact_mut(ScanBackwardVectorScratch::len(p));
+        let mut own = own.zip(ScanRowVector::all(b, channels.clone()));
         let mut vectors = from_fn(|_| own.next().map(|(own, v)| ScanBackwardVector::new(p, x, reads.dlast, v, own)));
         let terms = terms.as_chunks_mut().0.as_chunks_mut().0;
         let mut s = GroupScratch { terms, sums: [sums_b, sums_c], turned, is_first, numbers };

@@ -8,7 +8,7 @@
 //! Invariant: the vectors of a step lie side by side, so that a loop over the steps has one pointer.
 
 use super::lanes::{self, LANES, Lanes};
-use super::selective_scan::SelectiveScan;
+use super::selective_scan_params::{GROUP, SelectiveScan};
 use crate::abi::Args;
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};
@@ -19,9 +19,6 @@ use std::ops::Range;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-
-/// Neighbouring vectors that a kernel takes through the steps together: their rows are in neighbouring cache lines.
-pub(super) const GROUP: usize = 2;
 
 /// The vectors of one step, by the positions below and those of each kernel.
 pub(super) type ScanRow<T, const K: usize> = [Lanes<T>; K];

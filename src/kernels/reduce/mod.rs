@@ -13,15 +13,20 @@
 //! [`plan_steps`] decides whether a reduction is one instruction or two: `…_partial` into scratch of
 //! [`PartialReduce::out_len`] elements, then the reduction itself (for a sum of squares: [`sum`]) over the scratch.
 
+pub mod cumulative;
+pub mod pairwise;
+pub mod root_sum_squares;
+pub mod squared_error;
+
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise::{self, PairwiseReducer};
 use crate::params::params;
 use crate::simd;
 use crate::simd::Unmasked;
 use crate::vmath;
 use crate::{index::Index, num::Num};
+use pairwise::PairwiseReducer;
 
 /// Approximate number of elements that a unit reads.
 const UNIT: usize = 4096;

@@ -21,6 +21,7 @@
 //! The environment variable `ARENAGRAD_ISA` asks for a lesser instruction set: `portable`, `neon`, `avx2` or `avx512`.
 //! Sessions refuse one that the CPU lacks ([`instruction_choice`]).
 
+pub(crate) mod f16_value;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod hsum_x86;
 mod isa;

@@ -1,7 +1,7 @@
 //! AArch64 Advanced SIMD (NEON): 32 registers of 16 bytes. Every AArch64 CPU has it.
 
 use super::pair_products::{PairProducts, add_four_pairs};
-use super::vector::{Simd, SimdOp, Vectors};
+use super::vector::{Simd, SimdOp, Vectors, first_lanes, transpose_square, vectors, write_first_lanes};
 use std::arch::aarch64::*;
 
 /// The token of NEON.
@@ -53,92 +53,6 @@ impl PairProducts for Neon {
     }
 }
 
-macro_rules! vectors {
-    ($t:ident, $v:ident, $lanes:literal, $broadcast:ident, $add:ident, $fma:ident, $load:ident, $store:ident,
-     $transpose:ident, $hsum:ident) => {
-        impl Vectors<$t> for Neon {
-            type V = $v;
-            type Half = Self;
-            type Mask = usize;
-            const BLOCK: usize = $lanes;
-
-            #[inline(always)]
-            fn half(self) -> Self::Half {
-                self
-            }
-            #[inline(always)]
-            fn broadcast(self, x: $t) -> $v {
-                here!($broadcast(x))
-            }
-            #[inline(always)]
-            fn add(self, a: $v, b: $v) -> $v {
-                here!($add(a, b))
-            }
-            #[inline(always)]
-            fn fma(self, a: $v, b: $v, c: $v) -> $v {
-                here!($fma(c, a, b))
-            }
-            #[inline(always)]
-            fn mask(self, lanes: usize) -> usize {
-                lanes
-            }
-            // SAFETY: as the trait says, here and below.
-            #[inline(always)]
-            #[allow(unsafe_code)]
-            unsafe fn load(self, from: *const $t) -> $v {
-                here!($load(from))
-            }
-            // SAFETY: as the trait says.
-            #[inline(always)]
-            #[allow(unsafe_code)]
-            unsafe fn load_partial(self, from: *const $t, lanes: usize) -> $v {
-                let mut v = [0.0; $lanes];
-                for i in 0..lanes.min($lanes) {
-                    v[i] = here!(from.add(i).read());
-                }
-                here!($load(v.as_ptr()))
-            }
-            // SAFETY: as the trait says.
-            #[inline(always)]
-            #[allow(unsafe_code)]
-            unsafe fn store(self, to: *mut $t, v: $v) {
-                here!($store(to, v));
-            }
-            // SAFETY: as the trait says.
-            #[inline(always)]
-            #[allow(unsafe_code)]
-            unsafe fn store_partial(self, to: *mut $t, lanes: usize, v: $v) {
-                let mut all = [0.0; $lanes];
-                here!($store(all.as_mut_ptr(), v));
-                for i in 0..lanes.min($lanes) {
-                    here!(to.add(i).write(all[i]));
-                }
-            }
-            // SAFETY: as the trait says.
-            #[inline(always)]
-            #[allow(unsafe_code)]
-            unsafe fn transpose_block(self, from: *const $t, step: usize, to: *mut $t, to_step: usize) {
-                let mut square = [here!($broadcast(0.0)); $lanes];
-                for l in 0..$lanes {
-                    square[l] = here!($load(from.add(l * step)));
-                }
-                let square = here!($transpose(square));
-                for l in 0..$lanes {
-                    here!($store(to.add(l * to_step), square[l]));
-                }
-            }
-            #[inline(always)]
-            fn hsum<const J: usize>(self, r: [$v; J]) -> [$t; J] {
-                let mut sums = [0.0; J];
-                for j in 0..J {
-                    sums[j] = here!($hsum(r[j]));
-                }
-                sums
-            }
-        }
-    };
-}
-
 /// Transposes a 4 × 4 square.
 #[target_feature(enable = "neon")]
 #[inline]
@@ -169,9 +83,52 @@ fn sum_lanes_f64(x: float64x2_t) -> f64 {
     vpaddd_f64(x)
 }
 
+/// The sum of the lanes of each vector.
+macro_rules! sums_of_lanes {
+    ($sum:ident, $r:ident, $zero:literal) => {{
+        let mut sums = [$zero; J];
+        for j in 0..J {
+            sums[j] = $sum($r[j]);
+        }
+        sums
+    }};
+}
+
 vectors! {
-    f32, float32x4_t, 4, vdupq_n_f32, vaddq_f32, vfmaq_f32, vld1q_f32, vst1q_f32, transpose_square_f32, sum_lanes_f32
+    Neon, f32 in float32x4_t, mask usize, half Neon = Neon(()), block 4,
+    broadcast: |x| vdupq_n_f32(x),
+    add: |a, b| vaddq_f32(a, b),
+    fma: |a, b, c| vfmaq_f32(c, a, b),
+    mask: |lanes| lanes,
+    load: |from| vld1q_f32(from),
+    load_partial: |from, lanes| vld1q_f32(first_lanes::<f32, 4>(from, lanes).as_ptr()),
+    store: |to, v| vst1q_f32(to, v),
+    store_partial: |to, lanes, v| {
+        let mut all = [0f32; 4];
+        vst1q_f32(all.as_mut_ptr(), v);
+        write_first_lanes(to, lanes, all);
+    },
+    transpose_block: |from, step, to, to_step| transpose_square!(
+        4, vdupq_n_f32(0.0), vld1q_f32, transpose_square_f32, vst1q_f32, from, step, to, to_step
+    ),
+    hsum: |r| sums_of_lanes!(sum_lanes_f32, r, 0f32),
 }
 vectors! {
-    f64, float64x2_t, 2, vdupq_n_f64, vaddq_f64, vfmaq_f64, vld1q_f64, vst1q_f64, transpose_square_f64, sum_lanes_f64
+    Neon, f64 in float64x2_t, mask usize, half Neon = Neon(()), block 2,
+    broadcast: |x| vdupq_n_f64(x),
+    add: |a, b| vaddq_f64(a, b),
+    fma: |a, b, c| vfmaq_f64(c, a, b),
+    mask: |lanes| lanes,
+    load: |from| vld1q_f64(from),
+    load_partial: |from, lanes| vld1q_f64(first_lanes::<f64, 2>(from, lanes).as_ptr()),
+    store: |to, v| vst1q_f64(to, v),
+    store_partial: |to, lanes, v| {
+        let mut all = [0f64; 2];
+        vst1q_f64(all.as_mut_ptr(), v);
+        write_first_lanes(to, lanes, all);
+    },
+    transpose_block: |from, step, to, to_step| transpose_square!(
+        2, vdupq_n_f64(0.0), vld1q_f64, transpose_square_f64, vst1q_f64, from, step, to, to_step
+    ),
+    hsum: |r| sums_of_lanes!(sum_lanes_f64, r, 0f64),
 }

@@ -5,7 +5,7 @@
 //! and 14 to 40 times slower than a product and a sum.
 
 use super::pair_products::{PairProducts, add_four_pairs};
-use super::vector::{Simd, SimdOp, Vectors};
+use super::vector::{Simd, SimdOp, Vectors, first_lanes, vectors, write_first_lanes};
 
 /// The token of plain Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,96 +95,50 @@ fn multiply_add_each(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
 macro_rules! here {
     ($e:expr) => {{
         // SAFETY: the caller keeps the trait's contract.
-        #[allow(unsafe_code)]
+        #[allow(unsafe_code, unused_unsafe)]
         unsafe {
             $e
         }
     }};
 }
-macro_rules! vectors {
-    ($t:ident, $lanes:literal, |$x:ident, $y:ident, $z:ident| $fma:expr) => {
-        impl Vectors<$t> for Portable {
-            type V = [$t; $lanes];
-            type Half = Self;
-            type Mask = usize;
-            const BLOCK: usize = $lanes;
-
-            #[inline(always)]
-            fn half(self) -> Self::Half {
-                self
-            }
-            #[inline(always)]
-            fn broadcast(self, x: $t) -> Self::V {
-                [x; $lanes]
-            }
-            #[inline(always)]
-            fn add(self, a: Self::V, b: Self::V) -> Self::V {
+/// Element by element.
+macro_rules! of_lanes {
+    ($t:ident, $n:literal, |$x:ident, $y:ident, $z:ident| $fma:expr) => {
+        vectors! {
+            Portable, $t in [$t; $n], mask usize, half Portable = Portable, block $n,
+            broadcast: |x| [x; $n],
+            add: |a, b| {
                 let mut r = a;
-                for i in 0..$lanes {
+                for i in 0..$n {
                     r[i] = a[i] + b[i];
                 }
                 r
-            }
-            #[inline(always)]
-            fn fma(self, $x: Self::V, $y: Self::V, $z: Self::V) -> Self::V {
-                if FUSED {
-                    let mut r = $z;
-                    for i in 0..$lanes {
-                        r[i] = $x[i].mul_add($y[i], $z[i]);
-                    }
-                    return r;
+            },
+            fma: |$x, $y, $z| if FUSED {
+                let mut r = $z;
+                for i in 0..$n {
+                    r[i] = $x[i].mul_add($y[i], $z[i]);
                 }
+                r
+            } else {
                 $fma
-            }
-            #[inline(always)]
-            fn mask(self, lanes: usize) -> usize {
-                lanes
-            }
-            // SAFETY: as the trait says, here and below.
-            #[inline(always)]
-            #[allow(unsafe_code)]
-            unsafe fn load(self, from: *const $t) -> Self::V {
-                here!(from.cast::<Self::V>().read_unaligned())
-            }
-            // SAFETY: as the trait says.
-            #[inline(always)]
-            #[allow(unsafe_code)]
-            unsafe fn load_partial(self, from: *const $t, lanes: usize) -> Self::V {
-                let mut v = [0.0; $lanes];
-                for i in 0..lanes.min($lanes) {
-                    v[i] = here!(from.add(i).read());
-                }
-                v
-            }
-            // SAFETY: as the trait says.
-            #[inline(always)]
-            #[allow(unsafe_code)]
-            unsafe fn store(self, to: *mut $t, v: Self::V) {
-                here!(to.cast::<Self::V>().write_unaligned(v));
-            }
-            // SAFETY: as the trait says.
-            #[inline(always)]
-            #[allow(unsafe_code)]
-            unsafe fn store_partial(self, to: *mut $t, lanes: usize, v: Self::V) {
-                for i in 0..lanes.min($lanes) {
-                    here!(to.add(i).write(v[i]));
-                }
-            }
-            // SAFETY: as the trait says.
-            #[inline(always)]
-            #[allow(unsafe_code)]
-            unsafe fn transpose_block(self, from: *const $t, step: usize, to: *mut $t, to_step: usize) {
-                for q in 0..$lanes {
-                    for l in 0..$lanes {
-                        here!(to.add(q * to_step + l).write(from.add(l * step + q).read()));
+            },
+            mask: |lanes| lanes,
+            load: |from| from.cast::<[$t; $n]>().read_unaligned(),
+            load_partial: |from, lanes| first_lanes(from, lanes),
+            store: |to, v| to.cast::<[$t; $n]>().write_unaligned(v),
+            store_partial: |to, lanes, v| write_first_lanes(to, lanes, v),
+            transpose_block: |from, step, to, to_step| {
+                for q in 0..$n {
+                    for l in 0..$n {
+                        to.add(q * to_step + l).write(from.add(l * step + q).read());
                     }
                 }
-            }
-            #[inline(always)]
-            fn hsum<const J: usize>(self, r: [Self::V; J]) -> [$t; J] {
+            },
+            hsum: |r| {
                 let mut sums = [0.0; J];
                 for j in 0..J {
-                    let (mut v, mut half) = (r[j], $lanes / 2);
+                    let (mut v, mut half) = (r[j], $n / 2);
                     while half > 0 {
                         for l in 0..half {
                             v[l] += v[l + half];
@@ -194,13 +148,13 @@ macro_rules! vectors {
                     sums[j] = v[0];
                 }
                 sums
-            }
+            },
         }
     };
 }
 
-vectors!(f32, 4, |x, y, z| multiply_add_lanes(x, y, z));
-vectors!(f64, 2, |x, y, z| [x[0].mul_add(y[0], z[0]), x[1].mul_add(y[1], z[1])]);
+of_lanes!(f32, 4, |x, y, z| multiply_add_lanes(x, y, z));
+of_lanes!(f64, 2, |x, y, z| [x[0].mul_add(y[0], z[0]), x[1].mul_add(y[1], z[1])]);
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@
 //!
 //! All methods are one instruction or a few, and inlined. Outside of `vectorize` they are slow.
 
-use crate::f16_value::f16_of_bits;
+use crate::simd::f16_value::f16_of_bits;
 
 /// A function that [`Simd::vectorize`] compiles for an instruction set. Implementations and all that they call are
 /// `#[inline(always)]`.
@@ -106,5 +106,165 @@ pub trait Vectors<T: Copy>: Simd {
     #[inline(always)]
     fn hsum_alone<const J: usize>(self, r: [Self::V; J]) -> [T; J] {
         self.hsum(r)
+    }
+}
+
+/// Implements [`Simd`] for the token of x86-64 instructions.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! x86_token {
+    ($token:ident, $bytes:literal bytes, $registers:literal registers, $features:literal $(, { $($more:tt)* })?) => {
+        impl Simd for $token {
+            const BYTES: usize = $bytes;
+            const REGS: usize = $registers;
+
+            #[inline(always)]
+            fn vectorize<O: SimdOp>(self, op: O) -> O::Out {
+                #[target_feature(enable = $features)]
+                fn within<O: SimdOp>(op: O) -> O::Out {
+                    op.call()
+                }
+                here!(within(op))
+            }
+
+            #[inline(always)]
+            fn prefetch<T>(self, at: *const T) {
+                here!(_mm_prefetch::<_MM_HINT_T0>(at.cast()));
+            }
+
+            $($($more)*)?
+        }
+    };
+}
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(super) use x86_token;
+
+/// Implements [`Vectors`] for a token and an element type. An operation is an expression of its operands, which stands
+/// in the `here!` of the file.
+macro_rules! vectors {
+    (
+        $token:ident, $t:ident in $v:ty, mask $mask:ty, half $half:ty = $half_token:expr, block $block:literal,
+        broadcast: |$broadcast_x:ident| $broadcast:expr,
+        add: |$add_a:ident, $add_b:ident| $add:expr,
+        fma: |$fma_a:ident, $fma_b:ident, $fma_c:ident| $fma:expr,
+        mask: |$lanes:ident| $mask_of:expr,
+        load: |$load_from:ident| $load:expr,
+        load_partial: |$part_from:ident, $part_mask:ident| $load_partial:expr,
+        store: |$store_to:ident, $store_v:ident| $store:expr,
+        store_partial: |$part_to:ident, $store_mask:ident, $part_v:ident| $store_partial:expr,
+        transpose_block: |$from:ident, $step:ident, $to:ident, $to_step:ident| $transpose:expr,
+        hsum: |$sums:ident| $hsum:expr,
+        $(hsum_alone: |$alone:ident| $hsum_alone:expr,)?
+    ) => {
+        impl Vectors<$t> for $token {
+            type V = $v;
+            type Half = $half;
+            type Mask = $mask;
+            const BLOCK: usize = $block;
+
+            #[inline(always)]
+            fn half(self) -> $half {
+                $half_token
+            }
+            #[inline(always)]
+            fn broadcast(self, $broadcast_x: $t) -> $v {
+                here!($broadcast)
+            }
+            #[inline(always)]
+            fn add(self, $add_a: $v, $add_b: $v) -> $v {
+                here!($add)
+            }
+            #[inline(always)]
+            fn fma(self, $fma_a: $v, $fma_b: $v, $fma_c: $v) -> $v {
+                here!($fma)
+            }
+            #[inline(always)]
+            fn mask(self, $lanes: usize) -> $mask {
+                here!($mask_of)
+            }
+            // SAFETY: as the trait says, here and below.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn load(self, $load_from: *const $t) -> $v {
+                here!($load)
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn load_partial(self, $part_from: *const $t, $part_mask: $mask) -> $v {
+                here!($load_partial)
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn store(self, $store_to: *mut $t, $store_v: $v) {
+                here!($store)
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn store_partial(self, $part_to: *mut $t, $store_mask: $mask, $part_v: $v) {
+                here!($store_partial)
+            }
+            // SAFETY: as the trait says.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            unsafe fn transpose_block(self, $from: *const $t, $step: usize, $to: *mut $t, $to_step: usize) {
+                here!($transpose)
+            }
+            #[inline(always)]
+            fn hsum<const J: usize>(self, $sums: [$v; J]) -> [$t; J] {
+                here!($hsum)
+            }
+            $(#[inline(always)]
+            fn hsum_alone<const J: usize>(self, $alone: [$v; J]) -> [$t; J] {
+                here!($hsum_alone)
+            })?
+        }
+    };
+}
+pub(super) use vectors;
+
+/// Loads a square of `$n` vectors, transposes it with `$turn`, and stores it.
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+macro_rules! transpose_square {
+    ($n:literal, $zero:expr, $load:ident, $turn:path, $store:ident, $from:ident, $step:ident, $to:ident, $to_step:ident) => {{
+        let mut square = [$zero; $n];
+        for l in 0..$n {
+            square[l] = $load($from.add(l * $step));
+        }
+        let square = $turn(square);
+        for l in 0..$n {
+            $store($to.add(l * $to_step), square[l]);
+        }
+    }};
+}
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+pub(super) use transpose_square;
+
+/// The first `lanes` of `N` elements from an address, and 0 in the other lanes.
+///
+/// # Safety
+/// As many elements may be read from there.
+#[inline(always)]
+#[allow(unsafe_code)]
+pub(super) unsafe fn first_lanes<T: Copy + Default, const N: usize>(from: *const T, lanes: usize) -> [T; N] {
+    let mut v = [T::default(); N];
+    for (i, v) in v.iter_mut().enumerate().take(lanes) {
+        // SAFETY: the caller allows to read that many.
+        *v = unsafe { from.add(i).read() };
+    }
+    v
+}
+
+/// Writes the first `lanes` elements.
+///
+/// # Safety
+/// As many elements may be written there.
+#[inline(always)]
+#[allow(unsafe_code)]
+pub(super) unsafe fn write_first_lanes<T: Copy, const N: usize>(to: *mut T, lanes: usize, all: [T; N]) {
+    for (i, x) in all.into_iter().enumerate().take(lanes) {
+        // SAFETY: the caller allows to write that many.
+        unsafe { to.add(i).write(x) };
     }
 }

@@ -4,7 +4,7 @@
 
 use super::pair_products::PairProducts;
 use super::transpose_x86::here;
-use super::vector::{Simd, SimdOp};
+use super::vector::{Simd, SimdOp, x86_token};
 use super::{Isa, isa};
 use std::arch::x86_64::*;
 
@@ -18,24 +18,7 @@ pub fn vnni() -> Option<Vnni> {
     (isa() == Isa::Avx512 && std::arch::is_x86_feature_detected!("avx512vnni")).then_some(Vnni(()))
 }
 
-impl Simd for Vnni {
-    const BYTES: usize = 64;
-    const REGS: usize = 32;
-
-    #[inline(always)]
-    fn vectorize<O: SimdOp>(self, op: O) -> O::Out {
-        #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx2,fma")]
-        fn within<O: SimdOp>(op: O) -> O::Out {
-            op.call()
-        }
-        here!(within(op))
-    }
-
-    #[inline(always)]
-    fn prefetch<T>(self, at: *const T) {
-        here!(_mm_prefetch::<_MM_HINT_T0>(at.cast()));
-    }
-}
+x86_token! { Vnni, 64 bytes, 32 registers, "avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx2,fma" }
 
 impl PairProducts for Vnni {
     type Lanes = __m512i;

@@ -9,8 +9,8 @@ use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::index::Index;
-use crate::pairwise;
 use crate::params::params;
+use crate::reduce::pairwise;
 use crate::simd;
 use crate::vmath::{exp, log_in_place_slice};
 

@@ -22,8 +22,8 @@ pub use cross_entropy::{
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise::{self, TILE};
 use crate::params::params;
+use crate::reduce::pairwise::{self, TILE};
 use crate::simd;
 use crate::vmath::{exp, log_in_place_slice};
 

@@ -16,7 +16,7 @@
 use super::blend::{BlendLimits, BlendObserver, compose_span, fault_if_too_many_blended, gamma_encode_slope};
 use super::lists::TileLists;
 use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, splat_record, sum_ray_lanes};
-use super::splat_params::{LANES, MOMENTS, RECORD, Splat, VIEW_SUMS};
+use super::splat_params::{BackwardPositions, LANES, MOMENTS, RECORD, Splat, VIEW_SUMS};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -152,7 +152,7 @@ pub fn splat_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (lanes, positions) = (args.write::<T>(2), args.write::<i32>(3));
     moments.fill(T::ZERO);
     view_sums.fill(T::ZERO);
-    let (lists, splats) = positions[..p.backward_positions()].split_at_mut(p.list_scratch());
+    let BackwardPositions { lists, splats } = BackwardPositions::cut(&p, positions);
     let mut lists = TileLists::new(&p, bounds, order, lists);
     let mut blended = BackwardBlend { splats, lanes: &mut lanes[..p.backward_scratch()], len: 0 };
     let backward = SplatBackward { p, cotangent, records, bounds, view };

@@ -75,9 +75,9 @@ pub(super) trait BlendObserver<T> {
 }
 
 /// For who wants the image alone.
-pub(super) struct UnobservedBlend;
+pub(super) struct Unobserved;
 
-impl<T> BlendObserver<T> for UnobservedBlend {
+impl<T> BlendObserver<T> for Unobserved {
     #[inline(always)]
     fn blended(&mut self, _: usize, _: &Lanes<T>, _: &Lanes<T>) {}
 }
@@ -181,7 +181,7 @@ pub fn splat_blend_kernel<T: Float>(args: &mut Args<'_>) {
         let list = lists.fill(&p, tile, args);
         for span in RaySpan::of_tile(&p, tile) {
             let rays = Rays::of(&p, &span, view);
-            let blend = compose_span((list, bounds), &span, records, &rays, limits, &mut UnobservedBlend);
+            let blend = compose_span((list, bounds), &span, records, &rays, limits, &mut Unobserved);
             fault_if_too_many_blended(&p, &blend, tile, args);
             let at = span.pixels(&p, units.start * p.tile);
             let pixels = image[4 * at.start..4 * at.end].chunks_exact_mut(4).zip(&mut passes[at]);

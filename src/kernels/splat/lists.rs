@@ -3,7 +3,7 @@
 //! Invariant: a list holds every splat whose bounds meet the tile, or the first ones if a limit cuts it. An entry of
 //! the order that is not the number of a splat is a fault.
 
-use super::splat_params::Splat;
+use super::splat_params::{Splat, TileListScratch};
 use crate::abi::Args;
 use crate::fault::Cause;
 
@@ -33,7 +33,7 @@ pub(super) struct TileLists<'a> {
 impl<'a> TileLists<'a> {
     /// Lists in `scratch`, which has [`Splat::list_scratch`] positions.
     pub(super) fn new(p: &Splat, bounds: &'a [i32], order: &'a [i32], scratch: &'a mut [i32]) -> TileLists<'a> {
-        let (row, list) = scratch.split_at_mut(p.count);
+        let TileListScratch { row, list } = TileListScratch::cut(p, scratch);
         TileLists { bounds, order, row, row_len: 0, row_of: None, list }
     }
 

@@ -5,6 +5,7 @@
 
 use crate::float::Float;
 use crate::params::params;
+use crate::scratch::scratch;
 
 /// Numbers of a splat as rays meet it: the matrix A that maps its ellipsoid to the unit ball, by rows; A·(camera −
 /// centre); the opacity; the colour.
@@ -26,6 +27,24 @@ pub(super) const GROUPS: usize = 16;
 
 /// Pixels that are computed together.
 pub(super) const LANES: usize = 16;
+
+scratch! {
+    /// The positions of the lists of a thread.
+    pub(super) struct TileListScratch(p: &Splat) {
+        row: p.count,
+        list: p.capacity(),
+    }
+}
+
+scratch! {
+    /// The positions of a thread of [`splat_backward_kernel`](super::splat_backward_kernel).
+    pub(super) struct BackwardPositions(p: &Splat) {
+        /// [`TileListScratch`].
+        lists: TileListScratch::len(p),
+        /// The splats that are blended.
+        splats: p.capacity(),
+    }
+}
 
 params! {
     /// Params of all kernels of splats.
@@ -100,7 +119,7 @@ impl Splat {
 
     /// Positions of scratch for each thread of a kernel of the image.
     pub fn list_scratch(&self) -> usize {
-        self.count + self.capacity()
+        TileListScratch::len(self)
     }
 
     /// Numbers of scratch for each thread of [`splat_backward_kernel`](super::splat_backward_kernel).
@@ -110,7 +129,7 @@ impl Splat {
 
     /// Positions of scratch for each thread of [`splat_backward_kernel`](super::splat_backward_kernel).
     pub fn backward_positions(&self) -> usize {
-        self.list_scratch() + self.capacity()
+        BackwardPositions::len(self)
     }
 
     /// The colour behind all splats.

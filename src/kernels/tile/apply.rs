@@ -6,7 +6,7 @@
 use super::cast;
 use super::element_loops::*;
 use super::special;
-use super::tile_code::StepCode;
+use super::step_code::StepCode;
 use super::tile_op::TileOp as Op;
 use super::tile_table::TileBytes;
 use crate::float::Float;
@@ -41,9 +41,7 @@ pub(super) fn run_step(step: &StepCode, dst: &mut [u8], table: &[TileBytes<'_>])
         (_, DType::I64) => return compute_int::<i64>(step, dst, a, b),
         (_, DType::U32) => return compute_int::<u32>(step, dst, a, b),
         (_, DType::Bool) => compute_bool(step.op, dst, a, b),
-        (op, DType::F16 | DType::BF16 | DType::I16 | DType::U16 | DType::U64 | DType::C64 | DType::C128) => {
-            unreachable!("{op:?} on {:?}", step.elem)
-        }
+        (op, elem) => unreachable!("{op:?} on {elem}"),
     }
     None
 }
@@ -66,7 +64,7 @@ pub(super) fn fill_constant(elem: DType, [x, y]: [f64; 2], dst: &mut [u8]) {
             cast_slice_mut(dst).fill((x as i128).saturating_add(y as i128).clamp(0, i128::from(u64::MAX)) as u64)
         }
         DType::Bool => dst.fill((x + y != 0.0) as u8),
-        DType::C64 | DType::C128 => unreachable!("a constant of {elem}"),
+        _ => unreachable!("a constant of {elem}"),
     }
 }
 

@@ -21,6 +21,7 @@ mod loose_operands;
 mod paired_loops;
 mod program;
 mod special;
+mod step_code;
 mod step_loops;
 #[cfg(test)]
 mod tests;
@@ -30,9 +31,10 @@ mod tile_op;
 mod tile_plan;
 mod tile_table;
 
+pub use loose_operands::evaluate_program;
 pub use program::{Access, Input, MAX_INPUTS, MAX_OUTPUTS, TileProgram, TileStep};
 pub use tile_code::TileCode;
-pub use tile_kernel::{evaluate_program, tile_kernel};
+pub use tile_kernel::tile_kernel;
 pub use tile_op::{TileOp, supports_operand_type};
 pub use tile_plan::program_scratch_len;
 

@@ -7,8 +7,8 @@
 
 use super::element_loops::*;
 use super::program::TileStep;
-use super::step_loops::{Operand, StepBody, StepForm, StepLoop, compiled, first_float};
-use super::tile_code::StepCode;
+use super::step_code::{StepCode, StepLoop};
+use super::step_loops::{Operand, StepBody, StepForm, compiled, first_float};
 use super::tile_op::TileOp as Op;
 use super::tile_table::TileBytes;
 use arenagrad_arena::DType;

@@ -1,7 +1,7 @@
 //! Loops of the functions that compute in `f64` for both float types, and of those that look at bits.
 
 use super::element_loops::{ElementMap, ElementZip, map_elements, zip_elements};
-use super::tile_code::StepCode;
+use super::step_code::StepCode;
 use super::tile_op::TileOp as Op;
 use crate::float::Float;
 use crate::vmath;

@@ -8,7 +8,7 @@
 use super::apply::run_step;
 use super::element_loops::*;
 use super::program::TileStep;
-use super::tile_code::StepCode;
+use super::step_code::{StepCode, StepLoop};
 use super::tile_op::TileOp as Op;
 use super::tile_table::TileBytes;
 use crate::float::Float;
@@ -17,10 +17,6 @@ use crate::vmath;
 use arenagrad_arena::DType;
 use bytemuck::{Pod, cast_slice};
 use std::marker::PhantomData;
-
-/// Computes a step on a tile: the step, the result, and the table that has the operands. An operand that is values has
-/// at least as many elements, a uniform one has at least one. Returns the first bad element.
-pub(super) type StepLoop = fn(&StepCode, &mut [u8], &[TileBytes<'_>]) -> Option<usize>;
 
 /// An operand of a loop, at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,43 +5,19 @@
 
 use super::apply;
 use super::program::TileProgram;
-use super::step_loops::StepLoop;
-use super::tile_op::TileOp;
+use super::step_code::StepCode;
 use super::tile_plan::{Kind, PlannedInput, PlannedStep, Storage, TilePlan};
-use super::tile_table::{FIRST_INPUT, NOTHING, TileBytes};
+use super::tile_table::{FIRST_INPUT, NOTHING};
 use arenagrad_arena::DType;
 use bytemuck::{bytes_of, bytes_of_mut};
 
 /// A dimension or a stride.
 pub(super) type Word = u64;
 
-/// A step as the kernel reads it.
-#[derive(Clone, Copy)]
-pub(super) struct StepCode {
-    /// Computes the step.
-    pub run: StepLoop,
-    pub op: TileOp,
-    pub elem: DType,
-    pub out: DType,
-    /// Bytes of an element of the result.
-    pub size: usize,
-    /// What the step writes and reads: entries of the table of a call.
-    pub to: u16,
-    pub args: [u16; 4],
-    /// The immediates.
-    pub imm: [f64; 2],
-}
-
 impl StepCode {
     fn new(&PlannedStep { step, run, to, args }: &PlannedStep, entry: impl Fn(Storage) -> u16) -> StepCode {
         let super::program::TileStep { op, elem, out, imm, .. } = step;
         StepCode { run, op, elem, out, size: out.size(), to: entry(to), args: args.map(entry), imm }
-    }
-
-    /// The first `N` operands, of at most four.
-    #[inline(always)]
-    pub(super) fn operands<'t, const N: usize>(&self, table: &'t [TileBytes<'_>]) -> [&'t [u8]; N] {
-        std::array::from_fn(|k| table[usize::from(self.args[k])].bytes())
     }
 }
 

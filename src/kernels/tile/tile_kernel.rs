@@ -6,15 +6,14 @@
 
 use super::apply;
 use super::load::{contiguous_start, fetch_elements};
-use super::loose_operands::LooseOperands;
-use super::program::{MAX_OUTPUTS, TileProgram};
-use super::tile_code::{AccessCode, InputCode, StepCode, TileCode};
+use super::program::MAX_OUTPUTS;
+use super::step_code::StepCode;
+use super::tile_code::{AccessCode, InputCode, TileCode};
 use super::tile_table::{FIRST_INPUT, NONE, TileBytes, TileTable};
-use super::{TILE, UNIT, program_scratch_len};
+use super::{TILE, UNIT};
 use crate::abi::Args;
 use crate::fault::Cause;
-use arenagrad_arena::tensor::{LINE, Line};
-use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
+use arenagrad_arena::tensor::LINE;
 
 /// The operands of a call.
 pub(super) trait TileOperands<'a> {
@@ -51,7 +50,7 @@ impl<'a> TileOperands<'a> for TileArgs<'_, 'a> {
 }
 
 /// The state of a call.
-struct TileKernelCall<'a, 'c> {
+pub(super) struct TileKernelCall<'a, 'c> {
     code: &'a TileCode,
     /// What steps read and write, at the entries that [`TileCode`] names.
     table: &'c mut TileTable<'a>,
@@ -134,7 +133,7 @@ fn run_single_step(args: &mut Args<'_>, code: &TileCode, step: &StepCode, lo: us
 impl<'a, 'c> TileKernelCall<'a, 'c> {
     /// A call for elements `lo..hi`, which are clipped to the program's length. None if there are none. Fills `table`,
     /// which is empty.
-    fn new(
+    pub(super) fn new(
         code: &'a TileCode,
         table: &'c mut TileTable<'a>,
         operands: &mut impl TileOperands<'a>,
@@ -173,7 +172,7 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
     }
 
     /// Computes the range. `fault` gets the first bad element of each step and tile.
-    fn run(&mut self, fault: &mut dyn FnMut(usize, &'static Cause)) {
+    pub(super) fn run(&mut self, fault: &mut dyn FnMut(usize, &'static Cause)) {
         for step in &self.code.once {
             if let TileBytes::Written(slot) = &mut self.table[usize::from(step.to)] {
                 apply::fill_constant(step.out, step.imm, &mut slot[..TILE.min(self.hi - self.lo) * step.out.size()]);
@@ -282,48 +281,4 @@ fn is_fetched_once(access: AccessCode<'_>) -> bool {
         AccessCode::Suffix(n) => TILE.is_multiple_of(n),
         _ => false,
     }
-}
-
-/// Computes elements `lo..hi` of a program; `hi` is clipped to its length.
-pub(super) fn compute_loose_elements<'a>(
-    code: &'a TileCode,
-    operands: &mut LooseOperands<'a>,
-    (lo, hi): (usize, usize),
-    fault: &mut dyn FnMut(usize, &'static Cause),
-) {
-    let mut table = TileTable::new_const();
-    if let Some(mut call) = TileKernelCall::new(code, &mut table, operands, lo, hi) {
-        call.run(fault);
-    }
-}
-
-/// Runs a whole program on byte buffers of any alignment, for constant folding and tests. `Err` holds the first element
-/// that faulted (an integer divisor of 0, or an exponent below 0).
-///
-/// # Panics
-/// If [`TileProgram::check`] does not hold, or a buffer is too short.
-pub fn evaluate_program(program: &TileProgram, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), usize> {
-    let code = TileCode::new(program);
-    let lines = |bytes: &[u8]| {
-        let mut copy = vec![Line::zeroed(); bytes.len().div_ceil(LINE)];
-        cast_slice_mut::<Line, u8>(&mut copy)[..bytes.len()].copy_from_slice(bytes);
-        copy
-    };
-    let ins: Vec<Vec<Line>> = inputs.iter().map(|b| lines(b)).collect();
-    let mut outs: Vec<Vec<Line>> = outputs.iter().map(|b| lines(b)).collect();
-    let mut scratch = vec![Line::zeroed(); program_scratch_len(program) / LINE];
-    let mut operands = LooseOperands {
-        inputs: ins.iter().zip(inputs).map(|(from, bytes)| Ok(&cast_slice(from)[..bytes.len()])).collect(),
-        outs: outs.iter_mut().map(|to| cast_slice_mut(to)).collect(),
-        slots: cast_slice_mut(&mut scratch),
-    };
-    let mut first = None;
-    compute_loose_elements(&code, &mut operands, (0, program.len), &mut |e, _| {
-        first = Some(first.map_or(e, |f: usize| f.min(e)));
-    });
-    for (to, from) in outputs.iter_mut().zip(&outs) {
-        let bytes: &[u8] = cast_slice(from);
-        to.copy_from_slice(&bytes[..to.len()]);
-    }
-    first.map_or(Ok(()), Err)
 }

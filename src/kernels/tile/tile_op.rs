@@ -236,7 +236,7 @@ impl TileOp {
 pub fn supports_operand_type(op: TileOp, elem: DType) -> bool {
     use TileOp::*;
     match op {
-        Copy | Select | Cast | Fill => !elem.is_complex(),
+        Copy | Select | Cast | Fill => DType::REAL.contains(&elem),
         Not | And | Or => elem == DType::Bool,
         Eq | Ne => elem.is_float() || elem.is_int() || elem == DType::Bool,
         BitNot | BitAnd | BitOr | BitXor | ShiftLeft | ShiftRight => elem.is_int(),

@@ -10,7 +10,8 @@
 use super::TILE;
 use super::paired_loops::paired_step;
 use super::program::{Access, TileProgram, TileStep, merge_dims};
-use super::step_loops::{Operand, StepForm, StepLoop};
+use super::step_code::StepLoop;
+use super::step_loops::{Operand, StepForm};
 use super::tile_op::TileOp;
 use arenagrad_arena::DType;
 use arenagrad_arena::tensor::LINE;

@@ -8,7 +8,7 @@ use super::exp::{exp_below, unclamped_with_rest};
 use super::real_trait::Real;
 
 /// The result of [`scale_by_logistic`].
-pub(super) struct WeightedSigmoid<T> {
+pub(super) struct Weighted<T> {
     /// `by` · σ(x + low).
     pub product: T,
     /// σ(x) and 1 − σ(x), each to a few ulp.
@@ -18,7 +18,7 @@ pub(super) struct WeightedSigmoid<T> {
 
 /// `by` / (1 + e^−(x + low)) for |low| below an ulp of x, and |x| up to about [`Real::LOGISTIC_HIGH`]; and σ(x).
 #[inline(always)]
-pub(super) fn scale_by_logistic<T: Real>(by: T, x: T, low: T) -> WeightedSigmoid<T> {
+pub(super) fn scale_by_logistic<T: Real>(by: T, x: T, low: T) -> Weighted<T> {
     let below = x < T::ZERO;
     let e = unclamped_with_rest(-x.abs(), if below { -low } else { low });
     // 1 + e as an exact sum.
@@ -34,7 +34,7 @@ pub(super) fn scale_by_logistic<T: Real>(by: T, x: T, low: T) -> WeightedSigmoid
     let product = by * missing.mul_add(w, q) * first * second;
     let less = full * w;
     let (sigma, rest) = if below { (less, w) } else { (w, less) };
-    WeightedSigmoid { product, sigma, rest }
+    Weighted { product, sigma, rest }
 }
 
 /// `y`, but NaN where x is −∞.

@@ -2,6 +2,7 @@
 
 /// The kind of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Kind {
     /// `true` or `false`; 1 word.
     Bool,
@@ -29,6 +30,7 @@ pub enum Kind {
 
 /// A named attribute of an op.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Field {
     /// The name in text.
     pub name: &'static str,

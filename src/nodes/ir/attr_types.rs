@@ -11,7 +11,7 @@
 //! Invariant: no other code reads an attribute by its position. Debug builds check that the struct fits the op's
 //! schema.
 
-use super::attrs::{Attr, Attrs, Kind};
+use super::attrs::{Attr, Attrs, Field, Kind};
 use super::dtype::DType;
 use crate::arena::{Region, Shape, Sym};
 
@@ -28,6 +28,13 @@ pub trait AttrType: Sized {
 
     /// The attribute as [`Emit::emit`](super::emit::Emit::emit) takes it.
     fn write_attr(&self) -> Attr<'_>;
+}
+
+impl Field {
+    /// The field of an attribute of type `T`.
+    pub const fn of<T: AttrType>(name: &'static str) -> Field {
+        if T::OPTIONAL { Field::optional(name, T::KIND) } else { Field::new(name, T::KIND) }
+    }
 }
 
 macro_rules! attr_types {
@@ -135,11 +142,7 @@ macro_rules! op_attrs {
         impl $name {
             /// The schema.
             pub const FIELDS: &'static [$crate::op::Field] = &[$(
-                $crate::op::Field {
-                    name: stringify!($field),
-                    kind: <$ty as $crate::op::AttrType>::KIND,
-                    optional: <$ty as $crate::op::AttrType>::OPTIONAL,
-                }
+                $crate::op::Field::of::<$ty>(stringify!($field))
             ),*];
 
             /// The attributes of a node of the op, or of an op whose schema begins with these fields.

@@ -10,6 +10,7 @@ pub use super::attr_fields::{Field, Kind, attrs_are_inline};
 
 /// An attribute as given to [`Emit::emit`](super::emit::Emit::emit).
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Attr<'s> {
     /// For [`Kind::Bool`].
     Bool(bool),
@@ -77,6 +78,7 @@ impl Attr<'_> {
 
 /// The attributes of one node: the schema of its op, and the words that hold their values.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Attrs<'x> {
     /// The schema.
     pub fields: &'static [Field],

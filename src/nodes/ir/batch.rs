@@ -5,6 +5,7 @@ use super::builder::Var;
 use super::site::Site;
 
 /// A node as its batch rule sees it.
+#[non_exhaustive]
 pub struct BatchSite<'x, 'g> {
     /// The node. A batched operand has one more axis, the first one, which counts the members of the batch.
     pub site: Site<'x, 'g>,

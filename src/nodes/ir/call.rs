@@ -6,6 +6,7 @@ use crate::kernels::cost_model::CostClass;
 
 /// An operand of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Buf {
     /// Operand `.0` of the node.
     Arg(usize),
@@ -31,6 +32,7 @@ pub struct Looks {
 
 /// One kernel call.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Call {
     /// The kernel.
     pub kernel: Kernel,

@@ -4,6 +4,7 @@ use super::graph::Graph;
 use crate::arena::Node;
 
 /// The argument of the `cost` of an op definition.
+#[non_exhaustive]
 pub struct CostCx<'x> {
     /// The graph.
     pub graph: Graph<'x>,

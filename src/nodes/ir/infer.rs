@@ -5,6 +5,7 @@ use super::dtype::{DType, Ty};
 use crate::arena::dims::Dims;
 use crate::arena::shapes::Shapes;
 use crate::arena::{Region, ids::Id};
+use crate::ensure;
 
 /// The types of a region's arguments and yields.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,6 +17,7 @@ pub struct Signature {
 }
 
 /// The context of the shape inference of one node, for `infer` functions.
+#[non_exhaustive]
 pub struct Infer<'e> {
     /// Operand types.
     pub args: &'e [Ty],
@@ -27,17 +29,6 @@ pub struct Infer<'e> {
     pub regions: &'e [Signature],
     /// Result types.
     pub out: &'e mut Vec<Ty>,
-}
-
-/// Returns an error with the message unless the condition holds: `ensure!(a == b, "{a} ≠ {b}")`. For `infer` functions.
-#[macro_export]
-macro_rules! ensure {
-    ($ok:expr, $($message:tt)+) => {
-        match $ok {
-            true => {}
-            false => return Err(format!($($message)+)),
-        }
-    };
 }
 
 impl Infer<'_> {

@@ -40,6 +40,7 @@ choice! {
 
 /// Start values of a param or a state. [`nn::init`](crate::nn::init) has them by their names in `torch.nn.init`.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Init {
     /// All 0.
     Zeros,

@@ -15,6 +15,7 @@ use crate::kernels::gemm::Precision;
 pub type LowerFn = fn(&mut LowerCx<'_>) -> Result<(), String>;
 
 /// The context of the lowering of one node.
+#[non_exhaustive]
 pub struct LowerCx<'x> {
     /// The graph.
     pub graph: Graph<'x>,

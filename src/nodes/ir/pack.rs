@@ -35,10 +35,10 @@ use std::any::Any;
 ///     args.write::<f64>(0).iter_mut().enumerate().for_each(|(i, y)| *y = a[i] * x[i] + b[i]);
 /// }
 ///
-/// static PACK: Pack = Pack::new("axpb").ops(&[&AXPB]).patterns(&[Pattern {
-///     name: "axpb",
-///     roots: Roots::Picked(|op| op == Op::ADD),
-///     find: |f, n| match f.args(n) {
+/// static PACK: Pack = Pack::new("axpb").ops(&[&AXPB]).patterns(&[Pattern::new(
+///     "axpb",
+///     Roots::Picked(|op| op == Op::ADD),
+///     |f, n| match f.args(n) {
 ///         &[product, b] if f.is(product, Op::MUL).is_some() && f.alone(product) => {
 ///             let mul = f.node(product);
 ///             let operands = vec![f.args(mul)[0], f.args(mul)[1], b];
@@ -46,7 +46,7 @@ use std::any::Any;
 ///         }
 ///         _ => Found::No,
 ///     },
-/// }]);
+/// )]);
 ///
 /// # fn main() -> Result<()> {
 /// let g = Builder::new("line");
@@ -86,6 +86,7 @@ pub struct Pack {
 
 /// An operand whose bytes are a matrix in an encoding, such as blocks of quantised weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EncodedOperand {
     /// Its place among the operands.
     pub operand: usize,
@@ -95,6 +96,13 @@ pub struct EncodedOperand {
     pub rows: usize,
     /// Columns of the matrix.
     pub columns: usize,
+}
+
+impl EncodedOperand {
+    /// An operand that holds a matrix of `rows` and `columns`.
+    pub const fn new(operand: usize, encoding: &'static str, rows: usize, columns: usize) -> EncodedOperand {
+        EncodedOperand { operand, encoding, rows, columns }
+    }
 }
 
 impl Pack {

@@ -12,6 +12,7 @@ use crate::arena::dims::Dims;
 use crate::arena::{Node, Side, Value, ids::Id};
 
 /// A named rule. The pass `patterns` applies it to each root.
+#[non_exhaustive]
 pub struct Pattern {
     /// The name, for `opt --report` and [`report_pipeline`](crate::passes::report_pipeline).
     pub name: &'static str,
@@ -19,6 +20,13 @@ pub struct Pattern {
     pub roots: Roots,
     /// What stands at a root.
     pub find: fn(&PatternFacts<'_>, Node) -> Found,
+}
+
+impl Pattern {
+    /// A rule.
+    pub const fn new(name: &'static str, roots: Roots, find: fn(&PatternFacts<'_>, Node) -> Found) -> Pattern {
+        Pattern { name, roots, find }
+    }
 }
 
 /// The nodes that a rule looks at.
@@ -174,6 +182,7 @@ impl Match {
 }
 
 /// The answer of a rule for a root.
+#[non_exhaustive]
 pub enum Found {
     /// The pattern is not here.
     No,

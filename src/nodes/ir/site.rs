@@ -6,6 +6,7 @@ use super::op::Op;
 
 /// A node as derivative rules and decompositions see it: op and attributes of the source node, operands in the new
 /// graph.
+#[non_exhaustive]
 pub struct Site<'x, 'g> {
     /// The builder of the new graph.
     pub g: &'g Builder,

@@ -9,10 +9,11 @@ use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::leaf::ParamAttrs;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
 use crate::passes::copier::Copier;
-use crate::passes::pipeline::Trace;
+use crate::passes::fusion_notes::Trace;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::passes::signature::{
     Signature, check_free_names, clean_leaf_name, loss_by_name, output_by_name, underivable_error,
@@ -20,6 +21,7 @@ use crate::passes::signature::{
 
 /// The treatment of a leaf that gets no gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Missing {
     /// An error that names the leaf.
     #[default]
@@ -30,6 +32,7 @@ pub enum Missing {
 
 /// The leaves and inner values with respect to which to differentiate.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct GradOptions {
     /// Names of leaves, or of inner values: the printed name of a value ([`Var::named`](crate::graph::Var::named)), the
     /// name of an output, or `%5`, the number of a value in the printed text form (a text that was parsed may have
@@ -41,10 +44,17 @@ pub struct GradOptions {
     pub missing: Missing,
 }
 
+setters! {
+    [] GradOptions {
+        frozen: &[impl AsRef<str>] => frozen.iter().map(|s| s.as_ref().to_string()).collect(),
+        missing: Missing,
+    }
+}
+
 impl GradOptions {
     /// Options for these leaves or inner values.
-    pub fn wrt(names: &[&str]) -> GradOptions {
-        GradOptions { wrt: names.iter().map(|s| s.to_string()).collect(), ..Default::default() }
+    pub fn wrt(names: &[impl AsRef<str>]) -> GradOptions {
+        GradOptions { wrt: names.iter().map(|s| s.as_ref().to_string()).collect(), ..Default::default() }
     }
 
     /// The leaves with respect to which to differentiate, in order.

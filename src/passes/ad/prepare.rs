@@ -16,10 +16,10 @@ use crate::passes::copier::Copier;
 use crate::passes::decompose::{expand_picked_nodes, pick_nodes_by_def};
 use crate::passes::expand_blocks::{expand_blocks, has_blocks_to_expand};
 use crate::passes::fuse::FusionPolicy;
+use crate::passes::fusion_notes::Trace;
 use crate::passes::hoist::move_out_for_adjoint;
 use crate::passes::inline::{InlineCalls, inlined};
 use crate::passes::patterns::{rules_before_ad, write_before_ad};
-use crate::passes::pipeline::Trace;
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf};
 use std::time::Instant;
 

@@ -14,6 +14,7 @@ use crate::passes::signature::Signature;
 
 /// The two halves of [`split_vjp`].
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct SplitVjp {
     /// The graph with its outputs and updates, and one more output for each saved value.
     pub forward: GraphBuf,

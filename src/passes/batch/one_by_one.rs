@@ -12,6 +12,7 @@ const BODY: &str = "members";
 
 /// An op that runs one member after another.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct OneByOne {
     /// The op.
     pub op: &'static str,

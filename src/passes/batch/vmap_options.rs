@@ -2,6 +2,7 @@
 
 /// The random numbers that the members of a batch draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Randomness {
     /// A random op is an error.
     #[default]

@@ -26,6 +26,7 @@ const NEAR: usize = 8;
 
 /// The type in which a step keeps `f32` values from the forward to the backward half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Keep {
     /// As they are.
     #[default]
@@ -38,11 +39,11 @@ pub enum Keep {
 
 impl Keep {
     /// Each choice and its name.
-    pub const ALL: [(Keep, &'static str); 3] = [(Keep::F32, "f32"), (Keep::Bf16, "bf16"), (Keep::F16, "f16")];
+    pub const ALL: &[(Keep, &'static str)] = &[(Keep::F32, "f32"), (Keep::Bf16, "bf16"), (Keep::F16, "f16")];
 
     /// The choice called `name`.
     pub fn named(name: &str) -> Option<Keep> {
-        Keep::ALL.into_iter().find(|k| k.1 == name).map(|k| k.0)
+        Keep::ALL.iter().find(|k| k.1 == name).map(|k| k.0)
     }
 
     /// The name.
@@ -62,6 +63,7 @@ impl Keep {
 
 /// What a step keeps in half precision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KeptHalf {
     /// The type.
     pub keep: Keep,

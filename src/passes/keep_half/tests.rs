@@ -26,11 +26,12 @@ fn in_bf16(g: &GraphBuf) -> String {
 
 #[test]
 fn choices_have_names_and_types() {
-    for (keep, name) in Keep::ALL {
+    for &(keep, name) in Keep::ALL {
         assert_eq!((Keep::named(name), keep.name()), (Some(keep), name));
     }
     assert_eq!(Keep::named("f64"), None);
-    assert_eq!(Keep::ALL.map(|k| k.0.half_type()), [None, Some(DType::BF16), Some(DType::F16)]);
+    let halves: Vec<_> = Keep::ALL.iter().map(|k| k.0.half_type()).collect();
+    assert_eq!(halves, [None, Some(DType::BF16), Some(DType::F16)]);
 }
 
 #[test]

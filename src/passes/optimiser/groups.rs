@@ -8,12 +8,13 @@ use crate::arena::ids::Id;
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::Graph;
+use crate::nodes::arguments::setters::setters;
 use crate::passes::ad::codes::Codes;
-use crate::passes::optimiser::lbfgs::check_single_history;
 use crate::passes::signature::Signature;
 
 /// Settings of a group of params that differ from the optimiser's.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Group {
     /// Factor of the learning rate.
     pub lr_scale: f64,
@@ -29,9 +30,17 @@ impl Default for Group {
     }
 }
 
+setters! {
+    [] Group {
+        lr_scale: f64,
+        weight_decay: impl Into<Option<f64>> => weight_decay.into(),
+        rule: impl Into<Option<Rule>> => rule.into(),
+    }
+}
+
 impl Group {
     /// The rule of this group, if `rule` is the optimiser's.
-    pub(super) fn rule(&self, rule: Rule) -> Rule {
+    pub(super) fn rule_beside(&self, rule: Rule) -> Rule {
         let rule = self.rule.unwrap_or(rule);
         self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d))
     }
@@ -44,7 +53,7 @@ impl Group {
                 format!("lr_scale is {}; it must be finite and not negative", self.lr_scale),
             ));
         }
-        self.rule(rule).validate()
+        self.rule_beside(rule).validate()
     }
 }
 
@@ -79,7 +88,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
         let group = first.map_or(Group::default(), |i| opt.groups[i].1);
         let v = signature.leaf(name)?;
         let rank = g.dims(v).len();
-        let mut rule = group.rule(opt.rule);
+        let mut rule = group.rule_beside(opt.rule);
         if rank < opt.decay_from_rank && group.weight_decay.is_none() && group.rule.is_none() {
             rule = rule.with_weight_decay(0.0);
         }
@@ -114,6 +123,31 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
     Err(Error::new(Kind::Shape, text))
 }
 
+/// An error unless all params of L-BFGS have one history and one rate, and no projection.
+fn check_single_history(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
+    let mut history = None;
+    for kind in &s.kinds {
+        let Rule::Lbfgs { history_size, .. } = kind.rule else { continue };
+        let first = *history.get_or_insert(history_size);
+        if first != history_size {
+            let text =
+                format!("lbfgs: groups have history_size {first} and {history_size}; all params share one history");
+            return Err(Error::new(Kind::Data, text));
+        }
+        if kind.lr_scale != 1.0 {
+            let text = format!("lbfgs: a group has lr_scale {}; all params of lbfgs share one rate", kind.lr_scale);
+            return Err(Error::new(Kind::Data, text));
+        }
+    }
+    let is_lbfgs = |&(i, _): &(usize, &&str)| matches!(s.kinds[s.kind_of[i]].rule, Rule::Lbfgs { .. });
+    let projected = |name: &str| opt.projections.iter().any(|p| names::matches_name(&p.pattern, name));
+    if let Some((_, name)) = params.iter().enumerate().filter(is_lbfgs).find(|(_, name)| projected(name)) {
+        let text = format!("lbfgs: param {name:?} has a projection, which its history would not see");
+        return Err(Error::new(Kind::Data, text));
+    }
+    Ok(())
+}
+
 /// An error if a leaf of `g` has a name that a training step adds.
 pub(super) fn check_leaf_names(g: Graph<'_>) -> Result<()> {
     let Some(leaf) = g.leaves().find(|l| l.name == LR || l.name.starts_with("opt.")) else { return Ok(()) };
@@ -126,9 +160,9 @@ pub(super) fn check_leaf_names(g: Graph<'_>) -> Result<()> {
 
 /// An error if one of `params` holds codes: their gradient is that of real numbers, which no update of integers takes.
 pub(super) fn refuse_code_params(g: Graph<'_>, params: &[&str]) -> Result<()> {
-    let codes = Codes::of(g);
-    let found = params.iter().find_map(|name| g.find_leaf(name).map(|l| (name, l.0)).filter(|l| codes.is_code(l.1)));
-    let Some((name, v)) = found else { return Ok(()) };
+    let (codes, signature) = (Codes::of(g), Signature::new(g));
+    let mut leaves = params.iter().filter_map(|name| Some((name, signature.leaf(name).ok()?)));
+    let Some((name, v)) = leaves.find(|l| codes.is_code(l.1)) else { return Ok(()) };
     let text = format!("{name:?} is {}, codes of real numbers, which no optimiser steps: freeze it", g.ty_text(v));
     Err(Error::new(Kind::Derivative, text).at(g.location(g.def[v.at()])))
 }

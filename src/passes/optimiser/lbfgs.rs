@@ -10,19 +10,16 @@
 use super::groups::Settings;
 use super::rule::Rule;
 use super::update_target::{UpdateTarget, add_weight_decay};
-use crate::error::{Error, Kind, Result};
-use crate::names;
 use crate::nodes::ops::control::scan::Loop;
 use crate::nodes::ops::index::attrs::Scatter;
 use crate::nodes::{Builder, DType, Init, Var};
-use crate::passes::optimiser::Optimiser;
 
 /// The least y·s of a pair that is kept, as in torch.
 const LEAST_CURVATURE: f64 = 1e-10;
 
 /// The rate and the number of the step.
 #[derive(Clone, Copy)]
-pub(super) struct LbfgsStep<'g> {
+pub(super) struct Step<'g> {
     /// The learning rate, in f64.
     pub lr: Var<'g>,
     /// The number of this step, from 1, an `i64`.
@@ -51,7 +48,7 @@ pub(super) fn compute_moves<'g>(
     settings: &Settings,
     params: &[Var<'g>],
     grads: &[Var<'g>],
-    step: impl FnOnce() -> LbfgsStep<'g>,
+    step: impl FnOnce() -> Step<'g>,
 ) -> Vec<Option<Var<'g>>> {
     let mut moves = vec![None; params.len()];
     let rule_of = |i: usize| settings.kinds[settings.kind_of[i]].rule;
@@ -75,7 +72,7 @@ pub(super) fn compute_moves<'g>(
 }
 
 /// What a step adds to the vector of all params, whose gradient is `g`.
-fn compute_move<'g>(b: &'g Builder, g: Var<'g>, rows: usize, step: LbfgsStep<'g>) -> Var<'g> {
+fn compute_move<'g>(b: &'g Builder, g: Var<'g>, rows: usize, step: Step<'g>) -> Var<'g> {
     let (n, dtype) = (g.numel(), g.dtype());
     let state = |name: &str, dims: &[usize]| b.state(&format!("opt.{name}"), dims, dtype, Init::Zeros);
     let (last_grad, last_move) = (state("prev_flat_grad", &[n]), state("prev_step", &[n]));
@@ -169,29 +166,4 @@ impl<'g> UpdateTarget<'_, 'g> {
         let Some(by) = self.lbfgs else { return self.p };
         self.hold(&[self.p], &[self.p + by])
     }
-}
-
-/// An error unless all params of L-BFGS have one history and one rate, and no projection.
-pub(super) fn check_single_history(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
-    let mut history = None;
-    for kind in &s.kinds {
-        let Rule::Lbfgs { history_size, .. } = kind.rule else { continue };
-        let first = *history.get_or_insert(history_size);
-        if first != history_size {
-            let text =
-                format!("lbfgs: groups have history_size {first} and {history_size}; all params share one history");
-            return Err(Error::new(Kind::Data, text));
-        }
-        if kind.lr_scale != 1.0 {
-            let text = format!("lbfgs: a group has lr_scale {}; all params of lbfgs share one rate", kind.lr_scale);
-            return Err(Error::new(Kind::Data, text));
-        }
-    }
-    let is_lbfgs = |&(i, _): &(usize, &&str)| matches!(s.kinds[s.kind_of[i]].rule, Rule::Lbfgs { .. });
-    let projected = |name: &str| opt.projections.iter().any(|p| names::matches_name(&p.pattern, name));
-    if let Some((_, name)) = params.iter().enumerate().filter(is_lbfgs).find(|(_, name)| projected(name)) {
-        let text = format!("lbfgs: param {name:?} has a projection, which its history would not see");
-        return Err(Error::new(Kind::Data, text));
-    }
-    Ok(())
 }

@@ -24,6 +24,7 @@ const STEPS: &str = "opt.loss_scale_steps";
 /// assert_eq!((scale.init, scale.growth, scale.backoff, scale.interval), (65536.0, 2.0, 0.5, 100));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct LossScale {
     /// The scale of the first step.
     pub init: f64,

@@ -113,27 +113,3 @@ fn orthogonalise<'g>(u: Var<'g>, (a, b, c): (f64, f64, f64), steps: u32, eps: f6
     }
     if tall { x.t() } else { x }
 }
-
-/// How Muon's rate depends on the sides A and B of the matrix, as in torch's `adjust_lr_fn`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MuonScale {
-    /// √max(1, A/B).
-    #[default]
-    Original,
-    /// 0.2·√max(A, B). Learning rates and decays found for AdamW can be kept.
-    MatchRmsAdamw,
-    /// √(A/B).
-    SpectralUnclamped,
-}
-
-impl MuonScale {
-    /// The factor for a matrix of `rows`×`columns`.
-    pub fn factor(self, rows: usize, columns: usize) -> f64 {
-        let (a, b) = (rows as f64, columns as f64);
-        match self {
-            MuonScale::Original => (a / b).max(1.0).sqrt(),
-            MuonScale::MatchRmsAdamw => 0.2 * a.max(b).sqrt(),
-            MuonScale::SpectralUnclamped => (a / b).sqrt(),
-        }
-    }
-}

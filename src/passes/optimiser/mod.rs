@@ -42,9 +42,8 @@ use update_target::UpdateTarget;
 pub use grad_accumulation::ACCUMULATION;
 pub use groups::Group;
 pub use loss_scale::{LOSS_SCALE, LossScale};
-pub use matrix::MuonScale;
 pub use projection::Projection;
-pub use rule::Rule;
+pub use rule::{MuonScale, Rule};
 
 /// Name of the input that holds the learning rate.
 pub const LR: &str = "lr";
@@ -364,7 +363,9 @@ fn append_updates<'g>(
     let leaves = params;
     let params: Vec<Var<'g>> = leaves.iter().map(|p| p.view_as_real()).collect();
     let mut grads: Vec<Var<'g>> = grads.into_iter().map(Var::view_as_real).collect();
+    // First: all that follows reads the gradients of the loss itself.
     let scaled = loss_scale::unscale_grads(b, &mut grads);
+    // Before clipping, which it is there to tell of.
     let norm = opt.grad_norm.then(|| clip::norm_of_gradients(&grads, 2.0)).flatten();
     let norm = norm.map(|norm| norm.cast(grads[0].dtype()).named(GRAD_NORM));
     if let Some(norm) = norm {
@@ -376,7 +377,7 @@ fn append_updates<'g>(
     let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
     let t = if counts { count_step(b) } else { b.var(Value::NONE) };
     let schedules = nadam_schedules(b, settings, t);
-    let moves = lbfgs::compute_moves(b, settings, &params, &grads, || lbfgs::LbfgsStep { lr: lr.cast(DType::F64), t });
+    let moves = lbfgs::compute_moves(b, settings, &params, &grads, || lbfgs::Step { lr: lr.cast(DType::F64), t });
     for (i, ((name, &p), g)) in names.iter().zip(&params).zip(grads).enumerate() {
         let leaf = leaves[i];
         let kind = &settings.kinds[settings.kind_of[i]];
@@ -390,6 +391,7 @@ fn append_updates<'g>(
         let projections = &opt.projections;
         let lbfgs = moves[i];
         let next = UpdateTarget { b, name, leaf, p, g, lr, lr64, t, mu, lbfgs, projections }.update(&kind.rule);
+        // Of the next value, which is behind rule and projections.
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, leaf.dims(), leaf.dtype());
             let (was, is) = (old.view_as_real(), next.view_as_real());
@@ -397,6 +399,7 @@ fn append_updates<'g>(
             b.update(old, t.equal(1.0).select(is, later).viewed_as_complex_like(leaf));
         }
     }
+    // Last: it wraps all updates that are there.
     if let Some((step, how)) = scaled.zip(opt.loss_scale.as_ref()) {
         step.guard_updates(b, how);
     }

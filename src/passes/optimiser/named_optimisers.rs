@@ -5,7 +5,7 @@
 
 use super::Optimiser;
 use super::rule::Rule;
-use crate::passes::optimiser::matrix::MuonScale;
+use crate::passes::optimiser::rule::MuonScale;
 
 /// Declares types that name rules, with the variant, the defaults and the numbers of each rule.
 macro_rules! optimisers {

@@ -7,7 +7,6 @@ use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::{Builder, Var};
 use crate::passes::optimiser::Optimiser;
-use crate::passes::optimiser::update_target::UpdateTarget;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -67,14 +66,6 @@ impl PartialEq for Projection {
 impl fmt::Debug for Projection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Projection({:?}, at {})", self.pattern, self.location)
-    }
-}
-
-impl<'g> UpdateTarget<'_, 'g> {
-    /// What the projections of this param make of `next`, one after another.
-    pub(super) fn projected(&self, next: Var<'g>) -> Var<'g> {
-        let mine = self.projections.iter().filter(|p| names::matches_name(&p.pattern, self.name));
-        mine.fold(next, |next, p| p.after_update(self.b, self.name, next))
     }
 }
 

@@ -3,11 +3,10 @@
 //! `rule_ranges` has the range of each hyperparameter; `update_target`, `adam_family`, `matrix` and `lbfgs` write the
 //! formulas.
 
-use crate::passes::optimiser::matrix::MuonScale;
-
 /// An update rule, with torch's names, formulas and defaults. All rules give torch's numbers, except [`Rule::Lion`] and
 /// [`Rule::Lamb`], which torch does not have. [`Rule::Lbfgs`] gives those of one iteration of torch's.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Rule {
     /// `g += wd·p; buf = μ·buf + (1 − damp)·g (g at the first step); p −= lr·(buf, or g + μ·buf with nesterov)`.
     Sgd {
@@ -276,6 +275,31 @@ impl Rule {
             Rule::RmsProp { .. } | Rule::Adadelta { .. } | Rule::Lion { .. } | Rule::Muon { .. } => false,
             Rule::Adam { .. } | Rule::Adamax { .. } | Rule::RAdam { .. } | Rule::NAdam { .. } => true,
             Rule::Lamb { .. } | Rule::Adafactor { .. } | Rule::Lbfgs { .. } => true,
+        }
+    }
+}
+
+/// How Muon's rate depends on the sides A and B of the matrix, as in torch's `adjust_lr_fn`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MuonScale {
+    /// √max(1, A/B).
+    #[default]
+    Original,
+    /// 0.2·√max(A, B). Learning rates and decays found for AdamW can be kept.
+    MatchRmsAdamw,
+    /// √(A/B).
+    SpectralUnclamped,
+}
+
+impl MuonScale {
+    /// The factor for a matrix of `rows`×`columns`.
+    pub fn factor(self, rows: usize, columns: usize) -> f64 {
+        let (a, b) = (rows as f64, columns as f64);
+        match self {
+            MuonScale::Original => (a / b).max(1.0).sqrt(),
+            MuonScale::MatchRmsAdamw => 0.2 * a.max(b).sqrt(),
+            MuonScale::SpectralUnclamped => (a / b).sqrt(),
         }
     }
 }

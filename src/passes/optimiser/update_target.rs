@@ -11,6 +11,7 @@
 use super::projection::Projection;
 use super::rule::Rule;
 use crate::arena::Value;
+use crate::names;
 use crate::nodes::ops::optim::step_options::{AdamOptions, SgdOptions};
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Builder, DType, Init, Op, Ty, Var};
@@ -126,6 +127,12 @@ impl<'g> UpdateTarget<'_, 'g> {
             first.get_or_insert(next);
         }
         first.unwrap_or(self.b.var(Value::NONE))
+    }
+
+    /// What the projections of this param make of `next`, one after another.
+    fn projected(&self, next: Var<'g>) -> Var<'g> {
+        let mine = self.projections.iter().filter(|p| names::matches_name(&p.pattern, self.name));
+        mine.fold(next, |next, p| p.after_update(self.b, self.name, next))
     }
 
     /// Writes the update of the param and its states. Returns the next value of the param.

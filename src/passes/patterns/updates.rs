@@ -4,8 +4,7 @@
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::ir::attrs::Owned;
 use crate::nodes::ir::pattern::{Found, Match, PatternFacts};
-use crate::nodes::ops::optim::fused_update::fused_form_of_step;
-use crate::nodes::ops::optim::step_layout;
+use crate::nodes::ops::optim::{fused_form_of_step, step_layout};
 use crate::nodes::{Op, Var};
 
 /// The most elements of a small param. Its step costs more for the call than for the work.

@@ -5,7 +5,7 @@ use crate::arena::tensor::LINE;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::Split;
-use crate::kernels::byte_copies;
+use crate::kernels::copy::byte_copies;
 use crate::kernels::copy::{self, Fill};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Precision;

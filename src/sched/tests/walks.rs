@@ -121,7 +121,7 @@ fn assert_stops(loops: &[PlannedBody], start: &[u8], wanted: &str, value: (i64, 
         let wanted: Vec<&str> = wanted.split(' ').filter(|what| team || !what.starts_with('w')).collect();
         let (all, told, bad) = walked(&exec, start, usize::MAX);
         assert_eq!(told, wanted);
-        assert_eq!((all, bad), (false, Some((1, Bad { element: 0, value: Some(value), cause }))));
+        assert_eq!((all, bad), (false, Some((1, Bad::new(0, Some(value), cause)))));
     }
 }
 
@@ -212,7 +212,7 @@ fn a_thread_ends_at_the_bad_value_that_it_finds() {
     let exec = Exec::new(&plan, share_tapes_above(&plan, u64::MAX)).unwrap();
     let (all, told, bad) = walked(&exec, &[0], usize::MAX);
     assert_eq!(told, ["r0", "d0", "r1"]);
-    assert_eq!((all, bad), (false, Some((1, Bad { element: 5, value: None, cause: &INDEX }))));
+    assert_eq!((all, bad), (false, Some((1, Bad::new(5, None, &INDEX)))));
 }
 
 #[test]

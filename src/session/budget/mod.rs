@@ -8,7 +8,9 @@
 //! values are recomputed, so the number of threads must not change that choice. So the choice is made as for one
 //! thread. A budget that is large enough for it with one thread, but not with the scratch of all threads, is refused.
 
-use super::{CompiledGraph, Keep, Recomputed, Session};
+use super::choices::Choices;
+use super::compiled_graph::CompiledGraph;
+use super::{Keep, Recomputed, Session};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
 use crate::passes::{pipeline, remat};
@@ -16,6 +18,7 @@ use std::ops::ControlFlow;
 
 /// A size that a program can be made in.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Budget {
     /// Bytes of the arena.
     pub arena_bytes: usize,
@@ -30,9 +33,9 @@ impl Session {
     /// With [`Session::keep`] and several threads, a budget between two of these may be refused: what is computed again
     /// is chosen as for one thread, so that bits do not depend on threads.
     pub fn budgets<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Vec<Budget>> {
-        let (mut list, mut sizes) = (Vec::<Budget>::new(), BudgetSizes::new(self));
+        let (mut list, mut sizes) = (Vec::<Budget>::new(), BudgetSizes::new(&self.choices));
         let (mut failed, size) = (None, |r: &CompiledGraph| Ok(r.scheduled.plan.bytes));
-        visit_choices(graph.into(), self, |r| {
+        visit_choices(graph.into(), &self.choices, |r| {
             match sizes.see(&r, &size) {
                 Ok(BudgetSize { meets: Some(arena_bytes), .. }) => {
                     list.push(Budget { arena_bytes, recomputed: r.recomputed });
@@ -51,8 +54,8 @@ impl Session {
 
 /// The sizes of choices, in the order in which they are tried.
 struct BudgetSizes {
-    /// The session of one thread, if the choice is that of one thread.
-    one: Option<Session>,
+    /// The choices of one thread, if the choice is that of one thread.
+    one: Option<Choices>,
     /// A budget of this many bytes or more takes a choice that was seen before.
     taken: usize,
 }
@@ -68,9 +71,9 @@ struct BudgetSize {
 }
 
 impl BudgetSizes {
-    fn new(session: &Session) -> BudgetSizes {
-        let halves = session.keep != Keep::F32 && session.threads > 1;
-        BudgetSizes { one: halves.then(|| Session { threads: 1, ..session.clone() }), taken: usize::MAX }
+    fn new(choices: &Choices) -> BudgetSizes {
+        let halves = choices.keep != Keep::F32 && choices.threads > 1;
+        BudgetSizes { one: halves.then(|| Choices { threads: 1, ..choices.clone() }), taken: usize::MAX }
     }
 
     /// The size of the next choice, by `size`.
@@ -88,8 +91,8 @@ impl BudgetSizes {
 }
 
 /// Makes a program for each choice, cheapest first, until `see` has seen enough.
-fn visit_choices(g: Graph<'_>, session: &Session, mut see: impl FnMut(CompiledGraph) -> ControlFlow<()>) -> Result<()> {
-    let (first, second) = match session.runs_all_passes() {
+fn visit_choices(g: Graph<'_>, choices: &Choices, mut see: impl FnMut(CompiledGraph) -> ControlFlow<()>) -> Result<()> {
+    let (first, second) = match choices.runs_all_passes() {
         true => pipeline::full_halves(),
         false => pipeline::minimal_halves(),
     };
@@ -98,8 +101,8 @@ fn visit_choices(g: Graph<'_>, session: &Session, mut see: impl FnMut(CompiledGr
     let graphs = remat::graphs_with_stretches(simple, |g| Ok(pipeline::run_pipeline(g, &["trim"], false)?.0))?;
     for (i, choice) in remat::list_graph_choices(&graphs) {
         let again = remat::apply_choice(graphs[i].graph.view(), &graphs[i].facts, &choice)?;
-        let (graph, kept) = pipeline::run_and_keep_half(again.view(), &second, session.keep)?;
-        let mut ready = CompiledGraph::new(graph, session)?;
+        let (graph, kept) = pipeline::run_and_keep_half(again.view(), &second, choices.keep)?;
+        let mut ready = CompiledGraph::new(graph, choices)?;
         ready.kept = kept;
         ready.recomputed = Recomputed { what: choice.name, nodes: choice.nodes, flops: choice.flops };
         if see(ready).is_break() {
@@ -126,20 +129,20 @@ pub fn too_small_error(bytes: usize, least: usize) -> Error {
 /// Fails if the choice of one thread fits, but not with the scratch of all threads.
 pub fn compile_within(
     g: Graph<'_>,
-    session: &Session,
+    choices: &Choices,
     bytes: usize,
     size: &dyn Fn(&CompiledGraph) -> Result<usize>,
 ) -> Result<Fit<CompiledGraph>> {
     let (mut found, mut least, mut failed) = (None, usize::MAX, None);
-    let mut sizes = BudgetSizes::new(session);
-    visit_choices(g, session, |r| {
+    let mut sizes = BudgetSizes::new(choices);
+    visit_choices(g, choices, |r| {
         match sizes.see(&r, size) {
             Err(e) => failed = Some(e),
             Ok(at) => {
                 least = least.min(at.meets.unwrap_or(usize::MAX));
                 match (at.decides <= bytes, at.bytes <= bytes) {
                     (true, true) => found = Some(r),
-                    (true, false) => failed = Some(one_thread_error(bytes, least, session)),
+                    (true, false) => failed = Some(one_thread_error(bytes, least, choices)),
                     (false, _) => return ControlFlow::Continue(()),
                 }
             }
@@ -151,13 +154,13 @@ pub fn compile_within(
 }
 
 /// The error of a budget that holds the choice of one thread, but not with the scratch of all threads.
-fn one_thread_error(bytes: usize, least: usize, session: &Session) -> Error {
+fn one_thread_error(bytes: usize, least: usize, choices: &Choices) -> Error {
     let text = format!(
         "the memory budget of {bytes} bytes holds this program on one thread, but not the scratch of {}: with values \
          kept in {} what is computed again is chosen as for one thread, so that bits do not depend on threads; {least} \
          bytes would do, or fewer threads",
-        session.threads,
-        session.keep.name()
+        choices.threads,
+        choices.keep.name()
     );
     Error::new(Kind::Plan, text)
 }

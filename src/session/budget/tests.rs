@@ -4,6 +4,7 @@ use super::*;
 use crate::nn;
 use crate::nodes::{Builder, DType};
 use crate::optim::{self, train};
+use crate::session::compile;
 use crate::session::tests::sums;
 
 /// A size of `one` bytes on one thread, and of `many` on several.
@@ -14,8 +15,8 @@ fn size_of([one, many]: [usize; 2]) -> impl Fn(&CompiledGraph) -> Result<usize> 
 /// What is seen of choices of these sizes on one thread and on several, one after another.
 fn seen(session: Session, choices: &[[usize; 2]]) -> Vec<(usize, usize, Option<usize>)> {
     let session = session.share(true);
-    let ready = session.compile_graph(sums().view()).unwrap();
-    let mut sizes = BudgetSizes::new(&session);
+    let ready = compile::graph(sums().view(), &session.choices).unwrap();
+    let mut sizes = BudgetSizes::new(&session.choices);
     let see = |&choice: &[usize; 2]| {
         let at = sizes.see(&ready, &size_of(choice)).unwrap();
         (at.decides, at.bytes, at.meets)
@@ -50,7 +51,7 @@ fn in_half_precision_the_size_on_one_thread_decides_and_that_on_all_must_fit() {
 fn a_budget_that_only_one_thread_meets_is_refused_with_one_that_would_do() {
     let graph = sums();
     let session = Session::new().keep(Keep::Bf16).threads(3).share(true);
-    let fit = |bytes: usize| compile_within(graph.view(), &session, bytes, &size_of([100, 130]));
+    let fit = |bytes: usize| compile_within(graph.view(), &session.choices, bytes, &size_of([100, 130]));
     assert!(matches!(fit(130), Ok(Fit::Fits(_))));
     assert!(matches!(fit(99), Ok(Fit::Needs(130))));
     for bytes in [100, 129] {
@@ -58,7 +59,7 @@ fn a_budget_that_only_one_thread_meets_is_refused_with_one_that_would_do() {
         assert!(e.contains("on one thread, but not the scratch of 3") && e.contains("130 bytes would do"), "{e}");
     }
     let failing = |_: &CompiledGraph| -> Result<usize> { Err(Error::new(Kind::Memory, "no size")) };
-    let e = compile_within(graph.view(), &session, 1000, &failing).err().unwrap();
+    let e = compile_within(graph.view(), &session.choices, 1000, &failing).err().unwrap();
     assert_eq!((e.kind, e.message.as_str()), (Kind::Memory, "no size"));
 }
 

@@ -20,10 +20,10 @@ mod products;
 
 use products::export_product;
 
-/// The integer network of `graph`, an evaluating graph that [`qat`](fn@crate::graph::qat) rounded (or that was built
-/// with [`Var::fake_quantize`](crate::graph::Var::fake_quantize) or [`Var::lsq`](crate::graph::Var::lsq)), with the
-/// params and states of `program`. It has the inputs and outputs of `graph`, and neither params nor states: codes of
-/// weights are `i8` constants, matrix products and `conv2d` sum products of codes in `i32`, biases and what is not
+/// The integer network of `graph`, an evaluating graph that [`qat`](fn@crate::graph::quant::qat) rounded (or that was
+/// built with [`Var::fake_quantize`](crate::graph::Var::fake_quantize) or [`Var::lsq`](crate::graph::Var::lsq)), with
+/// the params and states of `program`. It has the inputs and outputs of `graph`, and neither params nor states: codes
+/// of weights are `i8` constants, matrix products and `conv2d` sum products of codes in `i32`, biases and what is not
 /// rounded stay as they are.
 ///
 /// # Errors
@@ -32,7 +32,7 @@ use products::export_product;
 /// with constant scales.
 ///
 /// ```
-/// use arenagrad::graph::Qat;
+/// use arenagrad::graph::quant::Qat;
 /// use arenagrad::prelude::*;
 /// use arenagrad::session::export_int8;
 /// # fn main() -> Result<()> {

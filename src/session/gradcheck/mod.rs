@@ -10,6 +10,7 @@ mod rules;
 use super::{Program, Session};
 use crate::arena::rng::permutation;
 use crate::error::{Error, Kind, Result};
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::{DType, Graph, GraphBuf};
 use crate::passes::ad::grad::differentiate_numbered;
 use crate::passes::ad::prepare::keep_outputs;
@@ -24,6 +25,7 @@ use std::fmt;
 
 /// How gradients are compared with finite differences.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct GradientCheck {
     /// The largest relative error that is accepted; positive. The default is 1e-6.
     pub tolerance: f64,
@@ -39,8 +41,13 @@ impl Default for GradientCheck {
     }
 }
 
+setters! {
+    [] GradientCheck { tolerance: f64, seed: u64, elements: usize }
+}
+
 /// How well the gradient of one leaf agrees with finite differences.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct LeafGradient {
     /// The leaf.
     pub name: String,
@@ -72,6 +79,7 @@ impl LeafGradient {
 
 /// The outcome of a [`GradientCheck`]. It prints as text, a line for each leaf.
 #[derive(Clone, Debug, PartialEq, Default)]
+#[non_exhaustive]
 pub struct GradientReport {
     /// The float leaves, in the graph's order.
     pub leaves: Vec<LeafGradient>,

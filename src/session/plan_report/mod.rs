@@ -20,6 +20,7 @@ use std::time::Duration;
 
 /// One buffer of a plan.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BufferReport {
     /// The value's name; if it has none, its id as text; for scratch, the op's name.
     pub name: String,
@@ -47,6 +48,7 @@ pub struct BufferReport {
 
 /// What is computed twice to fit a memory budget.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Recomputed {
     /// Which values are recomputed, in words; empty without a budget.
     pub what: String,
@@ -58,6 +60,7 @@ pub struct Recomputed {
 
 /// A memory plan.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PlanReport {
     /// Bytes of the arena.
     pub arena_bytes: usize,

@@ -11,7 +11,7 @@ use crate::nodes::ir::opdef::Lower;
 use crate::nodes::{DType, Graph, LeafKind};
 use crate::sched::checker::Checked;
 use crate::sched::instructions::{Instructions, Operand};
-use crate::sched::nonfinite::{Culprit, NonfiniteCounts, NonfiniteFindings, ScannedFloat, WatchedCall};
+use crate::sched::nonfinite::{self, Culprit, NonfiniteFindings, ScannedFloat, WatchedCall};
 use crate::session::bindings::{Binding, Role};
 use std::fmt::Write;
 
@@ -161,7 +161,7 @@ fn operand_label(g: &Graph<'_>, v: Value) -> String {
 }
 
 /// What an operand held.
-fn describe_contents(n: &NonfiniteCounts) -> String {
+fn describe_contents(n: &nonfinite::Counts) -> String {
     let range = match (n.count, n.bad() == n.count) {
         (0, _) => return "without elements".to_string(),
         (_, true) => "without a finite element".to_string(),
@@ -201,13 +201,13 @@ impl Program {
         let read = |(i, _): &(usize, &Binding)| self.fresh.is_read(method, *i);
         for (_, b) in self.bindings.iter().enumerate().filter(read) {
             let Some(float) = scanned_float(b.dtype) else { continue };
-            let n = NonfiniteCounts::of(&self.arena.bytes()[b.range()], float);
+            let n = nonfinite::Counts::of(&self.arena.bytes()[b.range()], float);
             if n.nan > 0 || (n.infinite > 0 && b.role == Role::Param) {
                 let first = n.first.unwrap_or_default();
                 let text = format!(
                     "{} {:?} {}{}: {} of {} elements are not finite before the step ({} NaN, {} infinite), the first \
                      is element {first}",
-                    b.role.binding_name(),
+                    b.role.name(),
                     b.name,
                     b.dtype,
                     b.dims,
@@ -261,7 +261,7 @@ impl Program {
     }
 
     fn find_nan_in_output(&self, b: &Binding) -> bool {
-        let bad = |float| NonfiniteCounts::of(&self.arena.bytes()[b.range()], float).bad() > 0;
+        let bad = |float| nonfinite::Counts::of(&self.arena.bytes()[b.range()], float).bad() > 0;
         b.role == Role::Output && scanned_float(b.dtype).is_some_and(bad)
     }
 }

@@ -1,12 +1,14 @@
 //! Programs: one arena, its named tensors, and steps.
 
+mod binding_table;
 pub(super) mod find_nan;
+mod index;
 pub(super) mod marked_inputs;
 pub(super) mod method;
 pub(super) mod part;
 mod written;
 
-use super::bindings::{self, Binding, BindingIndex, BindingTable, Role};
+use super::bindings::{self, Binding, BindingIndex, Role};
 use super::compiled_graph::CompiledGraph;
 use super::elem::{self, Elem};
 use super::fresh::Fresh;
@@ -23,6 +25,7 @@ use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::{Graph, Op};
 use crate::sched::Scheduled;
 use crate::sched::exec::{Exec, Stop};
+use binding_table::BindingTable;
 use method::Method;
 use part::{MethodData, Part};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -223,7 +226,7 @@ impl Program {
             return Ok(i);
         }
         let own = || method.named.iter().map(|&i| &self.bindings[i as usize]);
-        let known: Vec<String> = own().map(|b| format!("{} {:?}", b.role.binding_name(), b.name)).collect();
+        let known: Vec<String> = own().map(|b| format!("{} {:?}", b.role.name(), b.name)).collect();
         let known = names::list_names(known.iter().map(String::as_str));
         let near = names::nearest_name(name, own().map(|b| b.name.as_str()));
         let place = match self.methods.len() {
@@ -274,7 +277,7 @@ impl Program {
         let output =
             self.methods[0].index.find(&self.bindings, name, &|role| role == Role::Output).map(|i| &self.bindings[i]);
         if let Some(o) = output.filter(|o| o.dims[..] != b.dims[..]) {
-            let text = format!("{} {name:?} is {}, an output of that name {}", b.role.binding_name(), b.dims, o.dims);
+            let text = format!("{} {name:?} is {}, an output of that name {}", b.role.name(), b.dims, o.dims);
             return Err(Error::new(Kind::Name, text));
         }
         Ok(&b.dims)
@@ -297,12 +300,14 @@ impl Program {
         for (i, b) in self.bindings.iter().enumerate() {
             let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) else { continue };
             start_values::check_drawn_init((b.dtype, &b.dims), init, &b.name)
-                .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.binding_name(), b.name)))?;
+                .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.name(), b.name)))?;
         }
+        let is_large = self.bindings.iter().any(|b| b.init.is_some() && start_values::is_large(&b.dims));
+        let pool = start_values::workers(if is_large { self.threads() } else { 1 });
         for (i, b) in self.bindings.iter().enumerate() {
             let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) else { continue };
             let bytes = &mut self.arena.bytes_mut()[b.range()];
-            start_values::fill_leaf_bytes(bytes, (b.dtype, &b.dims), init, seed, &b.name);
+            start_values::fill_leaf_bytes(bytes, (b.dtype, &b.dims), init, (seed, &b.name), pool.as_ref());
             self.fresh.put(i);
         }
         Ok(())
@@ -330,7 +335,7 @@ impl Program {
 
     /// The tensor called `name` of the method at `at`.
     pub(super) fn handle<T: Elem>(&self, at: usize, role: Role, name: &str) -> Result<Handle<T>> {
-        let i = self.named(at, role.binding_name(), name, &|r| r == role)?;
+        let i = self.named(at, role.name(), name, &|r| r == role)?;
         self.typed(i)
     }
 
@@ -338,14 +343,7 @@ impl Program {
     fn typed<T: Elem>(&self, i: usize) -> Result<Handle<T>> {
         let b = &self.bindings[i];
         if !T::holds(b.dtype) {
-            let e = format!(
-                "{} {:?} is {}{}; it is asked for as {}",
-                b.role.binding_name(),
-                b.name,
-                b.dtype,
-                b.dims,
-                T::NAME
-            );
+            let e = format!("{} {:?} is {}{}; it is asked for as {}", b.role.name(), b.name, b.dtype, b.dims, T::NAME);
             return Err(Error::new(Kind::Data, e));
         }
         Ok(Handle::new(self.id, i as u32))
@@ -387,14 +385,8 @@ impl Program {
     pub fn write<T: Elem>(&mut self, h: Handle<T>, data: &[T]) -> Result<()> {
         let b = self.binding(h)?;
         if data.len() != b.dims.numel() {
-            let e = format!(
-                "{} {:?} is {}{}; {} elements are written",
-                b.role.binding_name(),
-                b.name,
-                b.dtype,
-                b.dims,
-                data.len()
-            );
+            let e =
+                format!("{} {:?} is {}{}; {} elements are written", b.role.name(), b.name, b.dtype, b.dims, data.len());
             return Err(Error::new(Kind::Data, e));
         }
         elem::check_value_bytes(b, bytemuck::cast_slice(data))?;
@@ -408,7 +400,7 @@ impl Program {
         let i = self.named(0, "input, param or state", name, &|role| role != Role::Output)?;
         let b = &self.bindings[i];
         if bytes.len() != b.bytes {
-            let (role, size, given) = (b.role.binding_name(), b.bytes, bytes.len());
+            let (role, size, given) = (b.role.name(), b.bytes, bytes.len());
             return Err(Error::new(Kind::Data, format!("{role} {name:?} has {size} bytes; {given} are written")));
         }
         elem::check_value_bytes(b, bytes)?;
@@ -425,7 +417,7 @@ impl Program {
         let role = self.bindings[i].role;
         let output = || self.methods[0].index.find(&self.bindings, name, &|r| r == Role::Output);
         if role != Role::Output && output().is_some() {
-            let (role, a) = (role.binding_name(), if role == Role::Input { "an" } else { "a" });
+            let (role, a) = (role.name(), if role == Role::Input { "an" } else { "a" });
             let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
             return Err(Error::new(Kind::Name, e));
         }

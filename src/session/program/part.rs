@@ -2,10 +2,13 @@
 
 use super::find_nan::NanFinder;
 use crate::arena::Node;
-use crate::error::Location;
+use crate::error::{Location, Result};
 use crate::nodes::Graph;
 use crate::nodes::ops::control::written_by;
+use crate::passes::lint::find_warnings;
+use crate::sched::exec::Exec;
 use crate::session::bindings::BindingIndex;
+use crate::session::choices::Choices;
 use crate::session::compiled_graph::CompiledGraph;
 use crate::session::plan_report::PlanReport;
 use crate::session::tracer::Tracer;
@@ -49,4 +52,22 @@ pub struct Part<'r> {
     pub tracer: Option<Tracer>,
     pub finder: Option<Box<NanFinder>>,
     pub report: PlanReport,
+}
+
+impl<'r> Part<'r> {
+    /// What runs `ready`, and the part of a program that it is: the method `name`, which computes `graph`.
+    pub fn new(
+        (name, graph): (&str, Graph<'_>),
+        ready: &'r mut CompiledGraph,
+        choices: &Choices,
+        traced: bool,
+    ) -> Result<(Exec, Part<'r>)> {
+        let report = PlanReport { warnings: find_warnings(graph), ..ready.report() };
+        let exec = ready.exec(choices)?;
+        let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
+        let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
+        let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
+        let finder = choices.find_nan.then(|| Box::new(NanFinder::new(&g, plan)));
+        Ok((exec, Part { name: name.to_string(), ready, origins, tracer, finder, report }))
+    }
 }

@@ -7,11 +7,12 @@ use crate::nodes::Sizes;
 use crate::sched::areas::Areas;
 use crate::sched::exec::Exec;
 use crate::sched::team::Team;
+use crate::session::PlanReport;
+use crate::session::choices::Choices;
 use crate::session::compiled_graph::CompiledGraph;
 use crate::session::divided::Divided;
 use crate::session::leaf_table::LeafTable;
 use crate::session::program::Program;
-use crate::session::{PlanReport, Session};
 use std::ops::Range;
 
 /// A param or a state of a program, and its number in the table of leaves.
@@ -49,12 +50,12 @@ impl KeptPlan {
     }
 
     /// The same plan at its places under `layout`, and the number of threads that it needs.
-    pub fn placed_again(self, layout: &Layout, leaves: &LeafTable, session: &Session) -> Result<(KeptPlan, usize)> {
+    pub fn placed_again(self, layout: &Layout, leaves: &LeafTable, choices: &Choices) -> Result<(KeptPlan, usize)> {
         let KeptPlan { sizes, mut program, id, ready, areas, lines, used, links, .. } = self;
         let places = leaves.places(&ready);
-        let placed = Divided { ready, areas }.place(&layout.frame(&places, lines.own.start), session)?;
+        let placed = Divided { ready, areas }.place(&layout.frame(&places, lines.own.start), choices)?;
         let Divided { mut ready, areas } = placed;
-        let (report, exec): (PlanReport, Exec) = (session.report(&ready), session.exec(&mut ready)?);
+        let (report, exec): (PlanReport, Exec) = (ready.report(), ready.exec(choices)?);
         let threads = exec.threads();
         program.moved(&ready, exec, report);
         let version = layout.version;

@@ -8,12 +8,14 @@ mod kept_plan;
 mod layout;
 
 use super::budget::{self, Fit};
+use super::choices::Choices;
 use super::compiled_graph::CompiledGraph;
 use super::divided::Divided;
 use super::leaf_table::LeafTable;
 use super::program::Program;
+use super::program::part::Part;
 use super::runner::Runner;
-use super::{Keep, METHOD, Session, allocate_arena};
+use super::{Keep, METHOD, Session, allocate_arena, compile};
 use crate::arena::tensor::{LINE, TensorArena};
 use crate::error::{Error, Kind, Result};
 use crate::names;
@@ -23,9 +25,6 @@ use kept_plan::{KeptPlan, bytes_of_lines};
 use layout::{Layout, LayoutPlanLines};
 use std::fmt;
 
-/// Plans that are kept unless [`Session::plans_kept`] says otherwise.
-pub(super) const PLANS_KEPT: usize = 64;
-
 /// Builds the graph for the sizes that the builder's symbols have.
 type Recipe = dyn Fn(&Builder) -> Result<GraphBuf> + Send;
 
@@ -33,7 +32,7 @@ type Recipe = dyn Fn(&Builder) -> Result<GraphBuf> + Send;
 ///
 /// [`SizedProgram::at`] gives the [`Program`] of one size.
 pub struct SizedProgram {
-    session: Session,
+    choices: Choices,
     name: String,
     recipe: Box<Recipe>,
     leaves: LeafTable,
@@ -88,7 +87,7 @@ impl Session {
         recipe: impl Fn(&Builder) -> Result<GraphBuf> + Send + 'static,
     ) -> SizedProgram {
         SizedProgram {
-            session: self.clone(),
+            choices: self.choices.clone(),
             name: name.to_string(),
             recipe: Box::new(recipe),
             leaves: LeafTable::default(),
@@ -182,7 +181,7 @@ impl SizedProgram {
     fn plan(&mut self, sizes: Sizes) -> Result<usize> {
         self.park()?;
         let graph = self.build(&sizes)?;
-        let ready = Session { budget: None, ..self.session.clone() }.compile_graph(graph.view())?;
+        let ready = compile::graph(graph.view(), &Choices { budget: None, ..self.choices.clone() })?;
         // A clone, where there are new leaves: an error further down must not leave them behind.
         let more_leaves = match self.leaves.has_all(&ready.graph.view()) {
             true => None,
@@ -200,9 +199,9 @@ impl SizedProgram {
         let placed = self.layout.with(leaves.lines(), &kept, &new, self.most_lines());
         let own = placed.own.last().cloned().unwrap_or_default();
         let places = leaves.places(&divided.ready);
-        let mut divided = divided.place(&placed.layout.frame(&places, own.start), &self.session)?;
+        let mut divided = divided.place(&placed.layout.frame(&places, own.start), &self.choices)?;
         let Divided { ready, .. } = &mut divided;
-        let (exec, part) = self.session.part((METHOD, graph.view()), ready, false)?;
+        let (exec, part) = Part::new((METHOD, graph.view()), ready, &self.choices, false)?;
         self.start_threads(exec.threads())?;
         let larger = self.larger_arena(&placed.layout)?;
         // Nothing fails from here on.
@@ -212,7 +211,7 @@ impl SizedProgram {
         }
         self.move_plans(larger, placed.layout, &staying, &placed.own);
         self.arena.bytes_mut()[bytes_of_lines(&own)].fill(0);
-        let runner = Runner::on_this_thread(vec![exec], self.session.poison);
+        let runner = Runner::on_this_thread(vec![exec], self.choices.poison);
         let program = Program::new(vec![part], runner, std::mem::take(&mut self.arena));
         let mut plan = KeptPlan::new(sizes, program, divided, own, &self.leaves);
         plan.version = self.layout.version;
@@ -224,18 +223,18 @@ impl SizedProgram {
 
     /// Most lines of the arena.
     fn most_lines(&self) -> Option<u64> {
-        self.session.budget.map(|bytes| (bytes / LINE) as u64)
+        self.choices.budget.map(|bytes| (bytes / LINE) as u64)
     }
 
     /// The plan of `ready`, which was made of `g`, divided into areas. If it does not fit the memory budget together
     /// with `leaves` lines of params and states, some of its values are computed twice.
     fn within_budget(&self, g: Graph<'_>, ready: CompiledGraph, leaves: u64) -> Result<Divided> {
-        let divided = Divided::new(ready, &self.session)?;
+        let divided = Divided::new(ready, &self.choices)?;
         // In half precision, what is computed again must not depend on the scratch of this number of threads.
-        let halves = self.session.keep != Keep::F32;
-        match self.session.budget.filter(|&bytes| halves || divided.bytes_beside(leaves) > bytes) {
+        let halves = self.choices.keep != Keep::F32;
+        match self.choices.budget.filter(|&bytes| halves || divided.bytes_beside(leaves) > bytes) {
             None => Ok(divided),
-            Some(bytes) => match Divided::within(g, &self.session, bytes, leaves)? {
+            Some(bytes) => match Divided::within(g, &self.choices, bytes, leaves)? {
                 Fit::Fits(fitted) => Ok(fitted),
                 Fit::Needs(least) => Err(budget::too_small_error(bytes, least)),
             },
@@ -247,7 +246,7 @@ impl SizedProgram {
     fn staying(&self, leaves: u64, new: &LayoutPlanLines) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.plans.len()).collect();
         order.sort_by_key(|&k| std::cmp::Reverse(self.plans[k].used));
-        order.truncate(self.session.plans_kept - 1);
+        order.truncate(self.choices.plans_kept - 1);
         let own = |p: &LayoutPlanLines| p.own.end - p.own.start;
         let (mut sum, mut widest) = (leaves + own(new), new.workspace);
         let fit = order.iter().take_while(|&&k| {
@@ -270,7 +269,7 @@ impl SizedProgram {
         // Room for workspaces half as large again, so that rising sizes move params a logarithmic number of times.
         let workspace = (layout.lines - layout.workspace) as usize * LINE;
         let room = if self.plans.is_empty() { 0 } else { workspace / 2 };
-        let most = self.session.budget.map_or(usize::MAX, |b| b / LINE * LINE).max(bytes);
+        let most = self.choices.budget.map_or(usize::MAX, |b| b / LINE * LINE).max(bytes);
         allocate_arena(bytes.saturating_add(room).min(most)).or_else(|_| allocate_arena(bytes)).map(Some)
     }
 
@@ -307,7 +306,7 @@ impl SizedProgram {
         let plan = self.plans.swap_remove(k);
         let label = describe_sizes(&plan.sizes);
         let (plan, threads) =
-            plan.placed_again(&self.layout, &self.leaves, &self.session).map_err(|e| e.context(label))?;
+            plan.placed_again(&self.layout, &self.leaves, &self.choices).map_err(|e| e.context(label))?;
         self.start_threads(threads)?;
         self.plans.push(plan);
         Ok(self.plans.len() - 1)

@@ -6,7 +6,13 @@ use crate::nodes::Init;
 #[test]
 fn normal_draws_have_their_moments() {
     let mut x = vec![0f32; 10_000];
-    fill_leaf_bytes(bytemuck::cast_slice_mut(&mut x), (DType::F32, &[10_000]), &Init::Normal(2.0).attrs(&[]), 7, "w");
+    fill_leaf_bytes(
+        bytemuck::cast_slice_mut(&mut x),
+        (DType::F32, &[10_000]),
+        &Init::Normal(2.0).attrs(&[]),
+        (7, "w"),
+        None,
+    );
     let mean = x.iter().sum::<f32>() / 1e4;
     let var = x.iter().map(|v| v * v).sum::<f32>() / 1e4;
     assert!(mean.abs() < 0.1 && (var - 4.0).abs() < 0.3, "{mean} {var}");
@@ -17,14 +23,17 @@ fn normal_draws_have_their_moments() {
 fn a_draw_is_a_function_of_seed_name_and_index() {
     assert_eq!(["a", "foobar"].map(start_value_stream), [0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8]);
     let (seed, stream) = (0x0123_4567_89ab_cdef, start_value_stream("w"));
-    assert_eq!(uniform_start_value(seed, stream, 0), (0.7326049315506963, 0.9948763942826364));
-    assert_eq!(uniform_start_value(seed, stream, (3 << 32) | 5), (0.08479934533531641, 0.5157101952597022));
+    let mut draw = [0.0];
+    for (element, want) in [(0, 0.7326049315506963), ((3 << 32) | 5, 0.08479934533531641)] {
+        start_draws::uniform(seed, stream, element, &mut draw);
+        assert_eq!(draw, [want]);
+    }
 }
 
 /// Start values of `w` with seed 7.
 fn start(init: Init, dims: &[usize]) -> Vec<f64> {
     let mut x = vec![0f64; dims.iter().product()];
-    fill_leaf_bytes(bytemuck::cast_slice_mut(&mut x), (DType::F64, dims), &init.attrs(&[]), 7, "w");
+    fill_leaf_bytes(bytemuck::cast_slice_mut(&mut x), (DType::F64, dims), &init.attrs(&[]), (7, "w"), None);
     x
 }
 
@@ -76,17 +85,17 @@ fn a_convolution_by_a_dirac_weight_copies() {
 
 #[test]
 fn vectors_that_are_nearly_parallel_become_orthogonal() {
-    let q = orthogonal_start(&[3, 5], 2.0, |i| 0.01 + 1e-9 * ((i * i) % 7) as f64);
+    let q = orthogonal_start(&[3, 5], 2.0, (0..15).map(|i| 0.01 + 1e-9 * ((i * i) % 7) as f64).collect(), None);
     let row = |r: usize| (0..5).map(|k| q.at(5 * r + k)).collect::<Vec<_>>();
     for (a, b) in [(0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)] {
         let dot: f64 = row(a).iter().zip(row(b)).map(|(x, y)| x * y).sum();
         assert!((dot - if a == b { 4.0 } else { 0.0 }).abs() < 1e-13, "{a}·{b} = {dot}");
     }
-    let column = orthogonal_start(&[3, 1], 10.0, |i| [0.3, 0.0, 0.4][i]);
+    let column = orthogonal_start(&[3, 1], 10.0, vec![0.3, 0.0, 0.4], None);
     let close = |(i, want): (usize, f64)| (column.at(i) - want).abs() < 1e-14;
     assert!([(0, 6.0), (1, 0.0), (2, 8.0)].into_iter().all(close));
     // No direction is left, and none is made up.
-    let none = orthogonal_start(&[2, 2], 1.0, |_| 0.0);
+    let none = orthogonal_start(&[2, 2], 1.0, vec![0.0; 4], None);
     assert_eq!([0, 1, 2, 3].map(|i| none.at(i)), [0.0; 4]);
 }
 
@@ -94,7 +103,12 @@ fn vectors_that_are_nearly_parallel_become_orthogonal() {
 fn many_elements_are_those_of_their_indices() {
     let n = PARALLEL + 5;
     let mut x = vec![0u16; n];
-    write_draws(bytemuck::cast_slice_mut(&mut x), DType::U16, &|i| (i % 65_521) as f64);
+    write_draws(
+        bytemuck::cast_slice_mut(&mut x),
+        DType::U16,
+        workers(3).as_ref(),
+        &by_element(|i| (i % 65_521) as f64),
+    );
     assert!(x.iter().enumerate().all(|(i, &x)| usize::from(x) == i % 65_521));
 }
 
@@ -103,7 +117,7 @@ fn the_key_of_random_ops_starts_with_the_seed() {
     let fill = |name: &str, dims: &[usize]| {
         let mut x = vec![9u32; dims[0]];
         let init = Init::Zeros.attrs(&[]);
-        fill_leaf_bytes(bytemuck::cast_slice_mut(&mut x), (DType::U32, dims), &init, (8 << 32) | 7, name);
+        fill_leaf_bytes(bytemuck::cast_slice_mut(&mut x), (DType::U32, dims), &init, ((8 << 32) | 7, name), None);
         x
     };
     assert_eq!(fill(RNG_STATE, &[4]), [7, 8, 0, 0]);
@@ -137,4 +151,17 @@ fn numbers_are_rounded_to_each_type() {
     assert_eq!(bytes(DType::U64, 258.0), 258u64.to_le_bytes());
     assert_eq!(bytes(DType::C64, 0.1), [0.1f32.to_le_bytes(), [0; 4]].concat());
     assert_eq!(bytes(DType::C128, 0.1), [0.1f64.to_le_bytes(), [0; 8]].concat());
+}
+
+#[test]
+fn threads_do_not_change_start_values() {
+    let pool = workers(3).expect("threads");
+    for (init, dims) in [(Init::Normal(2.0), [1, (1 << 17) + 77]), (Init::Orthogonal(1.0), [300, 500])] {
+        assert!(is_large(&dims));
+        let mut x = vec![vec![0f32; dims[0] * dims[1]]; 2];
+        for (x, pool) in x.iter_mut().zip([None, Some(&pool)]) {
+            fill_leaf_bytes(bytemuck::cast_slice_mut(x), (DType::F32, &dims), &init.attrs(&[]), (7, "w"), pool);
+        }
+        assert!(x[0] == x[1], "{init:?}");
+    }
 }

@@ -32,7 +32,7 @@ const FILES: [&str; 2] = ["adapter_config.json", "adapter_model.safetensors"];
 /// for (layer, lora) in adapter.layers() {
 ///     println!("{layer}: rank {}, alpha {}", lora.rank, lora.alpha); // what nn::lora_linear wants
 /// }
-/// let report = program.load_adapter(&adapter, Load { cast: true, ..Load::default() })?;
+/// let report = program.load_adapter(&adapter, Load::default().cast(true))?;
 /// println!("{:?}", report.loaded);
 /// let merged = merge(program)?; // the scales are the adapter's
 /// # Ok(())

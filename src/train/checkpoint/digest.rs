@@ -15,6 +15,7 @@ use std::ops::Range;
 
 /// Whether a file holds a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Digest {
     /// The file holds a digest, and its bytes fit it.
     Fits,

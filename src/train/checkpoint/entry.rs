@@ -3,9 +3,11 @@
 use super::header::bad_checkpoint;
 use crate::error::Result;
 use crate::nodes::DType;
+use crate::session::{Binding, Program};
 
 /// A named tensor, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Entry<'a> {
     /// The name, unique in a file.
     pub name: &'a str,
@@ -17,7 +19,19 @@ pub struct Entry<'a> {
     pub bytes: &'a [u8],
 }
 
-impl Entry<'_> {
+/// The params and states of `program` that are `wanted`, as entries of a file. [`Binding::is_weight`] picks those of a
+/// file of weights.
+pub fn entries(program: &Program, wanted: impl Fn(&Binding) -> bool) -> Vec<Entry<'_>> {
+    let kept = program.persistent().filter(|(b, _)| wanted(b));
+    kept.map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes }).collect()
+}
+
+impl<'a> Entry<'a> {
+    /// A tensor. `bytes` are its elements.
+    pub fn new(name: &'a str, dtype: DType, dims: &'a [usize], bytes: &'a [u8]) -> Entry<'a> {
+        Entry { name, dtype, dims, bytes }
+    }
+
     /// Whether no element is NaN or infinite.
     pub fn is_finite(&self) -> bool {
         let floats = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().all(|b| f32::from_le_bytes(*b).is_finite());

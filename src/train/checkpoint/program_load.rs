@@ -11,10 +11,11 @@ use super::{Digest, bad_checkpoint};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::DType;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ops::random::var::RNG_STATE;
 use crate::passes::optimiser::EMA;
 use crate::session::{Binding, Program, Role};
-use crate::train::trainer::is_saved_trainer_tensor;
+use crate::train::saved_names::is_saved_trainer_tensor;
 use hashbrown::HashMap;
 use std::path::Path;
 
@@ -23,6 +24,7 @@ const PIECE: usize = 1 << 16;
 
 /// What a load does about names that only one side has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unmatched {
     /// They are an error.
     #[default]
@@ -34,6 +36,7 @@ pub enum Unmatched {
 /// How [`Program::load_weights`] treats tensors of the file and leaves of the program that do not match. By default
 /// all of them do. Whatever is allowed, a load that matches nothing is an error.
 #[derive(Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct Load<'a> {
     /// Params and buffers without a tensor. Batch norm's `num_batches_tracked` may always be missing.
     pub missing: Unmatched,
@@ -51,9 +54,20 @@ pub struct Load<'a> {
     pub rename: Option<&'a dyn Fn(&str) -> Option<String>>,
 }
 
+setters! {
+    ['a] Load<'a> {
+        missing: Unmatched,
+        unexpected: Unmatched,
+        reshape: bool,
+        cast: bool,
+        rename: &'a dyn Fn(&str) -> Option<String> => Some(rename),
+    }
+}
+
 /// What [`Program::load_weights`] did. All names are the program's, except those in `unexpected`.
 #[must_use = "it tells which params have no values from the file"]
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct LoadReport {
     /// Params and states that have their values from the file.
     pub loaded: Vec<String>,

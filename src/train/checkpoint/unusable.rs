@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 /// A tensor that a file lists and that cannot be used.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Unusable {
     /// The name.
     pub name: String,

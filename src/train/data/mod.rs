@@ -23,6 +23,7 @@ use std::path::Path;
 
 /// A tensor from a file.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Array {
     /// Element type.
     pub dtype: DType,

@@ -18,6 +18,7 @@ use feeds::{Feed, Taken};
 
 /// How often something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Every {
     /// After each step whose number this divides.
     Steps(u64),
@@ -27,6 +28,7 @@ pub enum Every {
 
 /// An event that a callback gets. The trainer beside it has done everything up to the event.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// A step is done.
     Step(&'a Progress),
@@ -46,6 +48,7 @@ pub type Evaluate<'a> = dyn FnMut(&mut Trainer) -> Result<f64> + 'a;
 
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ended {
     /// All steps are done.
     Steps,
@@ -61,6 +64,7 @@ pub enum Ended {
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Fitted {
     /// Why it ended.
     pub ended: Ended,
@@ -101,7 +105,7 @@ pub struct Fitted {
 ///         p.run(m)?;
 ///         Ok(f64::from(p[p.output_of::<f32>(m, "loss")?][0]))
 ///     })
-///     .early_stopping(EarlyStopping { patience: 3, ..EarlyStopping::default() })
+///     .early_stopping(EarlyStopping::default().patience(3))
 ///     .callback(|event, t| {
 ///         if let Event::Evaluation(metric) = event {
 ///             println!("step {}: {metric}", t.steps_done());

@@ -4,7 +4,6 @@
 //! it. The number of strings is limited, too. Errors name the byte.
 
 use super::bad_gguf;
-use super::gguf_file::HEADER_LIMIT;
 use crate::error::{Error, Result};
 use std::io::{ErrorKind, Read};
 
@@ -17,6 +16,8 @@ pub struct Cursor<R> {
     texts: u64,
 }
 
+/// Largest head of a file, in bytes: all that is before the tensors' data.
+pub const HEADER_LIMIT: u64 = 256 << 20;
 /// The most strings of a head: each takes more memory than its bytes in the file.
 pub const MOST_TEXTS: u64 = 4 << 20;
 

@@ -2,7 +2,7 @@
 
 use super::bad_gguf;
 use super::cursor::Cursor;
-use super::metadata::Meta;
+use super::metadata::{Meta, find_alignment};
 use super::tensor_type::TensorType;
 use crate::error::{Error, Result};
 use crate::train::open_file::{open_regular, other_format};
@@ -12,18 +12,12 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Largest head of a file, in bytes: all that is before the tensors' data.
-pub const HEADER_LIMIT: u64 = 256 << 20;
 /// Most axes of a tensor.
 const MAX_AXES: u32 = 4;
 /// Fewest bytes of an entry of metadata: two lengths, a type, a value.
 const LEAST_ENTRY: u64 = 13;
 /// Fewest bytes of an entry of the list of tensors.
 const LEAST_TENSOR: u64 = 24;
-/// The alignment of a file that names none.
-const ALIGNMENT: u32 = 32;
-/// The largest alignment.
-const MOST_ALIGNMENT: u32 = 1 << 20;
 
 /// A tensor of an open file.
 #[derive(Clone, Debug, PartialEq)]
@@ -236,19 +230,6 @@ fn read_metadata<R: Read>(c: &mut Cursor<R>, entries: usize) -> Result<Vec<(Stri
         all.push((key, value));
     }
     Ok(all)
-}
-
-/// The alignment that metadata names.
-pub(super) fn find_alignment(metadata: &[(String, Meta)]) -> Result<u32> {
-    match metadata.iter().find(|m| m.0 == "general.alignment").map(|m| &m.1) {
-        None => Ok(ALIGNMENT),
-        Some(Meta::U32(x)) if x.is_power_of_two() && *x <= MOST_ALIGNMENT => Ok(*x),
-        Some(x) => {
-            let text =
-                format!("general.alignment is {x}; it must be a u32, a power of two, from 1 to {MOST_ALIGNMENT}");
-            Err(bad_gguf(text))
-        }
-    }
 }
 
 fn read_tensor_list<R: Read>(c: &mut Cursor<R>, count: usize) -> Result<Vec<Listed>> {

@@ -1,7 +1,7 @@
 //! Metadata: values of thirteen types under keys.
 
+use super::bad_gguf;
 use super::cursor::{Cursor, escaped_gguf_text};
-use super::write::append_string;
 use crate::error::Result;
 use std::fmt;
 use std::io::Read;
@@ -12,6 +12,10 @@ const ARRAY: u32 = 9;
 const DEEPEST: usize = 8;
 /// Fewest bytes of an array: the type of its elements and their number.
 const LEAST_ARRAY: u64 = 12;
+/// The alignment of a file that names none.
+const ALIGNMENT: u32 = 32;
+/// The largest alignment.
+const MOST_ALIGNMENT: u32 = 1 << 20;
 
 macro_rules! numbers {
     ($($variant:ident $t:ident $id:literal)*) => {
@@ -207,5 +211,24 @@ fn read_bool<R: Read>(from: &mut Cursor<R>) -> Result<bool> {
         [0] => Ok(false),
         [1] => Ok(true),
         [x] => Err(from.error(format!("a bool is {x}; it may be 0 or 1"))),
+    }
+}
+
+/// Writes a string: its length, then its bytes.
+pub(super) fn append_string(x: impl AsRef<[u8]>, to: &mut Vec<u8>) {
+    to.extend((x.as_ref().len() as u64).to_le_bytes());
+    to.extend(x.as_ref());
+}
+
+/// The alignment that metadata names.
+pub(super) fn find_alignment(metadata: &[(String, Meta)]) -> Result<u32> {
+    match metadata.iter().find(|m| m.0 == "general.alignment").map(|m| &m.1) {
+        None => Ok(ALIGNMENT),
+        Some(Meta::U32(x)) if x.is_power_of_two() && *x <= MOST_ALIGNMENT => Ok(*x),
+        Some(x) => {
+            let text =
+                format!("general.alignment is {x}; it must be a u32, a power of two, from 1 to {MOST_ALIGNMENT}");
+            Err(bad_gguf(text))
+        }
     }
 }

@@ -18,7 +18,8 @@ mod metadata;
 mod tensor_type;
 mod write;
 
-pub use gguf_file::{Gguf, GgufTensor, HEADER_LIMIT};
+pub use cursor::HEADER_LIMIT;
+pub use gguf_file::{Gguf, GgufTensor};
 pub use metadata::{Meta, MetaArray};
 pub use tensor_type::TensorType;
 pub use write::{GgufEntry, encode_file, save};
@@ -39,7 +40,7 @@ fn bad_gguf(message: impl Into<String>) -> Error {
 /// half-precision scale of a block.
 ///
 /// ```
-/// use arenagrad::graph::BlockType;
+/// use arenagrad::graph::quant::BlockType;
 /// use arenagrad::train::gguf::{decode, encode};
 /// # fn main() -> arenagrad::Result<()> {
 /// let x: Vec<f32> = (0..256).map(|i| (i as f32 * 0.1).sin()).collect();

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 /// The type of a tensor in a GGUF file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TensorType {
     /// Elements of a type.
     Plain(DType),

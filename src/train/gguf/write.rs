@@ -1,8 +1,8 @@
 //! Writing GGUF files.
 
 use super::bad_gguf;
-use super::gguf_file::{HEADER_LIMIT, find_alignment};
-use super::metadata::Meta;
+use super::cursor::HEADER_LIMIT;
+use super::metadata::{Meta, append_string, find_alignment};
 use super::tensor_type::TensorType;
 use crate::error::Result;
 use crate::train::write_atomically;
@@ -16,6 +16,7 @@ const MAX_AXES: usize = 4;
 
 /// A named tensor for a file, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct GgufEntry<'a> {
     /// The name, unique in the file.
     pub name: &'a str,
@@ -25,6 +26,13 @@ pub struct GgufEntry<'a> {
     pub dims: &'a [usize],
     /// Elements or blocks, little-endian and row-major.
     pub bytes: &'a [u8],
+}
+
+impl<'a> GgufEntry<'a> {
+    /// A tensor. `bytes` are its elements or blocks.
+    pub fn new(name: &'a str, kind: TensorType, dims: &'a [usize], bytes: &'a [u8]) -> GgufEntry<'a> {
+        GgufEntry { name, kind, dims, bytes }
+    }
 }
 
 /// The bytes of a file with this metadata and these tensors, in this order. Data is aligned to the `u32` under
@@ -107,12 +115,6 @@ fn check_gguf_entry(t: &GgufEntry<'_>) -> Result<u32> {
         return Err(bad_gguf(text));
     }
     Ok(id)
-}
-
-/// Writes a string: its length, then its bytes.
-pub(super) fn append_string(x: impl AsRef<[u8]>, to: &mut Vec<u8>) {
-    to.extend((x.as_ref().len() as u64).to_le_bytes());
-    to.extend(x.as_ref());
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod validate;
 /// assert_eq!(s.lr(1000), 0.0);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Schedule {
     /// `lr` at every step.
     Constant {

@@ -4,12 +4,10 @@ use super::Trainer;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::train::checkpoint::Loaded;
+use crate::train::saved_names::KEPT;
 
 /// Most numbers that [`Trainer::kept`] keeps in all.
 pub const KEPT_LIMIT: usize = 1 << 16;
-
-/// Begins the name of numbers of [`Trainer::kept`].
-pub const KEPT: &str = "train.kept.";
 
 /// Numbers that a callback or the caller's loop keeps in the checkpoint.
 pub struct Kept {

@@ -9,9 +9,11 @@ mod save_restore;
 mod step_io;
 pub(super) mod streamed;
 
-use super::checkpoint::Entry;
+use super::checkpoint::{Entry, entries};
 use super::plateau::PlateauState;
 use super::rate::{Rate, RateInput};
+pub use super::saved_names::CURSOR;
+use super::saved_names::is_saved_trainer_tensor;
 use super::stream_source::Source;
 use super::{Batches, Partial};
 use crate::error::{Error, Kind, Result};
@@ -19,16 +21,16 @@ use crate::session::MarkedInputs;
 use crate::session::{Binding, Method, Program, Trace};
 pub use kept::KEPT_LIMIT;
 use kept::Kept;
-pub use param_copies::{averages, copy_averages, copy_params, entries, set_params};
-pub(super) use save_restore::is_saved_trainer_tensor;
-pub use save_restore::{CURSOR, MAX_STEPS};
+pub use param_copies::{averages, copy_averages, copy_params, set_params};
+pub use save_restore::MAX_STEPS;
 use std::time::Instant;
 pub use step_io::MASK;
-use step_io::{StepIo, StepIoMask};
+use step_io::StepIo;
 use streamed::{Pulled, StreamFeed};
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Steps done, this one included.
     pub step: u64,
@@ -46,6 +48,7 @@ pub struct Progress {
 
 /// What happens to a step whose loss is not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NonFinite {
     /// An error of kind [`Kind::Diverged`].
     #[default]
@@ -140,7 +143,7 @@ impl Trainer {
         let batch = if let Feed::Shuffled(b) = &feed { b.batch() } else { 0 };
         let mut io = StepIo::new(&program, first, loss, batch)?;
         if matches!(&feed, Feed::Shuffled(b) if b.partial_choice() == Partial::Pad) {
-            io.mask = Some(StepIoMask::new(&program, first, batch)?);
+            io.mask = Some(step_io::Mask::new(&program, first, batch)?);
         }
         let nothing = PlateauState { lr: 0.0, best: 0.0, bad: 0, cooldown: 0 };
         let mut t = Trainer {

@@ -1,18 +1,11 @@
-//! Params and states of a program as entries of a file, and copies of params and buffers between programs.
+//! Moving averages of params as entries of a file, and copies of params and buffers between programs.
 //!
 //! Invariant: a copy that fails changes nothing.
 
 use crate::error::{Error, Kind, Result};
 use crate::session::{Binding, Program};
-use crate::train::checkpoint::{Entry, is_batch_count};
+use crate::train::checkpoint::{Entry, entries, is_batch_count};
 use hashbrown::HashMap;
-
-/// The params and states of `program` that are `wanted`, as entries of a file. [`Binding::is_weight`] picks those of a
-/// file of weights.
-pub fn entries(program: &Program, wanted: impl Fn(&Binding) -> bool) -> Vec<Entry<'_>> {
-    let kept = program.persistent().filter(|(b, _)| wanted(b));
-    kept.map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes }).collect()
-}
 
 /// The weights of a program, with the moving averages of its params in their places: entries of a weights file. Params
 /// without an average (frozen ones) and buffers have their own values. Empty if the

@@ -2,40 +2,22 @@
 //!
 //! Invariant: everything of a file is checked before anything of the trainer changes.
 
-use super::kept::{KEPT, KEPT_LIMIT, Kept, read_saved_numbers};
-use super::{Feed, Trainer, entries};
+use super::kept::{KEPT_LIMIT, Kept, read_saved_numbers};
+use super::{Feed, Trainer};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::passes::optimiser::STEP;
 use crate::train::Partial;
-use crate::train::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded};
+use crate::train::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded, entries};
 use crate::train::plateau::PlateauState;
+use crate::train::saved_names::{CURSOR, EXAMPLES, KEPT, LAST_RATE, PARTIAL, RATE, STREAM, is_saved_trainer_tensor};
 use crate::train::stream_source::StreamPosition;
 use std::path::Path;
 
-/// Name of the checkpoint's tensor of counters, `i64[6]`: version, step, epoch, position, seed, batch. Of a stream the
-/// position counts batches, and the batch is 0.
-pub const CURSOR: &str = "train.cursor";
-/// Number of examples of which batches are made, `i64[1]`. Absent of a stream.
-const EXAMPLES: &str = "train.examples";
-/// The rate of the last step, `f64[1]`. Absent before the first.
-const LAST_RATE: &str = "train.last_rate";
-/// Number of batches that were taken of a stream, `i64[1]`.
-const STREAM: &str = "train.stream";
-/// What becomes of partial batches, `i64[1]`: 1 for padded ones, 2 for short ones. Absent if they are dropped.
-const PARTIAL: &str = "train.partial";
-/// What the rate depends on, `f64[2]`: last loss, last metric; with a plateau `f64[6]`: also its rate, the best metric,
-/// the bad reports and those left of the cooldown. Absent if the rate depends on the step alone.
-const RATE: &str = "train.rate";
 /// Version of the cursor.
 const VERSION: u64 = 1;
 /// Largest number of steps of a run: 2⁵³, up to which an f64 is exact. Rates are computed in f64.
 pub const MAX_STEPS: u64 = 1 << 53;
-
-/// Whether a checkpoint's tensor of this name is the trainer's, not the program's.
-pub(in crate::train) fn is_saved_trainer_tensor(name: &str) -> bool {
-    [CURSOR, EXAMPLES, LAST_RATE, STREAM, PARTIAL, RATE].contains(&name) || name.starts_with(KEPT)
-}
 
 /// The counters of a checkpoint: the elements of [`CURSOR`], in order.
 #[derive(Clone, Copy)]

@@ -11,49 +11,49 @@ pub const MASK: &str = "mask";
 
 /// A handle of a tensor, f32 or f64.
 #[derive(Clone, Copy)]
-pub enum StepIoScalar {
+pub enum Scalar {
     F32(Handle<f32>),
     F64(Handle<f64>),
 }
 
-impl StepIoScalar {
+impl Scalar {
     /// The input called `name` of method `m`.
-    fn input(p: &Program, m: Method, name: &str) -> Result<StepIoScalar> {
+    fn input(p: &Program, m: Method, name: &str) -> Result<Scalar> {
         match p.input_of::<f32>(m, name) {
-            Ok(slot) => Ok(StepIoScalar::F32(slot)),
-            Err(_) => Ok(StepIoScalar::F64(p.input_of::<f64>(m, name)?)),
+            Ok(slot) => Ok(Scalar::F32(slot)),
+            Err(_) => Ok(Scalar::F64(p.input_of::<f64>(m, name)?)),
         }
     }
 
     /// The output called `name` of method `m`.
-    fn output(p: &Program, m: Method, name: &str) -> Result<StepIoScalar> {
+    fn output(p: &Program, m: Method, name: &str) -> Result<Scalar> {
         match p.output_of::<f32>(m, name) {
-            Ok(slot) => Ok(StepIoScalar::F32(slot)),
-            Err(_) => Ok(StepIoScalar::F64(p.output_of::<f64>(m, name)?)),
+            Ok(slot) => Ok(Scalar::F32(slot)),
+            Err(_) => Ok(Scalar::F64(p.output_of::<f64>(m, name)?)),
         }
     }
 
     /// The first element; NaN if there is none.
     pub fn read(self, p: &Program) -> Result<f64> {
         Ok(match self {
-            StepIoScalar::F32(slot) => p.get(slot)?.first().map_or(f64::NAN, |&x| f64::from(x)),
-            StepIoScalar::F64(slot) => p.get(slot)?.first().copied().unwrap_or(f64::NAN),
+            Scalar::F32(slot) => p.get(slot)?.first().map_or(f64::NAN, |&x| f64::from(x)),
+            Scalar::F64(slot) => p.get(slot)?.first().copied().unwrap_or(f64::NAN),
         })
     }
 
     /// Writes a scalar.
     pub fn write(self, p: &mut Program, x: f64) -> Result<()> {
         match self {
-            StepIoScalar::F32(slot) => p.write(slot, &[x as f32]),
-            StepIoScalar::F64(slot) => p.write(slot, &[x]),
+            Scalar::F32(slot) => p.write(slot, &[x as f32]),
+            Scalar::F64(slot) => p.write(slot, &[x]),
         }
     }
 
     /// The tensor's name.
     pub fn name(self, p: &Program) -> &str {
         let name = match self {
-            StepIoScalar::F32(slot) => p.name_of(slot),
-            StepIoScalar::F64(slot) => p.name_of(slot),
+            Scalar::F32(slot) => p.name_of(slot),
+            Scalar::F64(slot) => p.name_of(slot),
         };
         name.unwrap_or("loss")
     }
@@ -61,22 +61,22 @@ impl StepIoScalar {
 
 /// The input [`MASK`].
 #[derive(Clone, Copy)]
-pub enum StepIoMask {
-    Float(StepIoScalar),
+pub enum Mask {
+    Float(Scalar),
     Byte(Handle<u8>),
 }
 
-impl StepIoMask {
+impl Mask {
     /// The mask of method `m`, for batches of `batch` examples.
-    pub fn new(p: &Program, m: Method, batch: usize) -> Result<StepIoMask> {
+    pub fn new(p: &Program, m: Method, batch: usize) -> Result<Mask> {
         let mask = match p.input_of::<u8>(m, MASK) {
-            Ok(slot) => StepIoMask::Byte(slot),
-            Err(_) => StepIoMask::Float(StepIoScalar::input(p, m, MASK).map_err(|e| e.context("padded batches"))?),
+            Ok(slot) => Mask::Byte(slot),
+            Err(_) => Mask::Float(Scalar::input(p, m, MASK).map_err(|e| e.context("padded batches"))?),
         };
         let elements = match mask {
-            StepIoMask::Byte(slot) => p.get(slot)?.len(),
-            StepIoMask::Float(StepIoScalar::F32(slot)) => p.get(slot)?.len(),
-            StepIoMask::Float(StepIoScalar::F64(slot)) => p.get(slot)?.len(),
+            Mask::Byte(slot) => p.get(slot)?.len(),
+            Mask::Float(Scalar::F32(slot)) => p.get(slot)?.len(),
+            Mask::Float(Scalar::F64(slot)) => p.get(slot)?.len(),
         };
         match elements == batch {
             true => Ok(mask),
@@ -93,9 +93,9 @@ impl StepIoMask {
             to.iter_mut().enumerate().for_each(|(i, x)| *x = if i < real { yes } else { no });
         }
         match self {
-            StepIoMask::Byte(slot) => put(p.get_mut(slot)?, real, [0, 1]),
-            StepIoMask::Float(StepIoScalar::F32(slot)) => put(p.get_mut(slot)?, real, [0.0, 1.0]),
-            StepIoMask::Float(StepIoScalar::F64(slot)) => put(p.get_mut(slot)?, real, [0.0, 1.0]),
+            Mask::Byte(slot) => put(p.get_mut(slot)?, real, [0, 1]),
+            Mask::Float(Scalar::F32(slot)) => put(p.get_mut(slot)?, real, [0.0, 1.0]),
+            Mask::Float(Scalar::F64(slot)) => put(p.get_mut(slot)?, real, [0.0, 1.0]),
         }
         Ok(())
     }
@@ -107,15 +107,15 @@ pub struct StepIo {
     pub method: Method,
     /// Examples of a batch; 0 for any number.
     pub examples: usize,
-    pub lr: StepIoScalar,
-    pub loss: StepIoScalar,
-    pub mask: Option<StepIoMask>,
+    pub lr: Scalar,
+    pub loss: Scalar,
+    pub mask: Option<Mask>,
 }
 
 impl StepIo {
     /// Those of `method`, whose scalar output `loss` is reported.
     pub fn new(p: &Program, method: Method, loss: &str, examples: usize) -> Result<StepIo> {
-        let (lr, loss) = (StepIoScalar::input(p, method, LR)?, StepIoScalar::output(p, method, loss)?);
+        let (lr, loss) = (Scalar::input(p, method, LR)?, Scalar::output(p, method, loss)?);
         Ok(StepIo { method, examples, lr, loss, mask: None })
     }
 }

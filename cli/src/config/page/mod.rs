@@ -2,7 +2,7 @@
 //!
 //! `BLESS=1 cargo test -p arenagrad-cli config::page` writes the page.
 
-mod rows;
+mod texts;
 
 use super::task::{Model, Network};
 use super::{Config, ConfigFile, build_config, parse_config};
@@ -12,9 +12,7 @@ use arenagrad::tools::testing::bless;
 use arenagrad_tables::kind_key::{KeyDefault, KindKey};
 use arenagrad_tables::optimiser::{OptimiserGroupTable, OptimiserKind, OptimiserTable, WHOLE};
 use arenagrad_tables::schedule::{ScheduleKind, ScheduleTable};
-use rows::{KEYS, KeyRow, RowDefault};
-use serde::de::value::Error;
-use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
+use arenagrad_tables::table::{KeyRow, RowDefault, Table};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -50,6 +48,28 @@ fn page_kinds_of(table: &str) -> Vec<KindText> {
     if table == "optimiser" { page_optimiser_kinds() } else { page_schedule_kinds() }
 }
 
+/// The tables, in the order of the page, each with its keys.
+fn page_tables() -> [(&'static str, &'static [KeyRow]); 6] {
+    [
+        ("", ConfigFile::KEYS),
+        ("model", Model::KEYS),
+        ("gpt", Network::KEYS),
+        ("optimiser", OptimiserTable::KEYS),
+        ("optimiser.group", OptimiserGroupTable::KEYS),
+        ("schedule", ScheduleTable::KEYS),
+    ]
+}
+
+/// The keys of `table`.
+fn page_keys_of(table: &str) -> impl Iterator<Item = &'static KeyRow> {
+    page_tables().into_iter().filter(move |t| t.0 == table).flat_map(|t| t.1)
+}
+
+/// All keys, each with its table.
+fn page_keys() -> impl Iterator<Item = (&'static str, &'static KeyRow)> {
+    page_tables().into_iter().flat_map(|(table, keys)| keys.iter().map(move |key| (table, key)))
+}
+
 // The page.
 
 fn config_page_default(default: KeyDefault) -> String {
@@ -69,7 +89,7 @@ fn config_page_line(row: &KeyRow) -> String {
         RowDefault::ByKind => "by kind".to_string(),
     };
     let unit = if row.unit.is_empty() { "–" } else { row.unit };
-    format!("| `{}` | {} | {unit} | {default} | {} |\n", row.key, row.ty, row.meaning)
+    format!("| `{}` | {} | {unit} | {default} | {} |\n", row.key, row.ty, row.meaning.trim())
 }
 
 fn config_page_kinds(table: &str) -> String {
@@ -84,16 +104,16 @@ fn config_page_kinds(table: &str) -> String {
 }
 
 fn config_page() -> String {
-    let mut page = String::from(rows::HEAD);
-    for (table, text) in rows::SECTIONS {
+    let mut page = String::from(texts::HEAD);
+    for ((table, keys), text) in page_tables().into_iter().zip(texts::SECTIONS) {
         page.push_str(text);
         page.push_str("\n| key | type | unit | default | meaning |\n|---|---|---|---|---|\n");
-        KEYS.iter().filter(|row| row.table == table).for_each(|row| page.push_str(&config_page_line(row)));
+        keys.iter().for_each(|row| page.push_str(&config_page_line(row)));
         if matches!(table, "optimiser" | "schedule") {
             page.push_str(&config_page_kinds(table));
         }
     }
-    page.push_str(rows::TAIL);
+    page.push_str(texts::TAIL);
     page
 }
 
@@ -105,63 +125,11 @@ fn the_page_is_up_to_date() {
     assert!(now == config_page(), "docs/config.md is out of date: BLESS=1 cargo test -p arenagrad-cli config::page");
 }
 
-// The page's rows are the parser's keys.
-
-/// Records the keys that a table takes.
-struct PageKeys<'a>(&'a mut Vec<&'static str>);
-
-impl<'de> Deserializer<'de> for PageKeys<'_> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(Error::custom("no table"))
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, Error> {
-        self.0.extend(fields);
-        Err(Error::custom("recorded"))
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
-}
-
-/// The keys that the parser of `T` takes.
-fn page_keys_of<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
-    let mut keys = Vec::new();
-    assert!(T::deserialize(PageKeys(&mut keys)).is_err_and(|e| e.to_string() == "recorded"));
-    keys
-}
-
 #[test]
-fn every_key_of_the_parser_has_a_row_and_every_row_a_key() {
-    let tables = [
-        ("", page_keys_of::<ConfigFile>()),
-        ("model", page_keys_of::<Model>()),
-        ("gpt", page_keys_of::<Network>()),
-        ("optimiser", page_keys_of::<OptimiserTable>()),
-        ("optimiser.group", page_keys_of::<OptimiserGroupTable>()),
-        ("schedule", page_keys_of::<ScheduleTable>()),
-    ];
-    let known: Vec<&str> = rows::SECTIONS.iter().map(|s| s.0).collect();
-    assert_eq!(tables.each_ref().map(|t| t.0).to_vec(), known);
-    for (table, mut keys) in tables {
-        let mut rows: Vec<&str> = KEYS.iter().filter(|r| r.table == table).map(|r| r.key).collect();
-        keys.sort_unstable();
-        rows.sort_unstable();
-        assert_eq!(rows, keys, "[{table}]: rows of the page, and keys of the parser");
-    }
-    assert!(KEYS.iter().all(|r| known.contains(&r.table) && !r.meaning.is_empty() && !r.ty.is_empty()));
+fn each_kind_reads_keys_of_its_table() {
     // Each hyper-parameter is read by some kind, and each kind reads rows only.
     for table in ["optimiser", "schedule"] {
-        let (kinds, rows) = (page_kinds_of(table), || KEYS.iter().filter(|r| r.table == table));
+        let (kinds, rows) = (page_kinds_of(table), || page_keys_of(table));
         for kind in &kinds {
             for k in kind.reads {
                 assert!(
@@ -176,7 +144,7 @@ fn every_key_of_the_parser_has_a_row_and_every_row_a_key() {
             assert!(kinds.iter().any(|kind| kind.reads.iter().any(|k| k.name == row.key)), "{}", row.key);
         }
     }
-    assert!(WHOLE.iter().all(|key| KEYS.iter().any(|r| r.table == "optimiser" && r.key == *key)));
+    assert!(WHOLE.iter().all(|key| page_keys_of("optimiser").any(|r| r.key == *key)));
     // The kinds above are all that the parser takes.
     for (table, key) in [("optimiser", "`lbfgs`"), ("schedule", "`sequential`")] {
         let e = read_page_struct(&format!("[{table}]\nkind = \"none\"")).unwrap_err().message;
@@ -200,16 +168,16 @@ fn config_page_meaning(text: &str) -> String {
 }
 
 /// The text before the key of a row: the table, and other keys that the key needs.
-fn config_page_context(row: &KeyRow, task: &str) -> String {
+fn config_page_context(table: &str, row: &KeyRow, task: &str) -> String {
     let head = format!("task = \"{task}\"\n");
     let by_kind = || {
-        let kinds = page_kinds_of(row.table);
+        let kinds = page_kinds_of(table);
         let changes = |k: &KindKey| k.name == row.key && k.default != KeyDefault::Value(row.example);
         let kind = kinds.into_iter().find(|k| k.reads.iter().any(changes)).unwrap();
         let needed: Vec<&str> = kind.needed.lines().filter(|l| !l.starts_with(&format!("{} =", row.key))).collect();
-        format!("{head}[{}]\nkind = \"{}\"\n{}\n", row.table, kind.name, needed.join("\n"))
+        format!("{head}[{table}]\nkind = \"{}\"\n{}\n", kind.name, needed.join("\n"))
     };
-    match (row.table, row.key) {
+    match (table, row.key) {
         ("", "task") => String::new(),
         ("", _) => head,
         ("gpt", _) => "task = \"chargpt\"\n[gpt]\n".to_string(),
@@ -223,13 +191,13 @@ fn config_page_context(row: &KeyRow, task: &str) -> String {
 
 #[test]
 fn examples_are_accepted_and_change_the_run() {
-    for row in KEYS {
-        let context = config_page_context(row, if row.key == "gpt" { "chargpt" } else { "images" });
+    for (table, row) in page_keys() {
+        let context = config_page_context(table, row, if row.key == "gpt" { "chargpt" } else { "images" });
         let with = config_page_meaning(&format!("{context}{} = {}\n", row.key, row.example));
-        if matches!(row.default, RowDefault::Required) || row.table == "schedule" && row.default == RowDefault::ByKind {
+        if matches!(row.default, RowDefault::Required) || table == "schedule" && row.default == RowDefault::ByKind {
             continue;
         }
-        assert!(with != config_page_meaning(&context), "[{}] {} = {} changes nothing", row.table, row.key, row.example);
+        assert!(with != config_page_meaning(&context), "[{table}] {} = {} changes nothing", row.key, row.example);
     }
 }
 
@@ -239,15 +207,15 @@ fn defaults_are_those_of_the_parser() {
         let with = format!("{context}{key} = {value}\n");
         assert_eq!(config_page_meaning(&with), config_page_meaning(context), "{with}");
     };
-    for row in KEYS {
+    for (table, row) in page_keys() {
         match row.default {
-            RowDefault::Value(value) => same(&config_page_context(row, "images"), row.key, value),
+            RowDefault::Value(value) => same(&config_page_context(table, row, "images"), row.key, value),
             RowDefault::ByTask { images, chargpt } => {
-                same(&config_page_context(row, "images"), row.key, images);
-                same(&config_page_context(row, "chargpt"), row.key, chargpt);
+                same(&config_page_context(table, row, "images"), row.key, images);
+                same(&config_page_context(table, row, "chargpt"), row.key, chargpt);
             }
             RowDefault::Required => {
-                let context = config_page_context(row, "images");
+                let context = config_page_context(table, row, "images");
                 let e = read_page_struct(&context).unwrap_err().message;
                 assert!(e.starts_with("a.toml:") && e.contains(&format!("{} is missing", row.key)), "{context}{e}");
             }
@@ -277,7 +245,7 @@ fn defaults_are_those_of_the_parser() {
 /// The example of the page, and its error messages.
 #[test]
 fn the_page_says_what_the_parser_does() {
-    let example = rows::TAIL.split("```").nth(1).unwrap().strip_prefix("toml\n").unwrap();
+    let example = texts::TAIL.split("```").nth(1).unwrap().strip_prefix("toml\n").unwrap();
     read_page_struct(example).unwrap_or_else(|e| panic!("{}", e.message));
     let texts = [
         "[optimiser]\nkind = \"rmsprop\"\n\nrho = 0.9",
@@ -285,7 +253,7 @@ fn the_page_says_what_the_parser_does() {
     ];
     for text in texts {
         let e = read_page_struct(text).unwrap_err().message.replace("a.toml", "run.toml");
-        assert!(rows::HEAD.contains(&format!("\n{e}\n")), "{e}");
+        assert!(texts::HEAD.contains(&format!("\n{e}\n")), "{e}");
     }
 }
 
@@ -336,8 +304,8 @@ fn a_wrong_value_is_named_with_file_line_and_key_in_plain_words() {
         "[{ kind = 3 }]",
         "{ kind = \"x\" }",
     ];
-    for row in KEYS {
-        let context = config_page_context(row, if row.key == "gpt" { "chargpt" } else { "images" });
+    for (table, row) in page_keys() {
+        let context = config_page_context(table, row, if row.key == "gpt" { "chargpt" } else { "images" });
         let mut refused = 0;
         for value in values {
             let text = format!("{context}{} = {value}\n", row.key);
@@ -350,7 +318,7 @@ fn a_wrong_value_is_named_with_file_line_and_key_in_plain_words() {
             let words: Vec<&str> = e.message.split(|c: char| !c.is_alphanumeric()).collect();
             assert!(!RUST.iter().any(|r| words.contains(r)), "{text}{}", e.message);
         }
-        assert!(refused >= 5, "[{}] {}: {refused} values are refused", row.table, row.key);
+        assert!(refused >= 5, "[{table}] {}: {refused} values are refused", row.key);
     }
 }
 
@@ -358,7 +326,7 @@ fn a_wrong_value_is_named_with_file_line_and_key_in_plain_words() {
 fn a_key_that_no_kind_reads_is_named_with_its_line() {
     for table in ["optimiser", "schedule"] {
         for kind in page_kinds_of(table) {
-            let others = KEYS.iter().filter(|r| r.table == table && r.default == RowDefault::ByKind);
+            let others = page_keys_of(table).filter(|r| r.default == RowDefault::ByKind);
             for row in others.filter(|r| !kind.reads.iter().any(|k| k.name == r.key)) {
                 let text =
                     format!("[{table}]\nkind = \"{}\"\n{}{} = {}\n", kind.name, kind.needed, row.key, row.example);

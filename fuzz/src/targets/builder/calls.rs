@@ -213,7 +213,8 @@ pub const CALLS: &[Call] = &[
         let (start, x) = (c.var(), c.var());
         let length = c.script.flag().then(|| c.size());
         let (reverse, keep_every) = (c.script.flag(), c.script.flag().then(|| c.size()));
-        let how = Loop { length, reverse, keep_every, at_once: c.script.below(8) == 0 };
+        let how =
+            Loop::default().length(length).reverse(reverse).keep_every(keep_every).at_once(c.script.below(8) == 0);
         let kind = c.script.below(4);
         let (last, stacked) = c.g.scan_with(how, &[start], &[x], |s, x| match kind {
             0 => (vec![s[0] + x[0]], vec![s[0]]),

@@ -2,7 +2,8 @@
 
 use super::calls::{Call, Calls};
 use super::dtype;
-use arenagrad::graph::{ConvTranspose, DType, Init, Reduction, Var};
+use arenagrad::graph::window::ConvTranspose;
+use arenagrad::graph::{DType, Init, Reduction, Var};
 use arenagrad::nn;
 
 /// A sequence `[batch, steps, width]`, or whatever is there.
@@ -27,7 +28,7 @@ fn tokens<'g>(c: &mut Calls<'g>) -> Var<'g> {
 pub const CALLS: &[Call] = &[
     |c| {
         let (name, x, n, init) = (c.name(), c.var(), c.any_size(), c.init());
-        let o = nn::Linear { bias: c.script.flag(), weight_init: Some(init), ..Default::default() };
+        let o = nn::Linear::default().bias(c.script.flag()).weight_init(init);
         c.put(nn::linear_with(c.g, &name, x, n, o));
     },
     |c| {
@@ -41,7 +42,7 @@ pub const CALLS: &[Call] = &[
     },
     |c| {
         let (name, x, n, k) = (c.name(), c.var().sum(..).broadcast([2, 4, 6]), c.size(), c.any_size());
-        let o = nn::Conv1d { groups: c.size(), ..Default::default() };
+        let o = nn::Conv1d::default().groups(c.size());
         let y = if c.script.flag() {
             nn::conv1d(c.g, &name, x, n, k, o)
         } else {
@@ -52,9 +53,9 @@ pub const CALLS: &[Call] = &[
     |c| {
         let (name, x, n, k) = (c.name(), c.var().sum(..).broadcast([2, 4, 6, 5]), c.size(), c.size());
         let y = match c.script.below(3) {
-            0 => nn::conv2d_no_bias(c.g, &name, x, n, k, nn::Conv2d::default().padding(c.size())),
+            0 => nn::conv2d(c.g, &name, x, n, k, nn::Conv2d::default().padding(c.size()).bias(false)),
             1 => nn::conv_transpose2d(c.g, &name, x, n, k, ConvTranspose::default().stride(c.size())),
-            _ => nn::conv2d_with(c.g, &name, x, n, k, nn::Conv2d::default().groups(2).bias_init(Init::Ones)),
+            _ => nn::conv2d(c.g, &name, x, n, k, nn::Conv2d::default().groups(2).bias_init(Init::Ones)),
         };
         c.put(y);
     },
@@ -73,7 +74,7 @@ pub const CALLS: &[Call] = &[
     |c| {
         let (name, x) = (c.name(), c.var());
         let (eps, momentum, training) = (c.number(), c.number(), c.script.flag());
-        c.put(nn::batch_norm(c.g, &name, x, nn::BatchNorm { eps, momentum, training, ..Default::default() }));
+        c.put(nn::batch_norm(c.g, &name, x, nn::BatchNorm::default().eps(eps).momentum(momentum).training(training)));
     },
     |c| {
         let (name, at, rows, width) = (c.name(), tokens(c), c.any_size(), c.size());
@@ -118,7 +119,7 @@ pub const CALLS: &[Call] = &[
     },
     |c| {
         let (name, x, hidden) = (c.name(), sequence(c), c.size());
-        let mut o = nn::Recurrent { layers: 1 + c.size() % 3, ..Default::default() };
+        let mut o = nn::Recurrent::default().layers(1 + c.size() % 3);
         (o.bidirectional, o.bias, o.batch_first) = (c.script.flag(), c.script.flag(), c.script.flag());
         if c.script.byte() < 32 {
             o.lengths = Some(c.var());
@@ -138,7 +139,7 @@ pub const CALLS: &[Call] = &[
     |c| {
         let (x, targets) = (sequence(c).log_softmax(-1), tokens(c));
         let lengths = [c.var(), c.g.full(2.0, [2], DType::I32)];
-        let o = nn::Ctc { blank: c.size(), reduction: Reduction::Sum, zero_infinity: c.script.flag() };
+        let o = nn::Ctc::default().blank(c.size()).reduction(Reduction::Sum).zero_infinity(c.script.flag());
         let y = nn::ctc_loss(x, targets, lengths[c.script.below(2) as usize], lengths[1], o);
         c.put(y);
     },
@@ -148,16 +149,15 @@ pub const CALLS: &[Call] = &[
     },
     |c| {
         let (x, n) = (tokens(c), c.size());
-        let o = nn::Gpt {
-            vocabulary: 1 + c.size(),
-            context: c.size(),
-            layers: n % 3,
-            heads: 1 + n % 2,
-            width: 4,
-            bias: c.script.flag(),
-            dropout: c.number(),
-            gelu_tanh: c.script.flag(),
-        };
+        let o = nn::Gpt::default()
+            .vocabulary(1 + c.size())
+            .context(c.size())
+            .layers(n % 3)
+            .heads(1 + n % 2)
+            .width(4)
+            .bias(c.script.flag())
+            .dropout(c.number())
+            .gelu_tanh(c.script.flag());
         c.put(nn::gpt(c.g, x, DType::F32, o));
     },
     |c| {

@@ -106,7 +106,8 @@ pub const CALLS: &[Call] = calls! {
         let (v, labels, reduction) = (c.var(), c.var(), c.script.pick(&REDUCTIONS));
         let (ignore_index, label_smoothing) = (c.int(), c.number());
         let weight = c.script.flag().then(|| c.var());
-        c.put(v.cross_entropy_with(labels, CrossEntropy { ignore_index, label_smoothing, reduction, weight }));
+        let options = CrossEntropy::default().ignore_index(ignore_index).label_smoothing(label_smoothing);
+        c.put(v.cross_entropy_with(labels, options.reduction(reduction).weight(weight)));
     },
     |c| {
         let (v, b, reduction) = (c.var(), c.var(), c.script.pick(&REDUCTIONS));
@@ -118,7 +119,7 @@ pub const CALLS: &[Call] = calls! {
             4 => nn::l1_loss(v, b, reduction),
             5 => nn::kl_div(v, b, reduction),
             6 => nn::nll_loss(v, b, reduction),
-            _ => nn::poisson_nll_loss(v, b, nn::PoissonNll { full: c.script.flag(), ..Default::default() }),
+            _ => nn::poisson_nll_loss(v, b, nn::PoissonNll::default().full(c.script.flag())),
         };
         c.put(y);
     },
@@ -136,7 +137,7 @@ pub const CALLS: &[Call] = calls! {
     },
     |c| {
         let (a, b, d) = (c.var(), c.var(), c.var());
-        let y = nn::triplet_margin_loss(a, b, d, nn::Triplet { swap: c.script.flag(), ..Default::default() });
+        let y = nn::triplet_margin_loss(a, b, d, nn::Triplet::default().swap(c.script.flag()));
         c.put(y);
     },
 };

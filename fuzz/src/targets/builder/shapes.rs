@@ -2,7 +2,8 @@
 
 use super::calls::{Call, Calls};
 use super::dtype;
-use arenagrad::graph::{PadMode, Scatter, Var};
+use arenagrad::graph::window::PadMode;
+use arenagrad::graph::{Scatter, Var};
 
 /// A method of a value and an axis.
 fn on_axis(v: Var<'_>, axis: i64, which: u32) -> Var<'_> {

@@ -1,10 +1,8 @@
 //! Calls of convolutions, pools, windows, norms and attention.
 
 use super::calls::{Call, Calls};
-use arenagrad::graph::{
-    Attention, Conv, ConvTranspose, GridSample, GridSampling, Interpolation, Layout, Outside, Pairing, Pool, Rope,
-    Unfold, Var,
-};
+use arenagrad::graph::window::{Conv, ConvTranspose, GridSample, GridSampling, Interpolation, Outside, Pool, Unfold};
+use arenagrad::graph::{Attention, Layout, Pairing, Rope, Var};
 
 fn sizes<const N: usize>(c: &mut Calls<'_>) -> [usize; N] {
     std::array::from_fn(|_| c.size())
@@ -18,13 +16,13 @@ fn steps<const N: usize>(c: &mut Calls<'_>) -> [usize; N] {
 fn conv<const N: usize, const P: usize>(c: &mut Calls<'_>) -> Conv<N, P> {
     let pad = std::array::from_fn(|_| if c.script.byte() < 64 { c.any_size() } else { 0 });
     let [groups] = steps(c);
-    Conv { stride: steps(c), pad, dilation: steps(c), groups }
+    Conv::default().stride(steps(c)).pad(pad).dilation(steps(c)).groups(groups)
 }
 
 fn transposed<const N: usize>(c: &mut Calls<'_>) -> ConvTranspose<N> {
     let [groups] = steps(c);
     let (pad, output_pad) = (steps::<N>(c).map(|n| n - n.min(1)), steps::<N>(c).map(|n| n - n.min(1)));
-    ConvTranspose { stride: steps(c), pad, output_pad, dilation: steps(c), groups }
+    ConvTranspose::default().stride(steps(c)).pad(pad).output_pad(output_pad).dilation(steps(c)).groups(groups)
 }
 
 fn pool<const N: usize, const P: usize>(c: &mut Calls<'_>) -> Pool<N, P> {
@@ -126,7 +124,7 @@ pub const CALLS: &[Call] = &[
         let (x, grid) = (image(c), c.var().sum(..).broadcast([2, 3, 3, 2]));
         let mode = c.script.pick(&[GridSampling::Nearest, GridSampling::Linear, GridSampling::Cubic]);
         let padding = c.script.pick(&[Outside::Zeros, Outside::Border, Outside::Reflection]);
-        let y = x.grid_sample(grid, GridSample { mode, padding, align_corners: c.script.flag() });
+        let y = x.grid_sample(grid, GridSample::default().mode(mode).padding(padding).align_corners(c.script.flag()));
         c.put(y);
     },
     |c| {
@@ -151,7 +149,7 @@ pub const CALLS: &[Call] = &[
     },
     |c| {
         let (q, k, v, layout) = (image(c), image(c), image(c), c.script.pick(&LAYOUTS));
-        let mut o = Attention { layout, causal: c.script.flag(), ..Attention::default() };
+        let mut o = Attention::default().layout(layout).causal(c.script.flag());
         if c.script.flag() {
             (o.heads, o.kv_heads) = (c.size(), c.size());
         }
@@ -170,7 +168,11 @@ pub const CALLS: &[Call] = &[
         let (x, dims) = (image(c), [c.size(), c.size()]);
         let [cos, sin] = c.g.rope_tables(dims[0], dims[1], c.number(), arenagrad::graph::DType::F32);
         let (layout, heads) = (c.script.pick(&LAYOUTS), c.size());
-        let y = x.rope(cos, sin, Rope { layout, heads, pairing: c.script.pick(&PAIRINGS), inverse: c.script.flag() });
+        let y = x.rope(
+            cos,
+            sin,
+            Rope::default().layout(layout).heads(heads).pairing(c.script.pick(&PAIRINGS)).inverse(c.script.flag()),
+        );
         c.put(y);
     },
 ];

@@ -1,7 +1,7 @@
 //! AMX tile registers. One instruction multiplies 16 × 32 by 32 × 16 bf16 numbers, in sixteen cycles.
 //!
-//! Invariant: an [`AmxTiles`] exists on a thread only while the thread's tile registers are configured, and only if the
-//! system lets this process use them. It never leaves its thread, and nothing but [`AmxTiles::multiply`] uses the
+//! Invariant: an [`Tiles`] exists on a thread only while the thread's tile registers are configured, and only if the
+//! system lets this process use them. It never leaves its thread, and nothing but [`Tiles::multiply`] uses the
 //! registers meanwhile.
 
 use super::packed::{PACKED, PackedTile};
@@ -39,15 +39,15 @@ pub fn ask_permission() -> bool {
 }
 
 /// The configured tile registers of a thread: eight tiles of sixteen rows of 64 bytes.
-pub struct AmxTiles(PhantomData<*mut ()>);
+pub struct Tiles(PhantomData<*mut ()>);
 
-impl AmxTiles {
+impl Tiles {
     /// Configures this thread's registers.
     ///
     /// # Safety
     /// [`ask_permission`] must have returned true.
     #[allow(unsafe_code)]
-    pub unsafe fn new() -> AmxTiles {
+    pub unsafe fn new() -> Tiles {
         let mut config = [0u8; 64];
         config[0] = 1;
         for tile in 0..8 {
@@ -59,11 +59,11 @@ impl AmxTiles {
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) config.as_ptr(), options(nostack, readonly));
         }
-        AmxTiles(PhantomData)
+        Tiles(PhantomData)
     }
 }
 
-impl Drop for AmxTiles {
+impl Drop for Tiles {
     fn drop(&mut self) {
         // SAFETY: `new` configured the registers on this thread, and nothing else uses them.
         #[allow(unsafe_code)]
@@ -160,7 +160,7 @@ macro_rules! kernel {
     ($name:ident, $rows:ident, $splits:literal, [$($tile:literal at $at:literal),+], [$($pair:tt),+]) => {
         #[inline(always)]
         fn $name(a: Panels, b: Panels, steps: usize, c: *mut f32, c_row: usize, add: bool) {
-            // SAFETY: see `AmxTiles::multiply`.
+            // SAFETY: see `Tiles::multiply`.
             #[allow(unsafe_code)]
             unsafe {
                 asm!(
@@ -201,7 +201,7 @@ macro_rules! kernel {
     (@ $rows:ident ($($pair:tt)+)) => { pair!($rows, $($pair)+) };
 }
 
-impl AmxTiles {
+impl Tiles {
     /// C (+)= A·B for one or two micro-panels of A and two of B. A micro-panel has `splits` packed tiles for each step
     /// of 32 terms, one for each bf16 term of its numbers. Their products are summed in the order of
     /// `terms::product_order`. `c` has rows of 32 columns, `c_row` apart.

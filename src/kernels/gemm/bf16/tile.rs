@@ -19,7 +19,7 @@ pub struct Bf16TileMachine {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     engine: Bf16Engine,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
-    tiles: Option<amx::AmxTiles>,
+    tiles: Option<amx::Tiles>,
 }
 
 impl Bf16TileMachine {
@@ -33,7 +33,7 @@ impl Bf16TileMachine {
             // SAFETY: `Bf16Engine::Amx` is chosen only where `amx::ask_permission` said yes.
             #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
             #[allow(unsafe_code)]
-            tiles: (engine == Bf16Engine::Amx).then(|| unsafe { amx::AmxTiles::new() }),
+            tiles: (engine == Bf16Engine::Amx).then(|| unsafe { amx::Tiles::new() }),
         }
     }
 

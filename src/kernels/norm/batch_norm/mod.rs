@@ -17,8 +17,8 @@ use super::moments::Moments;
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise::{self, ROWS, TILE};
 use crate::params::params;
+use crate::reduce::pairwise::{self, ROWS, TILE};
 use crate::simd;
 use std::ops::Range;
 

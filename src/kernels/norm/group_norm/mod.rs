@@ -21,9 +21,9 @@ use super::moments::Moments;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise;
 use crate::params::params;
 use crate::reduce::Reduce;
+use crate::reduce::pairwise;
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 4096;

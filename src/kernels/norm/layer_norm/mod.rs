@@ -16,9 +16,9 @@ use super::moments::Moments;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::pairwise::{self, BLOCK, Sum};
 use crate::params::params;
 use crate::reduce::Reduce;
+use crate::reduce::pairwise::{self, BLOCK, Sum};
 use crate::simd;
 
 /// Approximate number of elements in a unit of the forward kernel.

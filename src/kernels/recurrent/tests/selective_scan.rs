@@ -4,8 +4,9 @@ use crate::abi::Split;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
 use crate::harness::{In, Out, close, fewer_under_miri, noise, run_in_ranges, written_elements};
-use crate::recurrent::selective_scan::{SelectiveScan, selective_scan_kernel};
+use crate::recurrent::selective_scan::selective_scan_kernel;
 use crate::recurrent::selective_scan_backward::selective_scan_backward_kernel;
+use crate::recurrent::selective_scan_params::SelectiveScan;
 
 /// The operands of one scan, and the gradients of its results.
 struct Numbers {

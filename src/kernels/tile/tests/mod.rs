@@ -1,8 +1,8 @@
 //! Each operation against a scalar form, each access against its definition, and the invariants of `tile/mod.rs`:
 //! ranges, tiles, in-place operands and instruction sets change no bit.
 
-use super::loose_operands::LooseOperands;
-use super::tile_kernel::{compute_loose_elements, tile_kernel as tile_run};
+use super::loose_operands::{LooseOperands, compute_loose_elements};
+use super::tile_kernel::tile_kernel as tile_run;
 use super::*;
 use crate::abi::Split;
 use crate::harness::{self, In, Out};

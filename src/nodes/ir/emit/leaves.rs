@@ -101,7 +101,7 @@ impl Emit {
     /// The next value of `leaf`, as a value of the open region, if `leaf` has an update. Both may be captured.
     pub fn next_value_of(&mut self, leaf: Value) -> Option<Value> {
         let leaf = self.value_in_entry(leaf)?;
-        let next = self.updates.iter().find(|u| u.0 == leaf)?.1;
+        let next = self.updates[*self.update_of.get(&leaf)?].1;
         let entry = self.in_entry_region(|e| e.region_scope());
         Some(self.import_captured(next, entry))
     }

@@ -65,9 +65,10 @@ pub struct Emit {
     leaves: hashbrown::HashMap<Sym, Value>,
     outputs: Vec<(Sym, Value)>,
     updates: Vec<(Value, Value)>,
-    // For duplicate checks in constant time.
+    // By name and by leaf, so that each is found in constant time.
     outputs_seen: hashbrown::HashMap<Sym, Value>,
-    updates_seen: hashbrown::HashSet<Value>,
+    /// The place in `updates` of the update of a leaf.
+    update_of: hashbrown::HashMap<Value, usize>,
     equal: equal_regions::EqualRegions,
     /// Regions of copied fused ops.
     fused: hashbrown::HashSet<u32>,
@@ -124,7 +125,7 @@ impl Emit {
             outputs: Vec::new(),
             updates: Vec::new(),
             outputs_seen: Default::default(),
-            updates_seen: Default::default(),
+            update_of: Default::default(),
             equal: Default::default(),
             fused: Default::default(),
             scopes: 0,

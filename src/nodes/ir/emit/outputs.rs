@@ -28,12 +28,13 @@ impl Emit {
 
     /// Adds an update, or puts `next` in the place of the value that it continues.
     pub fn update_again(&mut self, leaf: Value, next: Value) {
-        let at = self.updates.iter().position(|u| u.0 == leaf).filter(|_| self.at_entry_region());
+        let at = self.update_of.get(&leaf).copied().filter(|_| self.at_entry_region());
         let Some(at) = at else { return self.update(leaf, next) };
         // As an update of its own, to which the same rules apply.
-        self.updates_seen.remove(&leaf);
+        self.update_of.remove(&leaf);
         self.update(leaf, next);
         self.updates.swap_remove(at);
+        self.update_of.insert(leaf, at);
     }
 
     /// Adds an update: after a step, `leaf` (a param or a state) has the value `next`.
@@ -48,7 +49,7 @@ impl Emit {
         let why = match self.def(leaf).map(|d| d.op) {
             Some(Op::PARAM | Op::STATE) if next == Value::NONE => None,
             Some(Op::PARAM | Op::STATE) if self.ty(leaf) != self.ty(next) => Some("the next value is of another type"),
-            Some(Op::PARAM | Op::STATE) if self.updates_seen.contains(&leaf) => Some("it has an update already"),
+            Some(Op::PARAM | Op::STATE) if self.update_of.contains_key(&leaf) => Some("it has an update already"),
             Some(Op::PARAM | Op::STATE) => None,
             Some(_) => Some("only params and states are updated"),
             None => None,
@@ -57,7 +58,7 @@ impl Emit {
             let name = self.strings.str(self.name_of(leaf)).to_string();
             self.fail(Error::new(Kind::Shape, format!("update of {name:?}: {why}")));
         }
-        self.updates_seen.insert(leaf);
+        self.update_of.insert(leaf, self.updates.len());
         self.updates.push((leaf, next));
     }
 }

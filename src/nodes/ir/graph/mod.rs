@@ -18,6 +18,7 @@ use std::ops::Range;
 
 /// The role of a leaf of the entry region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LeafKind {
     /// Written by the caller before a step.
     Input,
@@ -29,6 +30,7 @@ pub enum LeafKind {
 
 /// A leaf of the entry region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Leaf<'a> {
     /// The value.
     pub value: Value,
@@ -40,6 +42,7 @@ pub struct Leaf<'a> {
 
 /// The columns of a graph.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Graph<'a> {
     /// Name of the graph.
     pub name: Sym,

@@ -40,7 +40,9 @@ pub(in crate::nodes) fn describe_attr_kind(kind: &Kind) -> String {
         Kind::Bool => "true or false".into(),
         Kind::Int => "a 64-bit integer".into(),
         Kind::F64 => "a 64-bit number".into(),
-        Kind::DType => format!("an element type ({})", DType::ALL.map(|d| d.name()).join(", ")),
+        Kind::DType => {
+            format!("an element type ({})", DType::ALL.iter().map(|d| d.name()).collect::<Vec<_>>().join(", "))
+        }
         Kind::Shape => "a shape like [2,3]".into(),
         Kind::Ints => "a list of integers like [0,1]".into(),
         Kind::Floats => "a list of numbers like [0.5,1.0]".into(),

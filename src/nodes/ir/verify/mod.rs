@@ -35,6 +35,7 @@ use std::cell::OnceCell;
 
 /// The stage of compilation of a graph, which limits its ops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Stage {
     /// As a user wrote it: all ops.
     Block,

@@ -5,6 +5,7 @@ use crate::nodes::ir::attr_types::{attrs, choice};
 choice! {
     /// The order of axes of q, k, v and y.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum Layout {
         /// `[batch, heads, sequence, width]`.
         #[default]
@@ -31,6 +32,7 @@ choice! {
 choice! {
     /// Which elements of a head make a pair.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum Pairing {
         /// i and i + n/2 of the n that are rotated (GPT-NeoX, Llama as in its common ports).
         #[default]

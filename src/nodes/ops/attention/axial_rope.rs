@@ -2,6 +2,7 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ops::attention::attrs::{Layout, Pairing};
@@ -11,6 +12,7 @@ use crate::nodes::ops::attention::var::Rope;
 /// Rotary embedding of the pixels of an image, as in SAM 2: the column rotates the first half of a head's pairs, the
 /// row rotates the second.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct AxialRope2d {
     /// Columns of the image.
     pub end_x: usize,
@@ -18,15 +20,24 @@ pub struct AxialRope2d {
     pub end_y: usize,
     /// Elements of a head; a multiple of 4.
     pub head_dim: usize,
-    /// Heads.
+    /// Heads. Default: 1.
     pub heads: usize,
-    /// The base of the frequencies (10000 in SAM 2).
+    /// The base of the frequencies. Default: 10000, as in SAM 2.
     pub theta: f64,
-    /// Number of images of this size that lie one after another in the sequence, as SAM 2's memories do; usually 1.
+    /// Number of images of this size that lie one after another in the sequence, as SAM 2's memories do. Default: 1.
     pub repeat_factor: usize,
 }
 
+setters! {
+    [] AxialRope2d { heads: usize, theta: f64, repeat_factor: usize }
+}
+
 impl AxialRope2d {
+    /// For images of `end_x` columns and `end_y` rows, and heads of `head_dim` elements.
+    pub fn new(end_x: usize, end_y: usize, head_dim: usize) -> AxialRope2d {
+        AxialRope2d { end_x, end_y, head_dim, heads: 1, theta: 10_000.0, repeat_factor: 1 }
+    }
+
     /// Tables `[repeat_factor·end_x·end_y, head_dim/2]`: pair i < head_dim/4 is rotated by column·θ^(−4i/head_dim),
     /// pair head_dim/4 + i by row·θ^(−4i/head_dim).
     #[track_caller]

@@ -2,6 +2,7 @@
 
 use super::attrs::{AttentionAttrs, Layout, Mask};
 use crate::ensure;
+use crate::kernels::attention::AttentionShape;
 use crate::nodes::ir::attr_types::Choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
@@ -14,32 +15,16 @@ use std::ops::Deref;
 pub struct AttentionGeometry {
     /// Order of axes.
     pub layout: Layout,
-    /// Sequences.
-    pub batch: usize,
-    /// Heads of q.
-    pub heads: usize,
-    /// Heads of k and v.
-    pub kv_heads: usize,
-    /// Length of q.
-    pub queries: usize,
-    /// Length of k and v.
-    pub keys: usize,
-    /// Head width of q and k.
-    pub width: usize,
-    /// Head width of v and y.
-    pub value_width: usize,
-    /// Whether a query sees only keys around its own place.
-    pub causal: bool,
-    /// Earlier keys that such a query sees; the greatest number for all.
-    pub window: usize,
-    /// Later keys that such a query sees.
-    pub ahead: usize,
-    /// Whether query i stands at key i, instead of at i + keys − queries.
-    pub top_left: bool,
-    /// The factor of the scores.
-    pub scale: f64,
-    /// The softcap; 0 for none.
-    pub softcap: f64,
+    /// The kernels' parameters. What depends on operands beside q, k and v is added by the lowering.
+    pub shape: AttentionShape,
+}
+
+impl Deref for AttentionGeometry {
+    type Target = AttentionShape;
+
+    fn deref(&self) -> &AttentionShape {
+        &self.shape
+    }
 }
 
 /// `[batch, heads, sequence, width]` of one operand.
@@ -97,8 +82,7 @@ impl AttentionGeometry {
         ensure!(mask != Mask::None || !top_left, "top_left places queries among keys, but mask is none");
         ensure!(scale.is_finite(), "scale is {scale}; it must be finite (0 stands for 1/√width)");
         ensure!(softcap >= 0.0 && softcap.is_finite(), "softcap is {softcap}; it must be 0 (none) or positive");
-        Ok(AttentionGeometry {
-            layout,
+        let shape = AttentionShape {
             batch,
             heads,
             kv_heads,
@@ -106,18 +90,21 @@ impl AttentionGeometry {
             keys,
             width,
             value_width,
+            // With one head of each, both orders are the same.
+            seq_major: layout != Layout::Bhsd && heads > 1,
             causal: mask != Mask::None,
             window: if mask == Mask::Window { window as usize } else { usize::MAX },
             ahead: ahead as usize,
             top_left,
             scale: if scale == 0.0 { 1.0 / (width as f64).sqrt() } else { scale },
-            softcap,
-        })
-    }
-
-    /// Heads of q that share one of k.
-    pub fn group(&self) -> usize {
-        self.heads / self.kv_heads
+            cap: softcap,
+            padding: attrs.padding,
+            bias: attrs.bias,
+            drop: attrs.dropout,
+            stream: attrs.stream as u64,
+            ..AttentionShape::from_words(&[])
+        };
+        Ok(AttentionGeometry { layout, shape })
     }
 
     /// Dimensions of y.
@@ -270,27 +257,28 @@ pub(super) fn attention_dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena:
 mod tests {
     use super::*;
 
-    const SHAPE: AttentionGeometry = AttentionGeometry {
-        layout: Layout::Bhsd,
-        batch: 2,
-        heads: 3,
-        kv_heads: 1,
-        queries: 5,
-        keys: 7,
-        width: 4,
-        value_width: 6,
-        causal: false,
-        window: usize::MAX,
-        ahead: 0,
-        top_left: false,
-        scale: 0.5,
-        softcap: 0.0,
-    };
+    fn geometry(layout: Layout) -> AttentionGeometry {
+        let shape = AttentionShape {
+            batch: 2,
+            heads: 3,
+            kv_heads: 1,
+            queries: 5,
+            keys: 7,
+            width: 4,
+            value_width: 6,
+            window: usize::MAX,
+            ..AttentionShape::from_words(&[])
+        };
+        AttentionGeometry { layout, shape }
+    }
 
     /// 30 rows of 7 keys.
     #[test]
     fn pairs_are_those_that_a_mask_leaves() {
-        let of = |causal, window, ahead| AttentionGeometry { causal, window, ahead, ..SHAPE }.pairs();
+        let g = geometry(Layout::Bhsd);
+        let of = |causal, window, ahead| {
+            AttentionGeometry { shape: AttentionShape { causal, window, ahead, ..g.shape }, ..g }.pairs()
+        };
         assert_eq!(of(false, usize::MAX, 0), 210);
         assert_eq!(of(true, usize::MAX, 0), 105);
         assert_eq!(of(true, 2, 1), 120);
@@ -300,9 +288,9 @@ mod tests {
 
     #[test]
     fn y_has_the_axes_of_its_layout() {
-        let of = |layout| AttentionGeometry { layout, ..SHAPE }.y();
+        let of = |layout| geometry(layout).y();
         assert_eq!((of(Layout::Bhsd), of(Layout::Bshd)), (vec![2, 3, 5, 6], vec![2, 5, 3, 6]));
-        assert_eq!((of(Layout::Bsd), SHAPE.group()), (vec![2, 5, 18], 3));
+        assert_eq!((of(Layout::Bsd), geometry(Layout::Bsd).group()), (vec![2, 5, 18], 3));
     }
 
     #[test]

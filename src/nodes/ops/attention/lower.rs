@@ -3,11 +3,12 @@
 //! A unit must write one range of bytes. So kernels write the log-sum-exp and the gradients as `[batch, heads,
 //! sequence, …]`. If the layout has the sequence axis before the axis of heads, copies then restore the layout.
 
+use crate::kernels::attention::rope;
+use crate::kernels::attention::rope::Rope;
 use crate::kernels::attention::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};
 use crate::kernels::copy::StridedCopy;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::rope::Rope;
-use crate::kernels::{attention, copy, rope};
+use crate::kernels::{attention, copy};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
@@ -38,38 +39,21 @@ fn kernel_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) -> Result
     let (attrs, AttentionReads { first, packed, rest }) = (AttentionAttrs::of(&cx.attrs()), *reads);
     let dims =
         if packed { packed_parts(&cx.arg_dims(first), &attrs)? } else { [0, 1, 2].map(|i| cx.arg_dims(first + i)) };
-    let g = AttentionGeometry::of(&dims, &attrs)?;
+    let shape = AttentionGeometry::of(&dims, &attrs)?.shape;
     let Optional { padding, bias, .. } = find_optional_operands(&attrs, rest);
     let strides = bias.map_or([0, 0], |i| {
         let (d, s) = (cx.arg_dims(i), cx.arg_dims(i).strides());
         [0, 1].map(|axis| if d[axis] == 1 { 0 } else { s[axis] })
     });
     Ok(AttentionShape {
-        batch: g.batch,
-        heads: g.heads,
-        kv_heads: g.kv_heads,
-        queries: g.queries,
-        keys: g.keys,
-        width: g.width,
-        value_width: g.value_width,
-        // With one head of each, both orders are the same.
-        seq_major: packed || (g.layout != Layout::Bhsd && g.heads > 1),
         packed,
-        causal: g.causal,
-        window: g.window,
-        ahead: g.ahead,
-        top_left: g.top_left,
-        scale: g.scale,
-        cap: g.softcap,
-        padding: padding.is_some(),
+        seq_major: packed || shape.seq_major,
         bytes: padding.is_some_and(|i| cx.dtype(i) == DType::Bool),
-        bias: bias.is_some(),
         bias_bytes: bias.is_some_and(|i| cx.dtype(i) == DType::Bool),
         bias_batch: strides[0],
         bias_head: strides[1],
         dlse,
-        drop: attrs.dropout,
-        stream: attrs.stream as u64,
+        ..shape
     })
 }
 

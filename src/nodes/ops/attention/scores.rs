@@ -43,8 +43,8 @@ impl<'g> Scores<'g> {
         let Optional { padding, bias, key, .. } = find_optional_operands(&attrs, rest);
         let (q, k, v) = (geo.split(q, geo.heads), geo.split(k, geo.kv_heads), geo.split(v, geo.kv_heads));
         let raw = q.matmul_t(k, false, true) * geo.scale;
-        let bent = (geo.softcap > 0.0).then(|| (raw * (1.0 / geo.softcap)).tanh());
-        let x = bent.map_or(raw, |t| t * geo.softcap);
+        let bent = (geo.cap > 0.0).then(|| (raw * (1.0 / geo.cap)).tanh());
+        let x = bent.map_or(raw, |t| t * geo.cap);
         let bias = bias.map(|i| geo.grouped_bias(s.args[i]));
         let (mask, bias) = bias.map_or((None, None), |b| match b.dtype() {
             DType::Bool => (Some(b), None),

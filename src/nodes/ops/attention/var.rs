@@ -10,6 +10,7 @@ use crate::nodes::ops::attention::attrs::{AttentionAttrs, Layout, Mask, Pairing,
 
 /// Options of [`Var::attention`]; the defaults are those of torch's `scaled_dot_product_attention`.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Attention<'g> {
     /// The order of axes of q, k, v and the result.
     pub layout: Layout,
@@ -52,19 +53,20 @@ setters! {
         heads: usize,
         kv_heads: usize,
         causal: bool,
-        window: usize => Some(window),
+        window: impl Into<Option<usize>> => window.into(),
         ahead: usize,
         top_left: bool,
         scale: f64,
         softcap: f64,
-        padding: Var<'g> => Some(padding),
-        bias: Var<'g> => Some(bias),
+        padding: impl Into<Option<Var<'g>>> => padding.into(),
+        bias: impl Into<Option<Var<'g>>> => bias.into(),
         dropout: f64,
     }
 }
 
 /// Options of [`Var::rope`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rope {
     /// The order of axes of x.
     pub layout: Layout,

@@ -5,6 +5,7 @@ use crate::nodes::ir::attr_types::{attrs, choice};
 choice! {
     /// Over what a log-mel spectrum has one maximum.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum LogMelOver {
         /// Each frame.
         Frame = "frame",

@@ -118,6 +118,7 @@ pub const LOG_MEL: OpDef = OpDef {
 
 /// Options of [`Var::log_mel`]. The defaults are Whisper's.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct LogMel {
     /// The least energy of a mel bin; a smaller one counts as this.
     pub floor: f64,

@@ -12,6 +12,7 @@ const MOST_WEIGHTS: usize = 1 << 24;
 
 /// A scale of pitch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MelScale {
     /// 2595·log₁₀(1 + f/700), of the Hidden Markov Model Toolkit.
     Htk,
@@ -45,6 +46,7 @@ impl MelScale {
 
 /// Options of [`Builder::mel_filterbank`]. [`MelFilterbank::new`] has librosa's defaults, which are Whisper's.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct MelFilterbank {
     /// The number of filters.
     pub n_mels: usize,

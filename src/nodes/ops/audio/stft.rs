@@ -12,6 +12,7 @@ const LEAST_SQUARED_WINDOWS: f64 = 1e-11;
 
 /// Options of [`Var::stft`](crate::graph::Var::stft) and [`Var::istft`](crate::graph::Var::istft), as in torch.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Stft {
     /// Samples of a frame, the length of its Fourier transform.
     pub n_fft: usize,

@@ -13,7 +13,7 @@ impl<'g> Var<'g> {
     /// lie around t·hop if frames are centred. Samples behind the last whole frame are left out.
     ///
     /// ```
-    /// use arenagrad::graph::{LogMel, MelFilterbank, Stft};
+    /// use arenagrad::graph::signal::{LogMel, MelFilterbank, Stft};
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("whisper");

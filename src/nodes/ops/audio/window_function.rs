@@ -7,6 +7,7 @@ use std::f64::consts::TAU;
 /// ([`weights`](WindowFunction::weights)), or the last is ([`symmetric_weights`](WindowFunction::symmetric_weights)).
 /// The formulas are of the former; the latter has n − 1 for n.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WindowFunction {
     /// 0.5 − 0.5·cos(2πk/n).
     #[default]

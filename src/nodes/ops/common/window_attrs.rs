@@ -1,7 +1,8 @@
 //! The attributes that ops over sliding windows share.
 
-use super::window_geometry::{WindowGeometry, check_window_pad, check_window_sizes, first_entries};
-use crate::nodes::arguments::size_attrs::to_size_attrs;
+use super::window_geometry::{check_window_pad, check_window_sizes, first_entries, windows_of_lists};
+use crate::kernels::window::WindowGeometry;
+use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attr_types::attrs;
 
 attrs! {
@@ -31,6 +32,17 @@ impl WindowAttrs {
     /// The windows over axes of these sizes, [tight](WindowGeometry::tight).
     pub fn over<const N: usize>(&self, size: [usize; N]) -> WindowGeometry<N> {
         let kernel = first_entries(&to_size_attrs(&self.kernel));
-        WindowGeometry::from_lists(size, kernel, &self.stride, &self.pad, &self.dilation).tight()
+        windows_of_lists(size, kernel, &self.stride, &self.pad, &self.dilation).tight()
+    }
+}
+
+impl<const N: usize> From<WindowGeometry<N>> for WindowAttrs {
+    fn from(win: WindowGeometry<N>) -> WindowAttrs {
+        WindowAttrs {
+            kernel: size_attrs_to_i64(&win.kernel),
+            stride: size_attrs_to_i64(&win.stride),
+            pad: size_attrs_to_i64(win.pad.as_flattened()),
+            dilation: size_attrs_to_i64(&win.dilation),
+        }
     }
 }

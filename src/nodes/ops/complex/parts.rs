@@ -5,7 +5,6 @@
 //! Invariant: the side of a select that is not taken is computed at numbers at which it is finite, so that it makes no
 //! NaN in a derivative.
 
-use super::tanh::hyperbolic_tangent;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::emit::Definition;
@@ -199,7 +198,8 @@ impl<'g> Parts<'g> {
 
     /// tanh z.
     pub(super) fn tanh(self) -> Parts<'g> {
-        hyperbolic_tangent(self)
+        let outs = self.re.g.emit(Op::TANH_PARTS, &[self.re, self.im], &[]);
+        Parts { re: outs[0], im: outs[1] }
     }
 
     /// tan z = −i·tanh(iz).

@@ -3,15 +3,9 @@
 
 use super::parts::{Parts, part_magnitude};
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::{Real, Unit};
-
-/// The parts of tanh z.
-pub(super) fn hyperbolic_tangent(z: Parts<'_>) -> Parts<'_> {
-    let outs = z.re.g.emit(Op::TANH_PARTS, &[z.re, z.im], &[]);
-    Parts { re: outs[0], im: outs[1] }
-}
 
 /// y = (u + it)/(1 + iut), where u = tanh Re z and t = tan Im z, so nothing overflows for a large real part; and
 /// d = (1 − u²)·(1 + t²)/(1 + iut)², which no difference of close numbers is part of.

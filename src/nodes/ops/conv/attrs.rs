@@ -1,9 +1,11 @@
 //! Attributes of convolutions, and their windows.
 
 use crate::ensure;
+use crate::kernels::window::WindowGeometry;
 use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attr};
 use crate::nodes::ir::attr_types::attrs;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_pad, check_window_sizes};
+use crate::nodes::ops::common::window_attrs::WindowAttrs;
+use crate::nodes::ops::common::window_geometry::{check_window_pad, check_window_sizes, windows_of_lists};
 use crate::nodes::ops::matmul::activation::Activation;
 
 attrs! {
@@ -100,8 +102,8 @@ holds_a_convolution! { ConvInputGradAttrs ConvWeightGradAttrs ConvBiasActAttrs C
 impl ConvAttrs {
     /// The attributes of a convolution with these windows.
     pub fn new<const N: usize>(win: &WindowGeometry<N>, groups: i64) -> ConvAttrs {
-        let win = win.attrs();
-        ConvAttrs { stride: win.stride, pad: win.pad, dilation: win.dilation, groups }
+        let WindowAttrs { stride, pad, dilation, .. } = (*win).into();
+        ConvAttrs { stride, pad, dilation, groups }
     }
 
     /// The same with the height and width of x.
@@ -147,6 +149,6 @@ impl ConvAttrs {
 
     /// The windows of a kernel over axes of these sizes.
     pub fn windows<const N: usize>(&self, size: [usize; N], kernel: [usize; N]) -> WindowGeometry<N> {
-        WindowGeometry::from_lists(size, kernel, &self.stride, &self.pad, &self.dilation)
+        windows_of_lists(size, kernel, &self.stride, &self.pad, &self.dilation)
     }
 }

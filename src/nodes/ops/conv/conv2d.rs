@@ -2,17 +2,18 @@
 //! transposes are the other two. So derivatives of any order need no further op.
 
 use super::attrs::{ConvAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
-use super::convolution::Convolution;
+use super::convolution;
 use super::lower;
 use super::{check_input_channels, check_lists_and_operands};
 use crate::arena::ids::Id;
+use crate::kernels::conv::ConvGeom;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::{check_window_sizes, first_entries, sum_over_window_taps};
+use crate::nodes::ops::common::window_geometry::{PlaneTaps, check_window_sizes, first_entries, sum_over_window_taps};
 use Domain::Real;
 
 const fn define_op(name: &'static str, doc: &'static str, attrs: &'static [Field], deriv: Deriv) -> OpDef {
@@ -35,7 +36,7 @@ const fn define_op(name: &'static str, doc: &'static str, attrs: &'static [Field
 pub(super) fn infer_output_image(cx: &mut Infer<'_>, a: &ConvAttrs) -> Result<(), String> {
     let [x, w] = check_lists_and_operands::<2>(cx, a, ["x", "w"])?;
     check_input_channels(a, &x, &w)?;
-    let [ho, wo] = Convolution::new(&x, &w, a).count()?;
+    let [ho, wo] = convolution::of_dims(&x, &w, a).count()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[x[0], w[0], ho, wo])
 }
@@ -49,7 +50,7 @@ fn infer_input_grad(cx: &mut Infer<'_>) -> Result<(), String> {
     let c_in = w[1].checked_mul(a.groups()).ok_or("the number of channels overflows")?;
     a.check_groups(c_in, w[0])?;
     let x = [dy[0], c_in, h, wd];
-    let [ho, wo] = Convolution::new(&x, &w, &a).count()?;
+    let [ho, wo] = convolution::of_dims(&x, &w, &a).count()?;
     cx.expect_dims(0, "dy", &[dy[0], w[0], ho, wo])?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &x)
@@ -63,7 +64,7 @@ fn infer_weight_grad(cx: &mut Infer<'_>) -> Result<(), String> {
     let [kh, kw] = check_window_sizes::<2>("kernel", &kernel)?;
     let groups = a.check_groups(x[1], dy[1])?;
     let w = [dy[1], x[1] / groups, kh, kw];
-    let [ho, wo] = Convolution::new(&x, &w, &a).count()?;
+    let [ho, wo] = convolution::of_dims(&x, &w, &a).count()?;
     cx.expect_dims(1, "dy", &[x[0], w[0], ho, wo])?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &w)
@@ -72,9 +73,8 @@ fn infer_weight_grad(cx: &mut Infer<'_>) -> Result<(), String> {
 /// 2 operations for each product.
 pub(super) fn count_flops(cx: &CostCx<'_>) -> u64 {
     let d = |i: usize| cx.graph.dims(cx.graph.args_of(cx.node)[i]);
-    let c = Convolution::of_node(cx.graph.op[cx.node.at()], &d(0), &d(1), &cx.graph.attrs(cx.node));
-    let g = c.geom();
-    (g.y_len() as u64).saturating_mul(2).saturating_mul(g.taps() as u64)
+    let c = convolution::of_node(cx.graph.op[cx.node.at()], &d(0), &d(1), &cx.graph.attrs(cx.node));
+    (c.y_len() as u64).saturating_mul(2).saturating_mul(c.taps() as u64)
 }
 
 /// Channels of `x` apart by group: `[N, C, h, w]` as `[N, G, C/G, h·w]`.
@@ -91,29 +91,29 @@ fn take_tap_weights<'g>(w: Var<'g>, tap: [usize; 2], groups: usize) -> Var<'g> {
 }
 
 fn decompose_forward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let Convolution { images, c_out, groups, windows, .. } = Convolution::of_site(s);
+    let ConvGeom { n, c_out, groups, windows, .. } = convolution::of_site(s);
     let Ok(count) = windows.count() else { return Vec::new() };
     let padded = windows.pad(s.args[0], 0.0);
     let y = sum_over_window_taps(windows.taps().map(|tap| {
         let seen = split_groups(windows.tap(padded, tap, count), groups);
         take_tap_weights(s.args[1], tap, groups).matmul(seen)
     }));
-    y.map(|y| y.reshape([images, c_out, count[0], count[1]])).into_iter().collect()
+    y.map(|y| y.reshape([n, c_out, count[0], count[1]])).into_iter().collect()
 }
 
 fn decompose_input_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let Convolution { images, c_in, groups, windows, .. } = Convolution::of_site(s);
+    let ConvGeom { n, c_in, groups, windows, .. } = convolution::of_site(s);
     let Ok([ho, wo]) = windows.count() else { return Vec::new() };
     let dy = split_groups(s.args[0], groups);
     let dx = sum_over_window_taps(windows.taps().map(|tap| {
         let part = take_tap_weights(s.args[1], tap, groups).matmul_t(dy, true, false);
-        windows.untap(part.reshape([images, c_in, ho, wo]), tap)
+        windows.untap(part.reshape([n, c_in, ho, wo]), tap)
     }));
     dx.map(|dx| windows.crop(dx)).into_iter().collect()
 }
 
 fn decompose_weight_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let Convolution { c_in, c_out, groups, windows, .. } = Convolution::of_site(s);
+    let ConvGeom { c_in, c_out, groups, windows, .. } = convolution::of_site(s);
     let Ok(count) = windows.count() else { return Vec::new() };
     let padded = windows.pad(s.args[0], 0.0);
     let dy = split_groups(s.args[1], groups);
@@ -168,10 +168,10 @@ pub const CONV2D: OpDef = OpDef {
         kw])",
         ConvAttrs::FIELDS,
         Deriv::Multilinear(|s, i, up| {
-            let c = Convolution::of_site(s);
+            let c = convolution::of_site(s);
             Some(match i {
-                0 => c.input_grad(up, s.args[1]),
-                _ => c.weight_grad(s.args[0], up),
+                0 => convolution::input_grad(&c, up, s.args[1]),
+                _ => convolution::weight_grad(&c, s.args[0], up),
             })
         }),
     )
@@ -206,10 +206,10 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
         "the adjoint of conv2d in x: dx of shape [N, C, in_hw] from dy and w",
         ConvInputGradAttrs::FIELDS,
         Deriv::Multilinear(|s, i, up| {
-            let c = Convolution::of_site(s);
+            let c = convolution::of_site(s);
             Some(match i {
-                0 => c.forward(up, s.args[1]),
-                _ => c.weight_grad(up, s.args[0]),
+                0 => convolution::forward(&c, up, s.args[1]),
+                _ => convolution::weight_grad(&c, up, s.args[0]),
             })
         }),
     )
@@ -244,10 +244,10 @@ pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
         "the adjoint of conv2d in w: dw of shape [O, C/groups, kernel] from x and dy",
         ConvWeightGradAttrs::FIELDS,
         Deriv::Multilinear(|s, i, up| {
-            let c = Convolution::of_site(s);
+            let c = convolution::of_site(s);
             Some(match i {
-                0 => c.input_grad(s.args[1], up),
-                _ => c.forward(s.args[0], up),
+                0 => convolution::input_grad(&c, s.args[1], up),
+                _ => convolution::forward(&c, s.args[0], up),
             })
         }),
     )

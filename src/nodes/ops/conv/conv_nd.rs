@@ -3,15 +3,16 @@
 //! one 2-D convolution, with the depths as part of the batch.
 
 use crate::ensure;
+use crate::kernels::conv::ConvGeom;
+use crate::kernels::window::WindowGeometry;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, first_entries, sum_over_window_taps};
+use crate::nodes::ops::common::window_geometry::{first_entries, sum_over_window_taps};
 use crate::nodes::ops::conv::attrs::ConvAttrs;
-use crate::nodes::ops::conv::convolution::Convolution;
 use crate::nodes::ops::conv::{check_input_channels, check_lists_and_operands};
 use Domain::Real;
 
@@ -50,14 +51,14 @@ pub(super) fn check_kernel_depth<const N: usize>(w: &[usize]) -> Result<(), Stri
 /// Deepest kernel over three axes.
 const DEEPEST: usize = 1 << 10;
 
-/// The 2-D convolution that computes it: windows over the last axes of `images` images, from and to `c` channels.
+/// The 2-D convolution that computes it: windows over the last axes of `n` images, from and to `c` channels.
 pub(super) fn plane_convolution<const N: usize>(
-    images: usize,
+    n: usize,
     c: [usize; 2],
     groups: usize,
     win: &WindowGeometry<N>,
-) -> Convolution {
-    Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flatten_windows(win).tight() }
+) -> ConvGeom {
+    ConvGeom { n, c_in: c[0], c_out: c[1], groups, windows: flatten_windows(win).tight() }
 }
 
 /// The last two axes of the windows; a plane of height 1 where there is one.
@@ -72,7 +73,7 @@ fn infer_types<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     check_input_channels(&a, &x, &w)?;
     let win = a.windows::<N>(first_entries(&x[2..]), first_entries(&w[2..]));
     let count = win.count()?;
-    plane_convolution(x[0], [x[1], w[0]], a.groups(), &win).geom().validate()?;
+    plane_convolution(x[0], [x[1], w[0]], a.groups(), &win).count()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], w[0]], &count[..]].concat())
 }

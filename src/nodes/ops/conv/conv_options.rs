@@ -5,6 +5,7 @@ use crate::nodes::arguments::setters::setters;
 
 /// Options of a convolution over `N` axes, with `P` = 2·`N` sides to pad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Conv<const N: usize, const P: usize> {
     /// Step between windows along each axis.
     pub stride: [usize; N],
@@ -47,6 +48,7 @@ impl<const N: usize, const P: usize> Conv<N, P> {
 
 /// Options of a transposed convolution over `N` axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConvTranspose<const N: usize> {
     /// Distance in the result between the windows of neighbouring elements of x.
     pub stride: [usize; N],

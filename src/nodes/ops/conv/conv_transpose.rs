@@ -2,6 +2,7 @@
 //! one such gradient is computed for each position of the kernel in depth; they are dilated in depth and summed.
 
 use crate::ensure;
+use crate::kernels::window::{WindowGeometry, axis_name};
 use crate::nodes::arguments::dilate::dilate;
 use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::builder::Var;
@@ -9,9 +10,7 @@ use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Case, Deriv, Domain, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::{
-    WindowGeometry, check_window_sizes, first_entries, sum_over_window_taps, window_axis_name,
-};
+use crate::nodes::ops::common::window_geometry::{check_window_sizes, first_entries, sum_over_window_taps};
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
 use crate::nodes::ops::conv::check_lists_and_operands;
 use crate::nodes::ops::conv::conv_nd::{
@@ -28,7 +27,7 @@ fn transpose_axes<const N: usize>(
     let mut out = [TransposedAxis { size: 0, pad: [0; 2], zeros: 0 }; N];
     for (a, t) in out.iter_mut().enumerate() {
         let (s, d, [low, high], more) = (win.stride[a], win.dilation[a], win.pad[a], output_pad[a]);
-        let (n, name) = (win.size[a], window_axis_name(N, a));
+        let (n, name) = (win.size[a], axis_name(N, a));
         let window = win.window(a)?;
         ensure!(n > 0, "the {name} of x is 0");
         ensure!(
@@ -72,7 +71,7 @@ fn infer_types<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let win = a.windows::<N>(first_entries(&x[2..]), first_entries(&w[2..]));
     let t = transpose_axes(&win, output_pad)?;
     let (size, pad) = (t.map(|t| t.size - t.zeros), t.map(|t| t.pad));
-    plane_convolution(x[0], [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).geom().validate()?;
+    plane_convolution(x[0], [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).count()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], outputs], &t.map(|t| t.size)[..]].concat())
 }

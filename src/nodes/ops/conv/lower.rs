@@ -1,25 +1,31 @@
 //! Kernel calls of convolutions.
 
 use crate::arena::ids::Id;
-use crate::kernels::abi::Kernel;
+use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::conv;
 use crate::kernels::conv::ConvGeom;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Act;
-use crate::kernels::window_sizes::Units;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::conv::attrs::ConvBiasActAttrs;
-use crate::nodes::ops::conv::convolution::Convolution;
+use crate::nodes::ops::conv::convolution;
 
 fn read_geom(cx: &LowerCx<'_>) -> ConvGeom {
-    Convolution::of_node(cx.graph.op[cx.node.at()], &cx.arg_dims(0), &cx.arg_dims(1), &cx.attrs()).geom()
+    convolution::of_node(cx.graph.op[cx.node.at()], &cx.arg_dims(0), &cx.arg_dims(1), &cx.attrs())
 }
 
 /// One call on the operands, with scratch, into `to`.
-fn push_call(cx: &mut LowerCx<'_>, kernel: Kernel, words: &[u64], units: Units, scratch: usize, to: Buf) {
-    let call = Call::new(kernel, words, units.count).flops(cx.flops()).cost_class(CostClass::CONV);
-    let call = call.reads_args(cx.args()).writes(to, units.per_unit);
+fn push_call(
+    cx: &mut LowerCx<'_>,
+    kernel: Kernel,
+    words: &[u64],
+    (split, units): (Split, usize),
+    scratch: usize,
+    to: Buf,
+) {
+    let call = Call::new(kernel, words, units).flops(cx.flops()).cost_class(CostClass::CONV);
+    let call = call.reads_args(cx.args()).divided(to, split);
     let scratch = cx.scratch(cx.dtype(0).size(), scratch);
     cx.call(call.scratch(scratch));
 }
@@ -30,7 +36,7 @@ pub fn emit_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let act = if cx.args() > 2 { ConvBiasActAttrs::of(&cx.attrs()).act.epilogue_act() } else { Act::None };
     let words = [&g.to_words()[..], &[act as u64]].concat();
     let kernel = conv::conv2d_kernel_for(cx.dtype(0))?;
-    push_call(cx, kernel, &words, conv::conv2d_units(&g), conv::conv2d_scratch(&g), Buf::Out(0));
+    push_call(cx, kernel, &words, conv::conv2d_division(&g), conv::conv2d_scratch(&g), Buf::Out(0));
     Ok(())
 }
 
@@ -38,7 +44,7 @@ pub fn emit_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn emit_conv2d_input_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = read_geom(cx);
     let kernel = conv::conv2d_backward_input_kernel_for(cx.dtype(0))?;
-    let (units, scratch) = (conv::conv2d_backward_input_units(&g), conv::conv2d_backward_input_scratch(&g));
+    let (units, scratch) = (conv::conv2d_backward_input_division(&g), conv::conv2d_backward_input_scratch(&g));
     push_call(cx, kernel, &g.to_words(), units, scratch, Buf::Out(0));
     Ok(())
 }
@@ -50,7 +56,7 @@ pub fn emit_conv2d_weight_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let to = if parts == 1 { Buf::Out(0) } else { cx.temp(dtype.size(), parts * g.w_len()) };
     let kernel = conv::conv2d_backward_weight_kernel_for(dtype)?;
     let (units, scratch) = (conv::conv2d_backward_weight_units(&g), conv::conv2d_backward_weight_scratch(&g));
-    push_call(cx, kernel, &g.to_words(), units, scratch, to);
+    push_call(cx, kernel, &g.to_words(), (Split::PerUnit(units.per_unit), units.count), scratch, to);
     if parts != 1 {
         let kernel = conv::conv2d_weight_combine_kernel_for(dtype)?;
         let call = Call::new(kernel, g.to_words(), g.w_len().div_ceil(conv::COMBINE_UNIT));
@@ -62,7 +68,6 @@ pub fn emit_conv2d_weight_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::abi::Split;
     use crate::nodes::ir::dtype::DType;
     use crate::nodes::ir::opdef::Op;
     use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
@@ -76,7 +81,7 @@ mod tests {
     /// The weight gradient from 2 to 4 channels of `images` images of `side` × `side`.
     fn weight_grad(images: usize, side: usize) -> (ConvGeom, LoweredInTests) {
         let (x, dy) = ([images, 2, side, side], [images, 4, side, side]);
-        let g = Convolution::new(&x, &[4, 2, 3, 3], &attrs()).geom();
+        let g = convolution::of_dims(&x, &[4, 2, 3, 3], &attrs());
         let grad = attrs().weight_grad([3, 3]);
         (g, LoweredInTests::of_one_type(DType::F32, Op::CONV2D_WEIGHT_GRAD, &[&x, &dy], &grad.list(), &[true]))
     }
@@ -112,7 +117,7 @@ mod tests {
         let act = attrs().bias_act(Activation::Relu);
         let biased = LoweredInTests::of_one_type(DType::F64, Op::CONV2D_BIAS_ACT, &args, &act.list(), &[true]);
         let plain = LoweredInTests::of_one_type(DType::F64, Op::CONV2D, &args[..2], &attrs().list(), &[true]);
-        let g = Convolution::new(args[0], args[1], &attrs()).geom();
+        let g = convolution::of_dims(args[0], args[1], &attrs());
         for (l, act) in [(biased, Act::Relu), (plain, Act::None)] {
             assert_eq!(l.calls[0].params, [&g.to_words()[..], &[act as u64]].concat());
             assert_eq!(l.sizes(), [(8, conv::conv2d_scratch(&g), true)]);

@@ -3,6 +3,7 @@
 /// What a transform of N elements is multiplied by, as NumPy's `norm`: there and back is the identity, except with
 /// [`FftNorm::None`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FftNorm {
     /// 1 forward, 1/N back.
     #[default]

@@ -29,7 +29,7 @@ impl<'g> Var<'g> {
     /// ones; [`Var::rfft`] is faster for them.
     ///
     /// ```
-    /// use arenagrad::graph::FftNorm;
+    /// use arenagrad::graph::signal::FftNorm;
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("spectrum");
@@ -207,6 +207,7 @@ impl<'g> Var<'g> {
 
 /// Which part of a linear convolution is kept, as NumPy's and SciPy's `mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConvPart {
     /// All of it.
     Full,

@@ -11,7 +11,7 @@ impl<'g> Var<'g> {
     /// blocks: 32 or 256 elements each ([`BlockType::elements`]).
     ///
     /// ```
-    /// use arenagrad::graph::BlockType;
+    /// use arenagrad::graph::quant::BlockType;
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("decode");
@@ -56,7 +56,7 @@ impl<'g> Var<'g> {
     /// codes, as in [`Var::gguf_matmul`].
     ///
     /// ```
-    /// use arenagrad::graph::BlockType;
+    /// use arenagrad::graph::quant::BlockType;
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let (experts, n, k) = (4, 8, 64);

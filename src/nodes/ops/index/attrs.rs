@@ -23,6 +23,7 @@ attrs! {
 
 choice! {
     /// How updates are combined with the element at their index.
+    #[non_exhaustive]
     pub enum Scatter {
         /// They replace it; of several, the last.
         Set = "set",

@@ -2,6 +2,7 @@
 
 /// How a tensor is continued beyond its edges, in the terms of `torch.nn.functional.pad`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PadMode {
     /// Mirrored at the edge element, which is not repeated: `c b | a b c | b a`.
     Reflect,

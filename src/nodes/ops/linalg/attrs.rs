@@ -5,6 +5,7 @@ use crate::nodes::ir::attr_types::{attrs, choice};
 choice! {
     /// What a solve does with a singular matrix, which has a zero or a NaN among its pivots.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum Singular {
         /// The step ends with an error that names the matrix.
         #[default]

@@ -5,7 +5,6 @@
 
 use super::PACK;
 use super::eigh::{spectral_cotangent, spectral_tangents};
-use super::matrix_function_slope::matrix_function_slope;
 use super::sylvester::sylvester;
 use super::{check_square_dims, cubic_cost, rounding_noise, sum_present, symmetric_part, unary_results};
 use crate::nodes::ir::attr_types::{attrs, choice};
@@ -17,6 +16,7 @@ use Domain::Dominant;
 choice! {
     /// A function of symmetric matrices.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum MatrixFunction {
         /// e^A.
         #[default]
@@ -36,6 +36,11 @@ attrs! {
         /// The function f.
         function: MatrixFunction,
     }
+}
+
+/// The derivative of f(A) in the direction of the symmetric part of `e`.
+pub(super) fn matrix_function_slope<'g>(a: Var<'g>, e: Var<'g>, function: MatrixFunction) -> Var<'g> {
+    a.g.emit1(Op::MATRIX_FUNCTION_SLOPE, &[a, e], &MatrixFunctionAttrs { function }.list())
 }
 
 /// f of eigenvalues `w`. Eigenvalues below 0 that rounding does not tell from 0 have the root 0.

@@ -6,7 +6,7 @@
 //! equal eigenvalues.
 
 use super::PACK;
-use super::matrix_function::{MatrixFunction, MatrixFunctionAttrs};
+use super::matrix_function::{MatrixFunction, MatrixFunctionAttrs, matrix_function_slope};
 use super::{check_square_dims, cubic_cost, sum_present, symmetric_part, unary_results};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
@@ -17,11 +17,6 @@ use Domain::{Dominant, Real};
 const NEAR: f64 = 0.5;
 /// Terms of the series: the next one is below the rounding of f64.
 const TERMS: usize = 13;
-
-/// The derivative of f(A) in the direction of the symmetric part of `e`.
-pub(super) fn matrix_function_slope<'g>(a: Var<'g>, e: Var<'g>, function: MatrixFunction) -> Var<'g> {
-    a.g.emit1(Op::MATRIX_FUNCTION_SLOPE, &[a, e], &MatrixFunctionAttrs { function }.list())
-}
 
 /// (1 − e⁻ᵈ)/d for d ≥ 0; a series near 0, where the quotient's derivative would lose digits.
 fn decayed_share(d: Var<'_>) -> Var<'_> {

@@ -11,19 +11,19 @@ use Domain::{Dominant, Real};
 
 /// Solves in rules: a singular triangle gives NaN.
 #[derive(Clone, Copy)]
-pub(super) struct TriangularRuleSide {
+pub(super) struct RuleSide {
     pub(super) upper: bool,
     pub(super) unit: bool,
 }
 
 /// L of packed LU factors.
-pub(super) const UNIT_LOWER: TriangularRuleSide = TriangularRuleSide { upper: false, unit: true };
+pub(super) const UNIT_LOWER: RuleSide = RuleSide { upper: false, unit: true };
 /// The lower triangle.
-pub(super) const LOWER: TriangularRuleSide = TriangularRuleSide { upper: false, unit: false };
+pub(super) const LOWER: RuleSide = RuleSide { upper: false, unit: false };
 /// The upper triangle.
-pub(super) const UPPER: TriangularRuleSide = TriangularRuleSide { upper: true, unit: false };
+pub(super) const UPPER: RuleSide = RuleSide { upper: true, unit: false };
 
-impl TriangularRuleSide {
+impl RuleSide {
     /// T⁻¹·b, or T⁻ᵀ·b, for the triangle T of `a`.
     pub(super) fn solve<'g>(self, a: Var<'g>, b: Var<'g>, transpose: bool) -> Var<'g> {
         let attrs = TriangularSolveAttrs { upper: self.upper, transpose, unit: self.unit, singular: Singular::Nan };

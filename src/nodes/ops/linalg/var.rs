@@ -4,11 +4,13 @@
 use super::attrs::{LuSolveAttrs, Singular, SolveAttrs, TriangularSolveAttrs};
 use super::matrix_function::{MatrixFunction, MatrixFunctionAttrs};
 use super::unary_results;
+use crate::nodes::arguments::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 
 /// The triangle of [`Var::triangular_solve`].
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct TriangularOptions {
     /// The triangle from the diagonal up; else from the diagonal down.
     pub upper: bool,
@@ -18,6 +20,10 @@ pub struct TriangularOptions {
     pub unit: bool,
     /// What a singular matrix gives.
     pub singular: Singular,
+}
+
+setters! {
+    [] TriangularOptions { upper: bool, transpose: bool, unit: bool, singular: Singular }
 }
 
 impl<'g> Var<'g> {
@@ -183,7 +189,7 @@ impl<'g> Var<'g> {
     /// zeros.
     ///
     /// ```
-    /// use arenagrad::graph::MatrixFunction;
+    /// use arenagrad::graph::linalg::MatrixFunction;
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("root");

@@ -6,6 +6,7 @@ use crate::nodes::ir::builder::Var;
 choice! {
     /// How the losses of the elements are reduced.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum Reduction {
         /// Not at all.
         None = "none",

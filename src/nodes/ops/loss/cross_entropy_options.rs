@@ -6,6 +6,7 @@ use crate::nodes::ops::loss::attrs::Reduction;
 
 /// Options of [`Var::cross_entropy_with`](crate::nodes::Var::cross_entropy_with).
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct CrossEntropy<'g> {
     /// Rows with this label have no loss. Probabilities have no label to ignore.
     pub ignore_index: i64,
@@ -23,7 +24,7 @@ setters! {
         ignore_index: i64,
         label_smoothing: f64,
         reduction: Reduction,
-        weight: Var<'g> => Some(weight),
+        weight: impl Into<Option<Var<'g>>> => weight.into(),
     }
 }
 

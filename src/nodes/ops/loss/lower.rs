@@ -2,9 +2,10 @@
 
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::reduce::Reduce;
+use crate::kernels::reduce::squared_error;
+use crate::kernels::reduce::squared_error::SquaredError;
 use crate::kernels::softmax::CrossEntropy;
-use crate::kernels::squared_error::SquaredError;
-use crate::kernels::{reduce, softmax, squared_error};
+use crate::kernels::{reduce, softmax};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, SquaredErrorAttrs};

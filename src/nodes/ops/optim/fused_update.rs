@@ -169,17 +169,3 @@ pub const MATMUL_ADAM: OpDef = OpDef {
 };
 
 const ADAM: &[Domain] = &[Real, Real, Real, Real, Positive, Positive, Count(9), Positive];
-
-/// Steps and their fused weight updates.
-const BEHIND: [(Op, Op); 3] =
-    [(Op::SGD, Op::MATMUL_SGD), (Op::SGD_MOMENTUM, Op::MATMUL_SGD_MOMENTUM), (Op::ADAM, Op::MATMUL_ADAM)];
-
-/// The fused weight update of step `op`.
-pub fn fused_form_of_step(op: Op) -> Option<Op> {
-    BEHIND.iter().find(|b| b.0 == op).map(|b| b.1)
-}
-
-/// The step of the fused weight update `op`.
-pub fn step_of_fused_form(op: Op) -> Option<Op> {
-    BEHIND.iter().find(|b| b.1 == op).map(|b| b.0)
-}

@@ -14,8 +14,7 @@ use crate::nodes::ops::matmul::lower::{emit_product_call, product_cost_class, pr
 use crate::nodes::ops::optim::attrs::{
     AdamAttrs, MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs, SgdAttrs, SgdMomentumAttrs,
 };
-use crate::nodes::ops::optim::fused_update::step_of_fused_form;
-use crate::nodes::ops::optim::step_layout;
+use crate::nodes::ops::optim::{step_layout, step_of_fused_form};
 
 /// A rule, as its kernels take it.
 struct LoweredOptimStep {

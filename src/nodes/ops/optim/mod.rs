@@ -31,6 +31,20 @@ pub fn step_layout(op: Op) -> Option<(usize, usize)> {
     }
 }
 
+/// Steps and their fused weight updates.
+const BEHIND: [(Op, Op); 3] =
+    [(Op::SGD, Op::MATMUL_SGD), (Op::SGD_MOMENTUM, Op::MATMUL_SGD_MOMENTUM), (Op::ADAM, Op::MATMUL_ADAM)];
+
+/// The fused weight update of step `op`.
+pub fn fused_form_of_step(op: Op) -> Option<Op> {
+    BEHIND.iter().find(|b| b.0 == op).map(|b| b.1)
+}
+
+/// The step of the fused weight update `op`.
+pub fn step_of_fused_form(op: Op) -> Option<Op> {
+    BEHIND.iter().find(|b| b.1 == op).map(|b| b.0)
+}
+
 const fn define_step(
     name: &'static str,
     doc: &'static str,

@@ -4,6 +4,7 @@ use crate::nodes::arguments::setters::setters;
 
 /// Options of [`Var::sgd_momentum_step`](crate::nodes::Var::sgd_momentum_step).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct SgdOptions {
     /// μ.
     pub momentum: f64,
@@ -17,6 +18,7 @@ pub struct SgdOptions {
 
 /// Options of [`Var::adam_step`](crate::nodes::Var::adam_step).
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct AdamOptions {
     /// Decays of the first and the second moment.
     pub betas: [f64; 2],

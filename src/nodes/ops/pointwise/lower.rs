@@ -1,8 +1,8 @@
 //! Kernel calls of activations with their derivatives.
 
-use crate::kernels::act_with_grad;
-use crate::kernels::act_with_grad::ActWithGrad;
 use crate::kernels::cost_model::CostClass;
+use crate::kernels::elementwise::act_with_grad;
+use crate::kernels::elementwise::act_with_grad::ActWithGrad;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;

@@ -3,13 +3,14 @@
 //! are first copied out side by side, each as long as the longest.
 
 use crate::ensure;
+use crate::kernels::window::{WindowGeometry, axis_name};
 use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::positions::{numbers_by_position, take_elements_at};
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_sizes, window_axis_name};
+use crate::nodes::ops::common::window_geometry::check_window_sizes;
 use crate::nodes::ops::pool::attrs::AdaptivePoolAttrs;
 use crate::nodes::ops::pool::pool_nd::{Plane, pool_one_plane};
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
@@ -48,7 +49,7 @@ fn infer_types<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let out = check_window_sizes::<N>("output", &AdaptivePoolAttrs::of(&cx.attrs).output)?;
     let mut plane = [1usize; 2];
     for (a, (&n, &out)) in d[2..].iter().zip(&out).enumerate() {
-        let name = window_axis_name(N, a);
+        let name = axis_name(N, a);
         ensure!(out > 0, "output {name} 0 of an input of {n}; 1 is the least");
         ensure!(n > 0, "the {name} of x is 0; output {out} needs elements");
         ensure!(out <= LONGEST && n <= LONGEST, "{name} {n} to {out} is above {LONGEST}");
@@ -90,7 +91,7 @@ fn pool_along_axis<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) -> V
     let last = axis + 1 == d.len();
     let (planes, size) = if last { (1, [before, n]) } else { (before, [n, after]) };
     let kernel = if last { [1, kernel] } else { [kernel, 1] };
-    let win = WindowGeometry { size, kernel, stride: kernel, pad: [[0; 2]; 2], dilation: [1; 2] };
+    let win = WindowGeometry { stride: kernel, ..WindowGeometry::new(size, kernel) };
     pool_one_plane(x.g, x.reshape([d[0], d[1] * planes, size[0], size[1]]), kind, &win).reshape(to)
 }
 

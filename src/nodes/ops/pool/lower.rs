@@ -4,26 +4,26 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::pool;
 use crate::kernels::pool::PoolGeom;
-use crate::kernels::window_sizes::Units;
+use crate::kernels::window::Units;
+use crate::kernels::window::WindowGeometry;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, first_entries};
+use crate::nodes::ops::common::window_geometry::first_entries;
 use crate::nodes::ops::index::index_bounds::has_pool_positions;
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
 use crate::nodes::ops::pool::last_two_dims;
 
 /// The kernels' parameters of a pool of `[n, c, …]`.
-pub(in crate::nodes::ops) fn pool_geom(nc: &[usize], win: &WindowGeometry<2>) -> PoolGeom {
-    let WindowGeometry { size: [h, w], kernel: [kh, kw], stride, pad, dilation } = *win;
+pub(in crate::nodes::ops) fn pool_geom(nc: &[usize], windows: WindowGeometry<2>) -> PoolGeom {
     let [n, c] = first_entries(nc);
-    PoolGeom { n, c, h, w, kh, kw, stride, pad: first_entries(pad.as_flattened()), dilation }
+    PoolGeom { n, c, windows }
 }
 
 /// `max_pool2d`; positions are not written if no instruction reads them.
 pub fn emit_max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(last_two_dims(&d)));
+    let g = pool_geom(&d, WindowAttrs::of(&cx.attrs()).over(last_two_dims(&d)));
     let units = g.y_units();
     let kernel = pool::max_pool2d_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
@@ -37,7 +37,7 @@ pub(in crate::nodes::ops) fn moving_geom(nc: &[usize], plane: [usize; 2], count:
     let kernel = [0, 1].map(|a| plane[a].saturating_sub(count[a]) + 1);
     let more = [0, 1].map(|a| count[a].saturating_sub(plane[a]));
     let pad = more.map(|n| [0, n]);
-    pool_geom(nc, &WindowGeometry { size: plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
+    pool_geom(nc, WindowGeometry { pad, ..WindowGeometry::new(plane, kernel) })
 }
 
 /// `max_pool2d_backward`.
@@ -82,7 +82,7 @@ fn push_mean(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units, c
 /// `avg_pool2d`.
 pub fn emit_avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.arg_dims(0), AvgPoolAttrs::of(&cx.attrs()));
-    let g = pool_geom(&d, &a.windows().over(last_two_dims(&d)));
+    let g = pool_geom(&d, a.windows().over(last_two_dims(&d)));
     let kernel = pool::avg_pool2d_kernel_for(cx.dtype(0))?;
     push_mean(cx, kernel, &g, g.y_units(), a.count_include_pad)
 }
@@ -90,7 +90,7 @@ pub fn emit_avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `avg_pool2d_backward`.
 pub fn emit_avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.out_dims(0), AvgPoolBackwardAttrs::of(&cx.attrs()));
-    let g = pool_geom(&d, &a.windows().over(last_two_dims(&d)));
+    let g = pool_geom(&d, a.windows().over(last_two_dims(&d)));
     let kernel = pool::avg_pool2d_backward_kernel_for(cx.dtype(0))?;
     push_mean(cx, kernel, &g, g.x_units(), a.count_include_pad)
 }
@@ -107,14 +107,14 @@ fn push_sum(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units) ->
 /// `sum_pool2d`.
 pub fn emit_sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(last_two_dims(&d)));
+    let g = pool_geom(&d, SumPoolAttrs::of(&cx.attrs()).windows().over(last_two_dims(&d)));
     push_sum(cx, pool::avg_pool2d_kernel_for(cx.dtype(0))?, &g, g.y_units())
 }
 
 /// `sum_pool2d_backward`.
 pub fn emit_sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
-    let g = pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(last_two_dims(&d)));
+    let g = pool_geom(&d, SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(last_two_dims(&d)));
     push_sum(cx, pool::avg_pool2d_backward_kernel_for(cx.dtype(0))?, &g, g.x_units())
 }
 

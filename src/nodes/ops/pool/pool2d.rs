@@ -4,6 +4,7 @@
 use super::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, MaxPoolBackwardAttrs};
 use super::lower;
 use crate::ensure;
+use crate::kernels::window::WindowGeometry;
 use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
@@ -12,9 +13,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
-use crate::nodes::ops::common::window_geometry::{
-    WindowGeometry, check_window_sizes, first_entries, sum_over_window_taps,
-};
+use crate::nodes::ops::common::window_geometry::{PlaneTaps, check_window_sizes, first_entries, sum_over_window_taps};
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
 use crate::nodes::ops::pool::{check_i32_plane, last_two_dims};
 use Domain::{Distinct, Index, Real};

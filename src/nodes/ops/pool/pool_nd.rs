@@ -3,6 +3,7 @@
 //! first in row-major order still wins.
 
 use super::lower;
+use crate::kernels::window::WindowGeometry;
 use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::{Builder, Var};
@@ -10,9 +11,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
-use crate::nodes::ops::common::window_geometry::{
-    WindowGeometry, check_window_sizes, first_entries, sum_over_window_taps,
-};
+use crate::nodes::ops::common::window_geometry::{PlaneTaps, check_window_sizes, first_entries, sum_over_window_taps};
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
 use crate::nodes::ops::pool::{check_i32_plane, last_two_dims};
 use Domain::{Distinct, Real};
@@ -93,7 +92,7 @@ pub enum Plane {
 
 /// The first result of a 2-D pool.
 pub fn pool_one_plane<'g>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &WindowGeometry<2>) -> Var<'g> {
-    let windows = win.attrs();
+    let windows = WindowAttrs::from(*win);
     match kind {
         Plane::Max => g.emit1(Op::MAX_POOL2D, &[x], &windows.list()),
         Plane::Sum => g.emit1(Op::SUM_POOL2D, &[x], &SumPoolAttrs::new(windows).list()),

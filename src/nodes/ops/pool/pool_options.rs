@@ -1,11 +1,13 @@
 //! Options of pools, with torch's names.
 
+use crate::kernels::window::WindowGeometry;
 use crate::nodes::arguments::per_axis::{PerAxis, both_sides_per_axis};
 use crate::nodes::arguments::setters::setters;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, first_entries, low_high_pairs};
+use crate::nodes::ops::common::window_geometry::{first_entries, low_high_pairs};
 
 /// Options of a pool over `N` axes, with `P` = 2·`N` sides to pad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Pool<const N: usize, const P: usize> {
     /// Elements of a window along each axis.
     pub kernel: [usize; N],
@@ -37,7 +39,7 @@ setters! {
         dilation: impl PerAxis<N> => dilation.per_axis(),
         count_include_pad: bool,
         ceil_mode: bool,
-        divisor_override: usize => Some(divisor_override),
+        divisor_override: impl Into<Option<usize>> => divisor_override.into(),
     }
 }
 

@@ -5,11 +5,12 @@
 //! in row-major order wins.
 
 use crate::error::Kind;
+use crate::kernels::window::WindowGeometry;
 use crate::nodes::arguments::size_attrs::size_attrs_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::common::positions::numbers_by_position;
-use crate::nodes::ops::common::window_geometry::WindowGeometry;
+use crate::nodes::ops::common::window_attrs::WindowAttrs;
 use crate::nodes::ops::pool::attrs::{AdaptivePoolAttrs, AvgPoolAttrs, SumPoolAttrs};
 use crate::nodes::ops::pool::pool_options::{Pool, Pool1d, Pool2d, Pool3d};
 
@@ -105,7 +106,7 @@ impl<'g> Var<'g> {
     fn extreme_pool<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
         match self.pool_windows(opt) {
             _ if !self.is_some() => self,
-            Ok([_, win]) => self.g.emit1(op, &[self], &win.attrs().list()),
+            Ok([_, win]) => self.g.emit1(op, &[self], &WindowAttrs::from(win).list()),
             Err(e) => self.refused_pool(op, &e),
         }
     }
@@ -125,7 +126,7 @@ impl<'g> Var<'g> {
     fn sum_pool<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
         match self.undilated_pool_windows(opt) {
             _ if !self.is_some() => self,
-            Ok([_, win]) => self.g.emit1(op, &[self], &SumPoolAttrs::new(win.attrs()).list()),
+            Ok([_, win]) => self.g.emit1(op, &[self], &SumPoolAttrs::new(win.into()).list()),
             Err(e) => self.refused_pool(op, &e),
         }
     }
@@ -141,13 +142,13 @@ impl<'g> Var<'g> {
                 Ok(both) => both,
                 Err(e) => return self.refused_pool(op, &e),
             };
-            let sums = || self.g.emit1(SUM[N - 1], &[self], &SumPoolAttrs::new(whole.attrs()).list());
+            let sums = || self.g.emit1(SUM[N - 1], &[self], &SumPoolAttrs::new(whole.into()).list());
             match opt.divisor_override {
                 Some(0) => self.refused_pool(op, "divisor_override is 0"),
                 Some(n) => sums() / n as f64,
                 // Taps beyond the padding do not count, so windows have different divisors.
                 None if opt.count_include_pad && win.pad != whole.pad => divide_sums(sums(), &win),
-                None => self.g.emit1(op, &[self], &AvgPoolAttrs::new(whole.attrs(), opt.count_include_pad).list()),
+                None => self.g.emit1(op, &[self], &AvgPoolAttrs::new(whole.into(), opt.count_include_pad).list()),
             }
         })
     }
@@ -215,7 +216,7 @@ impl<'g> Var<'g> {
     /// The largest element of each window over the planes of this, and its position.
     #[track_caller]
     fn max_of_planes(self, win: WindowGeometry<2>) -> [Var<'g>; 2] {
-        let all = self.g.emit(Op::MAX_POOL2D, &[self], &win.attrs().list());
+        let all = self.g.emit(Op::MAX_POOL2D, &[self], &WindowAttrs::from(win).list());
         [all[0], all[1]]
     }
 }

@@ -7,6 +7,7 @@ choice! {
     /// The derivative of a rounded number with respect to the number before rounding. Rounding itself has the
     /// derivative 0, so another function stands for it.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum CodeSte {
         /// 1 where the code is inside the range, 0 where it is cut off: as in torch's fake quantisation.
         #[default]
@@ -35,6 +36,7 @@ attrs! {
 choice! {
     /// The derivative of a fake-quantised number with respect to the number. `hi` is the highest code and s the scale.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum FakeSte {
         /// 1 everywhere.
         Identity = "identity",
@@ -54,6 +56,7 @@ choice! {
 choice! {
     /// The factor of the gradient of a learned scale.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum LsqFactor {
         /// 1.
         #[default]

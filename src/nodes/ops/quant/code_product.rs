@@ -8,6 +8,7 @@ use crate::nodes::ir::dtype::DType;
 /// Options of [`Var::q_matmul`](crate::graph::Var::q_matmul) and [`Var::q_conv2d`](crate::graph::Var::q_conv2d). A code
 /// q of x stands for s_x·(q − x_zp), one of w for s_w·(q − w_zp), and one of the result for s_out·(q − out_zp).
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct CodeProduct<'g> {
     /// The zero point of x.
     pub x_zp: i64,
@@ -57,7 +58,16 @@ impl<'g> CodeProduct<'g> {
 }
 
 setters! {
-    ['g] CodeProduct<'g> { x_zp: i64, w_zp: i64, w_zps: Option<Var<'g>>, out_zp: i64, s_x: f64, s_w: f64, s_out: f64, ste: ProductSte }
+    ['g] CodeProduct<'g> {
+        x_zp: i64,
+        w_zp: i64,
+        w_zps: Option<Var<'g>>,
+        out_zp: i64,
+        s_x: f64,
+        s_w: f64,
+        s_out: f64,
+        ste: ProductSte,
+    }
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::Op;
 
 /// Weights `[k, n]` as codes: (code − zero)·scale, with a scale and a zero for each block of rows of a column. Scales
-/// and zeros are `[⌈k / block⌉, n]`, of the type of the numbers. [`encode_weights`](crate::graph::encode_weights) makes
-/// codes and scales of numbers.
+/// and zeros are `[⌈k / block⌉, n]`, of the type of the numbers.
+/// [`encode_weights`](crate::graph::quant::encode_weights) makes codes and scales of numbers.
 #[derive(Clone, Copy)]
 pub struct CodedWeights<'g> {
     pub(super) scheme: WeightScheme,

@@ -7,6 +7,7 @@ use crate::kernels::dequant::fp8_fp4::{e2m1_to_f32, e4m3_to_f32, e5m2_to_f32};
 /// Weights as [`encode_weights`] gives them: the data of the operands of
 /// [`CodedWeights`](super::coded_weights::CodedWeights).
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct EncodedWeights {
     /// The codes. Those of [`WeightScheme::Int8`] are the bytes of `i8`.
     pub codes: Vec<u8>,

@@ -13,6 +13,7 @@ use Domain::{Index, Positive, Real};
 
 /// Options of [`Var::fake_quantize`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct FakeQuantize {
     /// The axis whose positions have a scale and a zero point each. Without one there is one of each. The default is
     /// none.
@@ -38,7 +39,7 @@ impl FakeQuantize {
 }
 
 setters! {
-    [] FakeQuantize { axis: i64 => Some(axis), range: (i64, i64), ste: FakeSte }
+    [] FakeQuantize { axis: impl Into<Option<i64>> => axis.into(), range: (i64, i64), ste: FakeSte }
 }
 
 /// The zero point of the site as a float that broadcasts with x.
@@ -137,7 +138,7 @@ impl Builder {
     /// the scales are [`QuantScale::Fixed`].
     ///
     /// ```
-    /// use arenagrad::graph::{FakeQuantize, QuantScale};
+    /// use arenagrad::graph::quant::{FakeQuantize, QuantScale};
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("layer");

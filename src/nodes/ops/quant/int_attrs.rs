@@ -8,6 +8,7 @@ use crate::nodes::ops::conv::attrs::ConvAttrs;
 choice! {
     /// The derivative of a product of codes.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum ProductSte {
         /// That of the real numbers that codes stand for, 0 where a code of the result is cut off.
         #[default]

@@ -5,6 +5,7 @@ use crate::nodes::ops::quant::attrs::LsqFactor;
 
 /// Options of [`Var::lsq`](crate::nodes::Var::lsq).
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Lsq {
     /// The axis whose positions have a scale each. Without one there is one. The default is none.
     pub axis: Option<i64>,
@@ -33,5 +34,5 @@ impl Lsq {
 }
 
 setters! {
-    [] Lsq { axis: i64 => Some(axis), range: (i64, i64), factor: LsqFactor }
+    [] Lsq { axis: impl Into<Option<i64>> => axis.into(), range: (i64, i64), factor: LsqFactor }
 }

@@ -2,6 +2,7 @@
 
 use super::int_attrs::{ProductSte, QConvAttrs};
 use super::int_product::{IntProductSite, check_product_types, lower_requantise, place_sums, sum_kernel_reads};
+use crate::kernels::conv::ConvGeom;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::int_gemm::{IntConv, int_conv_kernel, int_conv_zeros_kernel};
 use crate::nodes::ir::batch::BatchSite;
@@ -12,9 +13,8 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::first_entries;
 use crate::nodes::ops::conv::check_input_channels;
-use crate::nodes::ops::conv::convolution::Convolution;
+use crate::nodes::ops::conv::convolution;
 use Domain::{Code, Index, Positive};
 
 fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -23,7 +23,7 @@ fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     conv.check::<2>()?;
     let (x, w) = (cx.rank(0, "x", 4)?, cx.rank(1, "w", 4)?);
     check_input_channels(&conv, &x, &w)?;
-    let [ho, wo] = Convolution::new(&x, &w, &conv).count()?;
+    let [ho, wo] = convolution::of_dims(&x, &w, &conv).count()?;
     check_product_types(cx, &a.product(), w[0], w[1..].iter().product())?;
     cx.result(a.to, &[x[0], w[0], ho, wo])
 }
@@ -31,27 +31,14 @@ fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
 fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (attrs, y) = (QConvAttrs::of(&cx.attrs()), cx.out_dims(0));
     let a = attrs.product();
-    let c = Convolution::new(&cx.arg_dims(0), &cx.arg_dims(1), &attrs.conv());
-    let [images, channels, oh, ow] = first_entries::<4>(&y);
+    let c = convolution::of_dims(&cx.arg_dims(0), &cx.arg_dims(1), &attrs.conv());
     let sums = place_sums(cx, &a, y.numel());
-    let win = &c.windows;
     let p = IntConv {
-        images,
+        images: c.n,
         groups: c.groups,
         channels: c.c_in / c.groups.max(1),
         m: c.c_out / c.groups.max(1),
-        h: win.size[0],
-        w: win.size[1],
-        kh: win.kernel[0],
-        kw: win.kernel[1],
-        sh: win.stride[0],
-        sw: win.stride[1],
-        ph: win.pad[0][0],
-        pw: win.pad[1][0],
-        dh: win.dilation[0],
-        dw: win.dilation[1],
-        oh,
-        ow,
+        windows: c.windows,
         x_signed: cx.dtype(0) == DType::I8,
         x_zero: a.x_zp,
         w_zero: a.w_zp,
@@ -60,7 +47,11 @@ fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = if a.zeros { int_conv_zeros_kernel } else { int_conv_kernel };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::PRODUCT_I8);
     cx.call(call.reads(&sum_kernel_reads(cx, &a)).whole(2).writes(sums, p.per_unit()).scratch(scratch));
-    if sums == Buf::Out(0) { Ok(()) } else { lower_requantise(cx, &a, sums, (images, channels, oh * ow)) }
+    if sums == Buf::Out(0) {
+        Ok(())
+    } else {
+        lower_requantise(cx, &a, sums, (c.n, c.c_out, c.windows.out().iter().product()))
+    }
 }
 
 /// `[channels]` as `[channels, 1, 1]`.
@@ -69,16 +60,16 @@ fn align_channels(x: Var<'_>) -> Var<'_> {
 }
 
 /// The convolution and the product as the rules see them.
-fn map_product_site<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&Convolution, &IntProductSite<'_, 'g>) -> R) -> R {
+fn map_product_site<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&ConvGeom, &IntProductSite<'_, 'g>) -> R) -> R {
     let attrs = QConvAttrs::of(&s.attrs);
-    let c = Convolution::new(&s.args[0].dims(), &s.args[1].dims(), &attrs.conv());
+    let c = convolution::of_dims(&s.args[0].dims(), &s.args[1].dims(), &attrs.conv());
     f(&c, &IntProductSite { a: &attrs.product(), args: s.args, align: &align_channels })
 }
 
 /// The convolution in `f64`, which holds all sums exactly.
 fn decompose_node<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     map_product_site(s, |c, p| {
-        let sums = c.forward(p.centred_x(DType::F64), p.centred_w(DType::F64)).cast(DType::I32);
+        let sums = convolution::forward(c, p.centred_x(DType::F64), p.centred_w(DType::F64)).cast(DType::I32);
         vec![p.result(sums)]
     })
 }
@@ -96,11 +87,11 @@ fn push_tangents<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<
     map_product_site(s, |c, p| {
         let codes = p.a.ste == ProductSte::Codes;
         let of_x = t[0].map(|t| {
-            let y = c.forward(t, p.centred_w(DType::F32));
+            let y = convolution::forward(c, t, p.centred_w(DType::F32));
             if codes { y } else { p.by_scale_of_w(y) }
         });
         let of_w = t[1].map(|t| {
-            let y = c.forward(p.centred_x(DType::F32), t);
+            let y = convolution::forward(c, p.centred_x(DType::F32), t);
             if codes { y } else { y * p.a.s_x }
         });
         let of_bias = p.bias().and_then(|_| t[2]).map(|t| align_channels(t).broadcast(s.outs[0].dims()));
@@ -117,10 +108,10 @@ fn pull_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]
         let g = if codes { p.by_multiplier(g) } else { g };
         let x = needed[0].then(|| {
             let g = if codes { g } else { p.by_scale_of_w(g) };
-            c.input_grad(g, p.centred_w(DType::F32))
+            convolution::input_grad(c, g, p.centred_w(DType::F32))
         });
         let w = needed[1].then(|| {
-            let w = c.weight_grad(p.centred_x(DType::F32), g);
+            let w = convolution::weight_grad(c, p.centred_x(DType::F32), g);
             if codes { w } else { w * p.a.s_x }
         });
         let bias = p.bias().filter(|_| needed[2]).map(|_| g.sum([0, 2, 3]));

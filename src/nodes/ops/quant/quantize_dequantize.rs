@@ -12,6 +12,7 @@ use Domain::{Index, Positive, Real};
 
 /// Options of [`Var::quantize`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Quantize {
     /// The axis whose positions have a scale and a zero point each. Without one there is one of each. The default is
     /// none.
@@ -37,7 +38,7 @@ impl Quantize {
 }
 
 setters! {
-    [] Quantize { axis: i64 => Some(axis), range: (i64, i64), ste: CodeSte }
+    [] Quantize { axis: impl Into<Option<i64>> => axis.into(), range: (i64, i64), ste: CodeSte }
 }
 
 /// round(x·(1/s)) + z, before it is cut off to a range. A product with the reciprocal has torch's bits.

@@ -6,6 +6,7 @@ use crate::nodes::ir::leaf::Init;
 
 /// Where [`Builder::fake_quantize`] gets its scales from.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum QuantScale<'g> {
     /// The largest |x| of the batch has the highest code: see [`Var::symmetric_scale`].
     PerBatch,

@@ -2,7 +2,7 @@
 
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::positive_scale::{PositiveScale, positive_scale_kernel_for};
+use crate::kernels::quant::positive_scale::{PositiveScale, positive_scale_kernel_for};
 use crate::nodes::arguments::axes::check_axis;
 use crate::nodes::ir::batch::BatchSite;
 use crate::nodes::ir::builder::Var;

@@ -19,9 +19,9 @@ impl<'g> Var<'g> {
     ///
     /// A code stands for the real number scale·(q − zero): derivatives pass through codes as through that number. So
     /// the derivative of `dequantize` after `quantize` is 1, and 0 where the code is cut off (see
-    /// [`CodeSte`](crate::graph::CodeSte)). The gradient of a code is `f32`. Moves (`reshape`, `transpose`, slices,
-    /// `concat` …) pass it on, and so do quantised ops; for any other op on codes the derivative is an error. Scales
-    /// and zero points get no gradient here: see [`Var::lsq`].
+    /// [`CodeSte`](crate::graph::quant::CodeSte)). The gradient of a code is `f32`. Moves (`reshape`, `transpose`,
+    /// slices, `concat` …) pass it on, and so do quantised ops; for any other op on codes the derivative is an error.
+    /// Scales and zero points get no gradient here: see [`Var::lsq`].
     ///
     /// # Errors
     /// Those of [`Builder::finish`](crate::graph::Builder::finish): x is not `f32` or `f64`; `scale` is of another
@@ -29,7 +29,7 @@ impl<'g> Var<'g> {
     /// same shape; a range that the codes' dtype does not have. A scale that is no normal number above 0 ends the step.
     ///
     /// ```
-    /// use arenagrad::graph::Quantize;
+    /// use arenagrad::graph::quant::Quantize;
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("codes");
@@ -67,7 +67,7 @@ impl<'g> Var<'g> {
 
     /// These numbers rounded to those that codes stand for, to train a network for codes: (clamp(round(x / `scale`) +
     /// `zero`, lo, hi) − `zero`)·`scale`, halves to even, with no zero point as 0. The derivative with respect to x is
-    /// that of [`FakeSte`](crate::graph::FakeSte); scales get none (see [`Var::lsq`]).
+    /// that of [`FakeSte`](crate::graph::quant::FakeSte); scales get none (see [`Var::lsq`]).
     /// `torch.fake_quantize_per_tensor_affine` and, with [`FakeQuantize::axis`],
     /// `torch.fake_quantize_per_channel_affine` are [`FakeQuantize::affine`].
     ///
@@ -76,7 +76,7 @@ impl<'g> Var<'g> {
     /// [`Var::quantize`], and a range that is empty or beyond ±2²⁴.
     ///
     /// ```
-    /// use arenagrad::graph::FakeQuantize;
+    /// use arenagrad::graph::quant::FakeQuantize;
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("rounded");
@@ -102,11 +102,12 @@ impl<'g> Var<'g> {
     }
 
     /// As [`Var::fake_quantize`] without a zero point, but `scale` is learned (LSQ): its gradient is κ·Σ ψ(x / scale)·ȳ
-    /// with ψ(z) = round(z) − z in the range, and lo or hi outside of it; κ is [`LsqFactor`](crate::graph::LsqFactor).
-    /// The gradient with respect to x is ȳ in the range, 0 outside. [`Var::lsq_scale`] is the paper's first scale.
+    /// with ψ(z) = round(z) − z in the range, and lo or hi outside of it; κ is
+    /// [`LsqFactor`](crate::graph::quant::LsqFactor). The gradient with respect to x is ȳ in the range, 0 outside.
+    /// [`Var::lsq_scale`] is the paper's first scale.
     ///
     /// ```
-    /// use arenagrad::graph::{Lsq, LsqFactor};
+    /// use arenagrad::graph::quant::{Lsq, LsqFactor};
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("learned");
@@ -171,7 +172,7 @@ impl<'g> Var<'g> {
     ///
     /// Derivatives pass through codes as through the real numbers that they stand for, as in [`Var::quantize`]: those
     /// by x, w and `bias` are `f32`. They are 0 where a code of the result is cut off, unless
-    /// [`ProductSte`](crate::graph::ProductSte) says otherwise. Scales have none.
+    /// [`ProductSte`](crate::graph::quant::ProductSte) says otherwise. Scales have none.
     ///
     /// # Errors
     /// Those of [`Builder::finish`](crate::graph::Builder::finish): other types or shapes; a zero point that is no
@@ -179,7 +180,7 @@ impl<'g> Var<'g> {
     /// point or scale of a result that has none.
     ///
     /// ```
-    /// use arenagrad::graph::{CodeProduct, Quantize};
+    /// use arenagrad::graph::quant::{CodeProduct, Quantize};
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("codes");
@@ -253,7 +254,7 @@ impl<'g> Var<'g> {
     /// [`CodedWeights::numbers`].
     ///
     /// ```
-    /// use arenagrad::graph::{CodedWeights, WeightScheme, encode_weights};
+    /// use arenagrad::graph::quant::{CodedWeights, WeightScheme, encode_weights};
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let (k, n, block) = (64, 8, 32);

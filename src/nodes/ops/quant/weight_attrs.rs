@@ -6,6 +6,7 @@ use crate::nodes::ir::attr_types::{attrs, choice};
 choice! {
     /// How weights `[k, n]` are coded. A weight is (code − zero)·scale. In each column, each block of consecutive rows
     /// has one scale and one zero.
+    #[non_exhaustive]
     pub enum WeightScheme {
         /// Signed integers of 8 bits: `i8[k, n]`.
         Int8 = "int8",

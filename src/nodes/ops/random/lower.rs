@@ -2,10 +2,10 @@
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::random::{Random, RandomInt};
-use crate::kernels::random_key::step_key_kernel;
-use crate::kernels::sample::{Sample, sample_kernel_for};
-use crate::kernels::{random, random_key};
+use crate::kernels::random;
+use crate::kernels::random::Random;
+use crate::kernels::random::key::{self, step_key_kernel};
+use crate::kernels::random::sample::{Sample, sample_kernel_for};
 use crate::nodes::arguments::size_attrs::to_size_attr;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
@@ -34,7 +34,7 @@ pub fn emit_rng_normal(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn emit_rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let RandomIntAttrs { stream, low, high, dtype, .. } = RandomIntAttrs::of(&cx.attrs());
     let span = (high as u64).wrapping_sub(low as u64);
-    let p = RandomInt { len: cx.out_dims(0).numel(), stream: stream as u64, low: low as u64, span };
+    let p = random::Int { len: cx.out_dims(0).numel(), stream: stream as u64, low: low as u64, span };
     let call = Call::new(random::random_int_kernel_for(dtype)?, p.to_words(), p.units())
         .flops(cx.flops())
         .cost_class(CostClass::RANDOM);
@@ -44,14 +44,14 @@ pub fn emit_rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `rng_next`.
 pub fn emit_rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let call = Call::new(step_key_kernel, [], 1).reads_args(1).writes(Buf::Out(0), random_key::WORDS);
+    let call = Call::new(step_key_kernel, [], 1).reads_args(1).writes(Buf::Out(0), key::WORDS);
     cx.call(call.inplace(&[(0, 0)]));
     Ok(())
 }
 
 /// `rng_fold`.
 pub fn emit_rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    cx.call(Call::new(random_key::fold_key_kernel, [], 1).reads_args(2).writes(Buf::Out(0), random_key::WORDS));
+    cx.call(Call::new(key::fold_key_kernel, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
     Ok(())
 }
 

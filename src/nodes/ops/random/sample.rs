@@ -3,7 +3,7 @@
 use super::attrs::SampleAttrs;
 use super::check_rng_key;
 use crate::ensure;
-use crate::kernels::sample::Sampling;
+use crate::kernels::random::sample::Sampling;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
@@ -15,7 +15,7 @@ fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     check_rng_key(cx, 1)?;
     let SampleAttrs { temperature, top_k, top_p, .. } = SampleAttrs::of(&cx.attrs);
     let top_k = usize::try_from(top_k).map_err(|_| format!("top_k is {top_k}; it must be 0 or more"))?;
-    Sampling { temperature, top_k, top_p }.check()?;
+    Sampling::default().temperature(temperature).top_k(top_k).top_p(top_p).check()?;
     let d = cx.dims(0);
     let n = d.last().copied().ok_or("the logits are a scalar; they need an axis of tokens")?;
     ensure!(n > 0, "the logits have shape {d}; there is no token to choose");

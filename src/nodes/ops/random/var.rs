@@ -6,7 +6,7 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::kernels::sample::Sampling;
+use crate::kernels::random::sample::Sampling;
 use crate::kernels::vmath;
 use crate::nodes::arguments::operand::Operand;
 use crate::nodes::arguments::size_attrs::size_attr_to_i64;
@@ -65,7 +65,7 @@ impl<'g> Var<'g> {
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("draw");
     /// let logits = g.input("logits", [2, 3], DType::F32);
-    /// let token = logits.sample(Sampling { top_k: 2, ..Sampling::default() });
+    /// let token = logits.sample(Sampling::default().top_k(2));
     /// let mut p = Session::new().compile(&g.finish([token.named("token")])?)?;
     /// p.init(7)?; // the seed
     /// p.values_mut::<f32>("logits")?.copy_from_slice(&[0.0, 9.0, -9.0, 5.0, -90.0, -90.0]);
@@ -84,7 +84,7 @@ impl<'g> Var<'g> {
     /// As [`Var::sample`], with a key `u32[4]` and a stream of your own: the numbers follow from these two alone.
     #[track_caller]
     pub fn sample_with_key(self, how: Sampling, key: Var<'g>, stream: i64) -> Var<'g> {
-        let Sampling { temperature, top_k, top_p } = how;
+        let Sampling { temperature, top_k, top_p, .. } = how;
         let attrs = SampleAttrs { stream, temperature, top_k: size_attr_to_i64(top_k), top_p };
         self.g.emit1(Op::SAMPLE, &[self, key], &attrs.list())
     }

@@ -8,8 +8,9 @@ use super::attrs::{
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::recurrent::gated_delta::{GatedDelta, gated_delta_kernel_for};
 use crate::kernels::recurrent::gated_delta_backward::gated_delta_backward_kernel_for;
-use crate::kernels::recurrent::selective_scan::{SelectiveScan, selective_scan_kernel_for};
+use crate::kernels::recurrent::selective_scan::selective_scan_kernel_for;
 use crate::kernels::recurrent::selective_scan_backward::selective_scan_backward_kernel_for;
+use crate::kernels::recurrent::selective_scan_params::SelectiveScan;
 use crate::kernels::recurrent::sequence_units::SequenceUnits;
 use crate::kernels::reduce;
 use crate::kernels::reduce::Reduce;

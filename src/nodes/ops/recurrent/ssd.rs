@@ -10,6 +10,7 @@ use crate::nodes::ir::builder::Var;
 
 /// Options of [`Var::ssd`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Ssd<'g> {
     /// Steps of a chunk, 64 by default. Memory and time of the products inside of chunks grow with it; the number of
     /// steps from chunk to chunk shrinks.
@@ -27,7 +28,11 @@ impl Default for Ssd<'_> {
 }
 
 setters! {
-    ['g] Ssd<'g> { chunk: usize, d: Var<'g> => Some(d), h0: Var<'g> => Some(h0) }
+    ['g] Ssd<'g> {
+        chunk: usize,
+        d: impl Into<Option<Var<'g>>> => d.into(),
+        h0: impl Into<Option<Var<'g>>> => h0.into(),
+    }
 }
 
 /// The sizes of a scan in chunks.

@@ -8,6 +8,7 @@ use crate::nodes::ir::opdef::Op;
 
 /// Options of [`Var::selective_scan`].
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct SelectiveScan<'g> {
     /// The factor of x in y, `[channels]`; without it y has no such term.
     pub d: Option<Var<'g>>,
@@ -16,7 +17,7 @@ pub struct SelectiveScan<'g> {
 }
 
 setters! {
-    ['g] SelectiveScan<'g> { d: Var<'g> => Some(d), h0: Var<'g> => Some(h0) }
+    ['g] SelectiveScan<'g> { d: impl Into<Option<Var<'g>>> => d.into(), h0: impl Into<Option<Var<'g>>> => h0.into() }
 }
 
 impl<'g> Var<'g> {
@@ -30,7 +31,7 @@ impl<'g> Var<'g> {
     /// with Δ > 0. Source: Gu and Dao, "Mamba".
     ///
     /// ```
-    /// use arenagrad::graph::SelectiveScan;
+    /// use arenagrad::graph::recurrent::SelectiveScan;
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// // One channel with one number: h ← ½·h + x.

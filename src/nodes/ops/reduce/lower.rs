@@ -3,10 +3,11 @@
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::cumulative::Cumulative;
+use crate::kernels::reduce;
+use crate::kernels::reduce::cumulative::Cumulative;
+use crate::kernels::reduce::root_sum_squares;
+use crate::kernels::reduce::root_sum_squares::Parts;
 use crate::kernels::reduce::{Reduce, plan_steps};
-use crate::kernels::root_sum_squares::Parts;
-use crate::kernels::{reduce, root_sum_squares};
 use crate::nodes::arguments::axes::{AxisSplit, split_at_axis};
 use crate::nodes::arguments::size_attrs::{to_size_attr, to_size_attrs};
 use crate::nodes::ir::call::{Buf, Call};

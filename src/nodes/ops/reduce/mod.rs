@@ -6,7 +6,7 @@ pub mod lower;
 pub mod var;
 
 use crate::ensure;
-use crate::kernels::cumulative;
+use crate::kernels::reduce::cumulative;
 use crate::nodes::arguments::axes::dims_without_axes;
 use crate::nodes::arguments::axes::{check_axes, check_axis};
 use crate::nodes::arguments::size_attrs::{to_size_attr, to_size_attrs};

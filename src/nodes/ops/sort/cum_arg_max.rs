@@ -3,8 +3,8 @@
 use crate::ensure;
 use crate::error::Kind;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::cum_arg_max;
-use crate::kernels::cum_arg_max::CumArgMax;
+use crate::kernels::sort::cum_arg_max;
+use crate::kernels::sort::cum_arg_max::CumArgMax;
 use crate::nodes::arguments::axes::{AxisSplit, check_axis, split_at_axis};
 use crate::nodes::arguments::size_attrs::to_size_attr;
 use crate::nodes::ir::builder::Var;

@@ -3,7 +3,7 @@
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::sort;
 use crate::kernels::sort::Sort;
-use crate::kernels::top_k::{TopK, top_k_kernel_for};
+use crate::kernels::sort::top_k::{TopK, top_k_kernel_for};
 use crate::nodes::arguments::size_attrs::to_size_attr;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;

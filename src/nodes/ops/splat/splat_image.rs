@@ -6,6 +6,7 @@ use crate::nodes::ops::splat::attrs::SplatAttrs;
 
 /// Options of [`Splats::render`](super::var::Splats::render).
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct SplatImage {
     /// Columns.
     pub width: usize,

@@ -27,7 +27,7 @@ impl<'g> Splats<'g> {
     /// Gradients go to all five operands and to the view. There is no second derivative.
     ///
     /// ```
-    /// use arenagrad::graph::{SplatImage, Splats};
+    /// use arenagrad::graph::splat::{SplatImage, Splats};
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("splat");

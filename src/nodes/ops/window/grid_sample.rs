@@ -7,6 +7,7 @@ use crate::nodes::ir::dtype::DType;
 
 /// How [`Var::grid_sample`] makes a value of the pixels around a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum GridSampling {
     /// The nearest pixel; halves go to the even one.
     Nearest,
@@ -19,6 +20,7 @@ pub enum GridSampling {
 
 /// What [`Var::grid_sample`] finds outside of the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outside {
     /// Zeros.
     #[default]
@@ -31,6 +33,7 @@ pub enum Outside {
 
 /// Options of [`Var::grid_sample`]; the defaults are torch's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GridSample {
     /// How a value is made of pixels.
     pub mode: GridSampling,

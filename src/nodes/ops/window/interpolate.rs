@@ -2,6 +2,7 @@
 //! by weighing neighbours. The op is linear in the image.
 
 use crate::ensure;
+use crate::kernels::window::axis_name;
 use crate::nodes::arguments::size_attrs::check_size_attrs;
 use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::attr_types::{attrs, choice};
@@ -10,7 +11,6 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::positions::{numbers_by_position, take_elements_at};
-use crate::nodes::ops::common::window_geometry::window_axis_name;
 use Domain::Real;
 use Interpolation::{
     Cubic, CubicAligned, CubicAntialias, Linear, LinearAligned, LinearAntialias, Nearest, NearestExact,
@@ -25,6 +25,7 @@ pub(super) const MOST_WEIGHTS: usize = 1 << 28;
 choice! {
     /// How the elements of a resized axis of n follow from the old ones; torch's `mode` and `align_corners`.
     #[derive(Default)]
+    #[non_exhaustive]
     pub enum Interpolation {
         /// Element ⌊i·n/out⌋.
         #[default]
@@ -66,7 +67,7 @@ fn infer_types(cx: &mut Infer<'_>) -> Result<(), String> {
     ensure!((1..=3).contains(&n), "size has {n} entries; 1 to 3 are needed");
     ensure!(d.len() == n + 2, "x has shape {d}; rank {} is needed for size {size:?}", n + 2);
     for (a, (&from, &to)) in d[2..].iter().zip(&size).enumerate() {
-        let name = window_axis_name(n, a);
+        let name = axis_name(n, a);
         ensure!(to > 0, "size has {name} 0 for an input of {from}; 1 is the least");
         ensure!(from > 0, "the {name} of x is 0; size {to} needs elements");
         ensure!(from <= LONGEST && to <= LONGEST, "{name} {from} to {to} is above {LONGEST}");

@@ -2,8 +2,8 @@
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::im2col;
 use crate::kernels::pool::PoolGeom;
+use crate::kernels::window::im2col;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
@@ -14,14 +14,14 @@ use crate::nodes::ops::window::attrs::Col2imAttrs;
 /// `im2col`.
 pub fn emit_im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(last_two_dims(&d)));
+    let g = pool_geom(&d, WindowAttrs::of(&cx.attrs()).over(last_two_dims(&d)));
     emit_unfold(cx, im2col::im2col_kernel_for(cx.dtype(0))?, &g, true)
 }
 
 /// `col2im`.
 pub fn emit_col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
-    let g = pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(last_two_dims(&d)));
+    let g = pool_geom(&d, WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(last_two_dims(&d)));
     emit_unfold(cx, im2col::col2im_kernel_for(cx.dtype(0))?, &g, false)
 }
 

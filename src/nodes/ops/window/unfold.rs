@@ -10,13 +10,14 @@ use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
-use crate::nodes::ops::common::window_geometry::{check_window_sizes, first_entries, sum_over_window_taps};
+use crate::nodes::ops::common::window_geometry::{PlaneTaps, check_window_sizes, first_entries, sum_over_window_taps};
 use crate::nodes::ops::pool::last_two_dims;
 use crate::nodes::ops::window::attrs::Col2imAttrs;
 use Domain::Real;
 
 /// Options of `Var::im2col` and `Var::col2im`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unfold {
     /// Height and width of a window.
     pub kernel: [usize; 2],

@@ -5,6 +5,7 @@
 
 use crate::arena::rng::{self, SplitMix64};
 use crate::arena::{Value, ids::Id};
+use crate::differences::try_slope;
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::ir::leaf::{InitKind, LeafInit, ParamAttrs};
@@ -168,28 +169,21 @@ impl FinitePoint {
         self.changed.iter().try_for_each(|&i| self.write(p, i))
     }
 
-    /// The derivative of `output` with respect to element `at`, by differences of fourth order (error: h⁴ times the
-    /// fifth derivative). Of the widths, the one that agrees best with `claim` counts; a wrong claim agrees with none.
+    /// The derivative of `output` with respect to element `at`, by differences. Of the widths, the one that agrees best
+    /// with `claim` counts; a wrong claim agrees with none.
     ///
     /// # Errors
     /// The fault of a step, if no width has a difference. A wide step may reach where the program has no value.
     pub fn derivative(&mut self, p: &mut Program, output: &str, at: Element, claim: f64) -> Result<f64> {
         let (mut best, mut fault) = (f64::NAN, None);
         for h in WIDTHS {
-            match self.difference(p, output, at, h) {
+            match try_slope(h, |by| self.moved(p, output, at, by)) {
                 Ok(d) if best.is_nan() || (d - claim).abs() < (best - claim).abs() => best = d,
                 Ok(_) => {}
                 Err(e) => fault = fault.or(Some(e)),
             }
         }
         fault.filter(|_| best.is_nan()).map_or(Ok(best), Err)
-    }
-
-    /// The difference of `output` over steps of width `h`.
-    fn difference(&mut self, p: &mut Program, output: &str, at: Element, h: f64) -> Result<f64> {
-        let near = self.moved(p, output, at, h)? - self.moved(p, output, at, -h)?;
-        let far = self.moved(p, output, at, 2.0 * h)? - self.moved(p, output, at, -2.0 * h)?;
-        Ok((8.0 * near - far) / (12.0 * h))
     }
 }
 

@@ -18,6 +18,7 @@ use std::fmt;
 /// Whether the two rules of custom functions agree: ⟨J·v, w⟩ and ⟨v, Jᵀ·w⟩ of the whole graph, for drawn v and w. They
 /// may disagree on purpose.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RulesAgreement {
     /// The functions that have both rules.
     pub names: Vec<String>,

@@ -127,5 +127,6 @@ pub fn element_bits(value: f64, dtype: DType) -> u64 {
         DType::U16 => u64::from(value as u16),
         DType::U64 => value as u64,
         DType::Bool => u64::from(value != 0.0),
+        _ => unreachable!("an element of {dtype}"),
     }
 }

@@ -338,6 +338,7 @@ impl ScanEnd<'_> {
 
 /// Options of [`Builder::scan_with`] and [`Builder::while_loop_with`]: how a loop runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Loop {
     /// Number of iterations; `None`: the number of slices of the stacked inputs.
     pub length: Option<usize>,
@@ -356,7 +357,10 @@ pub struct Loop {
 }
 setters! {
     [] Loop {
-        length: usize => Some(length), reverse: bool, keep_every: usize => Some(keep_every), at_once: bool
+        length: impl Into<Option<usize>> => length.into(),
+        reverse: bool,
+        keep_every: impl Into<Option<usize>> => keep_every.into(),
+        at_once: bool,
     }
 }
 

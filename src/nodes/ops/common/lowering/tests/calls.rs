@@ -4,11 +4,11 @@
 use super::graph;
 use crate::arena::ids::Id;
 use crate::kernels::abi::Split;
+use crate::kernels::attention::rope::Rope;
 use crate::kernels::attention::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::dequant::DequantMatmul;
 use crate::kernels::int_gemm::{IntConv, IntGemm};
-use crate::kernels::rope::Rope;
 use crate::nodes::ir::call::{Buf, Call, Temp, View};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
@@ -234,7 +234,7 @@ fn a_convolution_of_codes_has_a_sum_for_each_element() {
                  s_out=600 to=i8 zeros=false scales=false ste=masked";
     let l = lowered("q_conv2d", ["i8[2,3,5,6] i8[4,3,3,2] i32[4]", attrs], DType::F32, (1, &[true]));
     let p = IntConv::from_words(&l.calls[0].params);
-    assert_eq!((p.images, p.groups, p.channels, p.m, [p.h, p.w], [p.oh, p.ow]), (2, 1, 3, 4, [5, 6], [5, 7]));
+    assert_eq!((p.images, p.groups, p.channels, p.m, p.windows.size, p.windows.out()), (2, 1, 3, 4, [5, 6], [5, 7]));
     assert_eq!(l.temps, [shared(280), scratch(p.scratch())]);
     assert_eq!((l.calls[0].whole, l.calls[0].work), (2, CostClass::PRODUCT_I8));
     assert_eq!((l.calls[1].ops, &l.calls[1].reads[..]), (280, &[Buf::Temp(0), Buf::Arg(2)][..]));

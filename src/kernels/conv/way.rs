@@ -1,0 +1,141 @@
+//! How a convolution is computed, and how units divide its output.
+//!
+//! Invariant: all follows from the geometry alone, so the bits of the results do, too.
+
+use super::channel_lanes::LanesPlan;
+use super::conv_plan::{ConvPlan, largest_divisor, weight_grad_blocks};
+use super::geom::ConvGeom;
+use super::product::{fold_of, upright};
+use crate::abi::{MatrixMut, Split};
+use std::ops::Range;
+
+/// How the forward pass or the input gradient is computed.
+pub(super) enum Way {
+    /// Positions, or images, in the lanes.
+    Strip(ConvPlan),
+    /// Channels in the lanes.
+    Lanes(LanesPlan, Share),
+    /// As a matrix product.
+    Product(Share),
+}
+
+/// How units divide an output `[n, channels, area]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    /// Images side by side in a product.
+    pub fold: usize,
+    /// Channels of a unit, of all images; `None` if a unit is `fold` images.
+    pub channels: Option<usize>,
+}
+
+impl Share {
+    /// The share of an output of `n` images. Units are images if there are four units.
+    pub fn new(n: usize, fold: usize, channels: usize) -> Share {
+        let by_images = n.div_ceil(fold) >= 4;
+        Share { fold, channels: (!by_images).then(|| largest_divisor(channels, 32)) }
+    }
+
+    /// The split of an output with `area` elements in each of `channels` planes of an image; number of units.
+    pub fn division(self, n: usize, channels: usize, area: usize) -> (Split, usize) {
+        match self.channels {
+            Some(some) => (Split::Columns { row: channels * area, width: some * area }, channels / some),
+            None => (Split::PerUnit(self.fold * channels * area), n.div_ceil(self.fold)),
+        }
+    }
+
+    /// The images and the channels of `units`, and their part `to` of the output as a row for each image.
+    pub fn part<T>(
+        self,
+        [n, channels, area]: [usize; 3],
+        units: Range<usize>,
+        to: MatrixMut<'_, T>,
+    ) -> ((Range<usize>, Range<usize>), MatrixMut<'_, T>) {
+        if let Some(some) = self.channels {
+            return ((0..n, units.start * some..units.end * some), to);
+        }
+        let images = units.start * self.fold..n.min(units.end * self.fold);
+        let to = to.wrapped(images.len(), channels * area);
+        ((images, 0..channels), to)
+    }
+}
+
+/// Whether there are too few channels for lanes, or for copies to be cheap beside products; or rows are too long.
+fn keeps_strips(g: &ConvGeom) -> bool {
+    let least = if g.windows_are_pixels() { 16 } else { 32 };
+    let few = g.n == 0 || g.c_in / g.groups < least || g.c_out / g.groups < least;
+    few || !(LanesPlan::forward(g).fits() && LanesPlan::backward(g).fits())
+}
+
+/// How the weight gradient is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WeightWay {
+    /// By strips of x, in parts by blocks of images.
+    Strip,
+    /// With output channels in the lanes.
+    Lanes,
+    /// As a matrix product.
+    Product,
+}
+
+impl WeightWay {
+    /// (image blocks, output channels of a unit).
+    pub fn blocks(self, g: &ConvGeom) -> (usize, usize) {
+        match self {
+            WeightWay::Strip => weight_grad_blocks(g),
+            WeightWay::Lanes | WeightWay::Product => (1, largest_divisor(g.c_out, 16)),
+        }
+    }
+
+    /// Of a convolution.
+    pub fn of(g: &ConvGeom) -> WeightWay {
+        if keeps_strips(g) {
+            WeightWay::Strip
+        } else if g.window() == 1 || upright(g) {
+            WeightWay::Product
+        } else {
+            WeightWay::Lanes
+        }
+    }
+}
+
+impl Way {
+    /// Of the forward pass.
+    pub fn forward(g: &ConvGeom) -> Way {
+        let area = g.windows.out()[0] * g.windows.out()[1];
+        let product = |fold| Way::Product(Share::new(g.n, fold, g.c_out));
+        let lanes = || Way::Lanes(LanesPlan::forward(g), Share::new(g.n, 1, g.c_out));
+        if keeps_strips(g) {
+            Way::Strip(ConvPlan::forward(g))
+        } else if g.windows_are_pixels() {
+            product(if area < 128 { fold_of(g.n, area) } else { 1 })
+        } else if g.window() == 1 || g.n * area < 128 {
+            product(fold_of(g.n, area))
+        } else {
+            lanes()
+        }
+    }
+
+    /// Of the input gradient.
+    pub fn backward(g: &ConvGeom) -> Way {
+        let area = g.windows.out()[0] * g.windows.out()[1];
+        let product = |fold| Way::Product(Share::new(g.n, fold, g.c_in));
+        let lanes = || Way::Lanes(LanesPlan::backward(g), Share::new(g.n, 1, g.c_in));
+        if keeps_strips(g) {
+            Way::Strip(ConvPlan::backward(g))
+        } else if g.windows_are_pixels() && area >= 128 {
+            product(1)
+        } else if g.window() > 1 && g.n * area < 64 {
+            product(fold_of(g.n, area))
+        } else {
+            lanes()
+        }
+    }
+
+    /// How units divide an output of `size` = [images, channels, area], and their number.
+    pub fn division(&self, [n, channels, area]: [usize; 3]) -> (Split, usize) {
+        match self {
+            Way::Strip(c) => c.division(),
+            Way::Lanes(_, share) | Way::Product(share) => share.division(n, channels, area),
+        }
+    }
+}

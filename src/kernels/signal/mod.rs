@@ -1,0 +1,3 @@
+//! Kernels of the family `signal`: Fourier transforms.
+
+pub mod fft;

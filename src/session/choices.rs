@@ -1,0 +1,64 @@
+//! What a session chooses, as all take it that compile and run programs.
+
+use super::MAX_THREADS;
+use crate::error::{Error, Kind, Result};
+use crate::passes::keep_half::Keep;
+use crate::passes::product_precision::Precisions;
+use crate::sched::checker::Checked;
+use crate::sched::share;
+use crate::sched::tape::Tapes;
+
+/// Plans that are kept unless [`Session::plans_kept`] says otherwise.
+const PLANS_KEPT: usize = 64;
+
+/// The choices of a [`Session`](super::Session), whose methods say what each is.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    pub threads: usize,
+    pub optimise: bool,
+    pub poison: bool,
+    pub find_nan: bool,
+    pub share: bool,
+    pub budget: Option<usize>,
+    pub precision: Precisions,
+    pub keep: Keep,
+    pub plans_kept: usize,
+}
+
+impl Default for Choices {
+    fn default() -> Choices {
+        Choices {
+            threads: 1,
+            optimise: true,
+            poison: false,
+            find_nan: false,
+            share: false,
+            budget: None,
+            precision: Precisions::default(),
+            keep: Keep::F32,
+            plans_kept: PLANS_KEPT,
+        }
+    }
+}
+
+impl Choices {
+    /// Whether programs go through all passes. Those that look for NaN do not: after fusion, an error could not name
+    /// the op that the user wrote.
+    pub fn runs_all_passes(&self) -> bool {
+        self.optimise && !self.find_nan
+    }
+
+    /// Threads that programs are planned for.
+    pub fn planned_threads(&self) -> Result<usize> {
+        match self.threads {
+            1..=MAX_THREADS if self.poison || self.find_nan => Ok(1),
+            n @ 1..=MAX_THREADS => Ok(n),
+            n => Err(Error::new(Kind::Plan, format!("threads is {n}; it goes from 1 to {MAX_THREADS}"))),
+        }
+    }
+
+    /// The tapes of a plan: for as many threads as are worth it, or for all.
+    pub fn tapes(&self, plan: &Checked) -> Tapes {
+        if self.share { share::share_tapes_above(plan, 0) } else { share::share_tapes(plan) }
+    }
+}
