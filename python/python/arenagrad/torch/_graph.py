@@ -90,6 +90,13 @@ def leaves_of(program: ExportedProgram, names: dict[int, str], module: torch.nn.
     return leaves
 
 
+def _reads(item: Any, i: int) -> bool:
+    """Whether a user of a node is its result `i`, and more than checks read it."""
+    if item.target is not operator.getitem or item.args[1] != i:
+        return False
+    return not item.users or any(not any(check in str((u.target, u.args)) for check in _CHECKS) for u in item.users)
+
+
 class Writer:
     """Writes a captured graph into a builder. `trained` says which params get gradients."""
 
@@ -203,7 +210,7 @@ class Writer:
                 return target(*values(node.args), **values(node.kwargs))
         self.kinds[name] += 1
         results = node.meta["val"]
-        site = Site(self.b, results, lambda i: any(u.target is operator.getitem and u.args[1] == i for u in node.users))
+        site = Site(self.b, results, lambda i: any(_reads(u, i) for u in node.users))
         try:
             out = TABLE[name](site, *arguments(node, values))
         except Refused as e:
