@@ -75,7 +75,8 @@ fn run_of<'g>(x: Var<'g>, weights: &[Var<'g>], kind: RecurrentKind, o: Recurrent
 ///
 /// let g = Builder::new("shared");
 /// let x = g.input("x", [20, 8, 16], DType::F32);
-/// let [of_x, of_h] = [("w_x", 16), ("w_h", 32)].map(|(name, width)| g.param(name, [32, width], DType::F32, Init::Zeros));
+/// let weight = |name: &str, width: usize| g.param(name, [32, width], DType::F32, Init::Zeros);
+/// let [of_x, of_h] = [weight("w_x", 16), weight("w_h", 32)];
 /// let run = nn::rnn_of(x, &[of_x, of_h], nn::Recurrent::default().bias(false));
 /// assert_eq!(*run.output.dims(), [20, 8, 32]);
 /// ```

@@ -251,9 +251,9 @@ impl OrthogonalStart {
 /// Vectors of at least this many elements in all are made orthogonal by all threads.
 const PARALLEL_VECTORS: usize = 1 << 16;
 
-/// The matrix of a weight of these dims, of `vectors`, one draw for each element. The vectors are made orthogonal to each
-/// other twice (modified Gram–Schmidt), after which they are so to rounding. The bits do not depend on the number of
-/// threads.
+/// The matrix of a weight of these dims, of `vectors`, one draw for each element. The vectors are made orthogonal to
+/// each other twice (modified Gram–Schmidt), after which they are so to rounding. The bits do not depend on the number
+/// of threads.
 pub fn orthogonal_start(
     dims: &[usize],
     gain: f64,
