@@ -37,8 +37,6 @@ mod differences;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzz;
 mod location;
-#[cfg(test)]
-mod message_texts;
 pub(crate) mod names;
 pub(crate) mod nodes;
 pub(crate) mod passes;

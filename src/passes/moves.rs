@@ -45,36 +45,3 @@ pub fn moved_from(g: Graph<'_>, v: Value, axis: Option<usize>) -> MovedFrom {
         at = MovedFrom { value: g.args_of(n)[0], axis };
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nodes::ir::text::parse;
-
-    #[test]
-    fn axes_are_followed_through_moves_in_both_directions() {
-        let text = "graph @moves {
-              %x = input : f32[2,3,4]
-              %t = transpose %x perm=[1,2,0]
-              %c = checkpoint %t
-              %r = reshape %c shape=[12,2]
-              %e = exp %r
-              return e=%e
-            }";
-        let graph = parse(text).unwrap();
-        let g = graph.view();
-        let [x, t, c, r, e] = [0, 1, 2, 3, 4].map(Value);
-        let node = |v: Value| g.def[v.at()];
-        assert_eq!([x, t, c, r, e].map(|v| move_keeps_elements(g, node(v))), [false, true, true, true, false]);
-        let after = |v: Value| [0, 1, 2].map(|axis| axis_after_move(g, node(v), axis));
-        assert_eq!(after(t), [Some(2), Some(0), Some(1)]);
-        assert_eq!(after(c), [Some(0), Some(1), Some(2)]);
-        assert_eq!(after(r), [None; 3]);
-        let from = |v: Value, axis: usize| {
-            let MovedFrom { value, axis } = moved_from(g, v, Some(axis));
-            (value, axis)
-        };
-        assert_eq!([from(c, 0), from(c, 1), from(t, 2)], [(x, Some(1)), (x, Some(2)), (x, Some(0))]);
-        assert_eq!([from(r, 0), from(e, 1), from(x, 1)], [(x, None), (e, Some(1)), (x, Some(1))]);
-    }
-}

@@ -109,15 +109,3 @@ pub fn interval_lines(bytes: usize) -> Result<u32> {
     u32::try_from(bytes.div_ceil(LINE))
         .map_err(|_| Error::new(Kind::Plan, format!("a buffer of {bytes} bytes does not fit the arena's offsets")))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bound_is_the_largest_sum_of_live_lines() {
-        let v = Intervals { first: vec![0, 1, 2, 0], end: vec![2, 3, 4, 0], lines: vec![3, 2, 2, 9] };
-        assert_eq!(v.max_live(), 5, "touching lifetimes do not add up, and empty ones do not count");
-        assert!(v.overlap(0, 1) && !v.overlap(0, 2));
-    }
-}

@@ -142,21 +142,3 @@ pub fn planned_offsets(
     });
     Ok((offset.collect(), bytes))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_phase_begins_where_the_one_before_ends() {
-        let (start, names) = (Instant::now(), ["one", "two", "three"]);
-        let mut timer = PlannerTimer::new();
-        for name in names {
-            std::thread::sleep(Duration::from_millis(2));
-            timer.lap(name);
-        }
-        let all: Duration = timer.phases.iter().map(|p| p.1).sum();
-        assert!(all >= Duration::from_millis(6) && all <= start.elapsed(), "{all:?}");
-        assert_eq!(timer.phases.iter().map(|p| p.0).collect::<Vec<_>>(), names);
-    }
-}

@@ -35,27 +35,3 @@ fn lower_and_plan(g: Graph<'_>, threads: usize, precision: &[Precision], pack: &
     timer.lap("lower");
     planner::plan_and_prove(g, lowered, threads.max(1), pack, timer)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nodes::{Builder, DType};
-
-    #[test]
-    fn a_red_zone_is_a_line_behind_each_buffer_that_has_lines() {
-        let v = Intervals { first: vec![0, 1, 2, 3], end: vec![4, 5, 6, 7], lines: vec![0, 1, 7, u32::MAX] };
-        let lines = vec![0, 2, 8, u32::MAX];
-        assert_eq!(widen_buffers(&v), Intervals { lines, ..v });
-    }
-
-    #[test]
-    fn a_schedule_is_for_one_thread_or_more_and_tells_its_phases() {
-        let g = Builder::new("g");
-        let graph = g.finish([g.input("x", [4], DType::F32).exp().named("y")]).unwrap();
-        for (threads, planned) in [(0, 1), (1, 1), (3, 3)] {
-            let s = schedule(graph.view(), threads).unwrap();
-            assert_eq!(s.plan.threads, planned);
-            assert_eq!(s.phases.iter().map(|p| p.0).collect::<Vec<_>>(), ["lower", "order", "pack", "check"]);
-        }
-    }
-}

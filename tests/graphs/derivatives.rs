@@ -10,6 +10,7 @@ use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::text::{parse, print};
 use arenagrad::tools::passes::ad::prepare::{decompose_fully, flatten_regions, keep_outputs};
 use arenagrad::tools::passes::pipeline::run_pipeline;
+use arenagrad::tools::passes::signature::loss_by_name;
 
 const F64: DType = DType::F64;
 
@@ -448,4 +449,27 @@ fn gradients_of_slices_are_exact() {
         [0.0, 10_000.0, 0.0, 10_000.0, 0.0, 110_000.0],
     ];
     assert_eq!(p.values::<f64>("grad.x").unwrap(), rows.concat());
+}
+
+#[test]
+fn a_loss_is_a_real_scalar() {
+    let text = "graph @losses {
+      %x = input : f32[2]
+      %n = input : i32[]
+      %re = input : f32[]
+      %v = exp %x
+      %k = add %n, %n
+      %c = complex %re, %re
+      %s = reduce_sum %v axes=[0] keep=false
+      return v=%v, k=%k, c=%c, s=%s
+    }";
+    let graph = parse(text).unwrap();
+    let of = |name: &str| loss_by_name(graph.view(), name).map_err(|e| e.message);
+    assert!(of("s").is_ok());
+    let what = "not a scalar f32[] or f64[]";
+    let reduce = format!("the loss \"v\", made by exp, is f32[2], {what}; reduce it, as by its mean, or see vjp");
+    assert_eq!(of("v"), Err(reduce));
+    assert_eq!(of("k"), Err(format!("the loss \"k\", made by add, is i32[], {what}; cast what it is made of")));
+    let real = "a loss is real: take its real part, or |z|²";
+    assert_eq!(of("c"), Err(format!("the loss \"c\", made by complex, is c64[], {what}; {real}")));
 }

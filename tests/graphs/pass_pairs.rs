@@ -1,4 +1,4 @@
-//! Passes in any order: what one pass leaves, any other takes.
+//! Passes in any order: what one pass leaves, any other takes, or refuses by name.
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,4 +46,18 @@ fn any_two_passes_run_after_one_another() {
             }
         }
     }
+}
+
+/// After patterns there are fused ops; a block is none that lowering takes.
+#[test]
+fn a_graph_that_is_not_ready_for_a_pass_is_an_error_that_names_it() {
+    let source = "graph @block {
+      %x = input : f32[2,3]
+      %w = input : f32[3,4]
+      %y = linear %x, %w act=none
+      return y=%y
+    }";
+    let e = run_pipeline(&text::parse(source).unwrap(), &["simplify", "patterns"], true).unwrap_err().to_string();
+    assert!(e.contains("after pass patterns: "), "{e}");
+    assert!(run_pipeline(&text::parse(source).unwrap(), &["simplify", "blocks", "patterns"], true).is_ok());
 }

@@ -2,8 +2,7 @@
 //! derivatives against differences; round trips; wrong use.
 
 use crate::common::fixture::{Fixture, near};
-use crate::common::slopes::derivatives_agree;
-use crate::common::{How, PLAIN, Tensor, run};
+use crate::common::{PLAIN, Tensor, run};
 use arenagrad::graph::signal::{FftNorm, LogMel, LogMelOver, MelFilterbank, MelScale, Stft, WindowFunction};
 use arenagrad::graph::window::PadMode;
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, grad};
@@ -122,41 +121,6 @@ fn the_inverse_gives_the_signal_back() {
     }
 }
 
-#[test]
-fn derivatives_agree_with_differences() {
-    let sound = tensor(&[2, 21], &noise(42, 3));
-    let opt = Stft::new(8).hop(3);
-    derivatives_agree(&graph(&[&[2, 21]], |x| x[0].stft(opt).abs2().log1p()), std::slice::from_ref(&sound));
-    let z = tensor(&[5, 4, 2], &noise(40, 4));
-    derivatives_agree(&graph(&[&[5, 4, 2]], |z| z[0].view_as_complex().istft(opt, None).sin()), &[z]);
-    let spectrum = tensor(&[2, 3, 10], &noise(60, 5));
-    // Row 1 lies below the range, row 2 below the floor.
-    let mut weights: Vec<f64> = noise(20, 6).iter().map(|w| w.abs() + 0.1).collect();
-    weights[5..10].iter_mut().for_each(|w| *w *= 1e-5);
-    weights[10..15].iter_mut().for_each(|w| *w *= 1e-13);
-    for (over, range) in [(LogMelOver::Frame, 4.0), (LogMelOver::Clip, 4.0), (LogMelOver::Clip, 20.0)] {
-        let opt = LogMel::default().over(over).range(range);
-        let f = graph(&[&[2, 3, 10], &[4, 5]], |x| x[0].log_mel(x[1], opt).sin());
-        // A row of weights as small as that cannot be moved by a difference: only the spectrum is.
-        let fixed_filters = graph(&[&[2, 3, 10]], |x| x[0].log_mel(x[0].g.constant_f64(&weights, [4, 5]), opt).sin());
-        derivatives_agree(&fixed_filters, std::slice::from_ref(&spectrum));
-        let large: Vec<f64> = weights.iter().map(|w| w.max(1e-2)).collect();
-        let wide = graph(&[&[2, 3, 10], &[4, 5]], |x| x[0].log_mel(x[1], opt.floor(0.06).range(0.7)).sin());
-        derivatives_agree(if range > 5.0 { &wide } else { &f }, &[spectrum.clone(), tensor(&[4, 5], &large)]);
-    }
-}
-
-/// From sound to log-mel in one graph, to second order.
-#[test]
-fn the_whole_chain_has_second_derivatives() {
-    let sound = tensor(&[30], &noise(30, 7));
-    let chain = graph(&[&[30]], |x| {
-        let filters = x[0].g.mel_filterbank(MelFilterbank::new(3, 12, 8000.0), F64);
-        x[0].stft(Stft::new(12).hop(4)).t().log_mel(filters, LogMel::default().range(0.6))
-    });
-    derivatives_agree(&chain, &[sound]);
-}
-
 /// A frame's maximum is not that of the clip.
 #[test]
 fn a_quiet_frame_is_cut_off_by_a_loud_one() {
@@ -213,33 +177,6 @@ fn silence_is_flat_and_nan_is_kept() {
         outs[0].data[..3].iter().all(|y| y.is_nan()) && outs[0].data[3..].iter().all(|y| y.is_finite()),
         "{outs:?}"
     );
-}
-
-/// f32 follows f64, and any number of threads gives the same bits.
-#[test]
-fn single_precision_and_threads() {
-    let chain = |dtype: DType| {
-        let g = Builder::new("chain");
-        let x = g.input("x", [2, 3000], dtype);
-        let filters = g.mel_filterbank(MelFilterbank::new(20, 400, 16_000.0), dtype);
-        let y = x.stft(Stft::new(400).hop(160)).t().log_mel(filters, LogMel::default());
-        let back = x.stft(Stft::new(64)).istft(Stft::new(64), Some(3000));
-        let graph = g.finish([y.named("y"), back.named("back"), (y.sum(..) + back.square().sum(..)).named("loss")]);
-        grad(&graph.unwrap(), "loss", &GradOptions::wrt(&["x"])).unwrap()
-    };
-    let data: Vec<f64> = noise(6000, 8).iter().map(|x| f64::from(*x as f32)).collect();
-    let all = |dtype, threads| {
-        let x = Tensor { dtype, dims: vec![2, 3000], data: data.clone() };
-        run(&chain(dtype), &[x], How { threads, share: true, ..PLAIN })
-    };
-    let (single, double) = (all(DType::F32, 1), all(F64, 1));
-    for (a, b) in single.iter().zip(&double) {
-        near("f32", &a.data, &b.data, 3e-5);
-    }
-    for threads in [2, 3, 7] {
-        let bits = |outs: &[Tensor]| outs.iter().flat_map(|t| &t.data).map(|x| x.to_bits()).collect::<Vec<_>>();
-        assert_eq!(bits(&single), bits(&all(DType::F32, threads)), "{threads} threads");
-    }
 }
 
 /// No signal, no filter weight too few: batches of 0 members run.

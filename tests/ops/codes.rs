@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use arenagrad::graph::quant::{CodeSte, Quantize};
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Randomness, Var, Vmap};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Var};
 use arenagrad::optim::{Sgd, train};
 use arenagrad::session::{Program, Session};
 
@@ -138,33 +138,6 @@ fn gradients_pass_through_moves_of_codes_as_through_the_numbers() {
             assert_eq!(cut > 4, clip == CodeSte::Clip, "{a:?}");
         }
     }
-}
-
-#[test]
-fn forward_mode_is_the_transpose_of_reverse_mode_in_f64() {
-    let g = Builder::new("both");
-    let (x, s) = (g.input("x", [6], DType::F64), g.full(0.5, [], DType::F64));
-    let q = x.quantize(s, None, Quantize::u8().range((0, 3))).reshape([2, 3]);
-    let y = (q.dequantize(s, None, None) * x.reshape([2, 3])).named("y");
-    let graph = g.finish([y, q.named("q")]).unwrap();
-    let forward = graph.jvp(&["y", "q"], &["x"]).unwrap();
-    let reverse = graph.vjp(&["y", "q"], &["x"], Missing::Error).unwrap();
-    let (mut f, mut r) = (Session::new().compile(&forward).unwrap(), Session::new().compile(&reverse).unwrap());
-    let x = [-1.0, 0.2, 0.6, 1.3, 1.6, 9.0];
-    let (t, c, d) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [3.0, -1.0, 2.0, 0.5, 7.0, 1.0], [2f32, 1.0, 4.0, 8.0, 3.0, 9.0]);
-    for (p, name, of) in [(&mut f, "tangent.x", t), (&mut r, "cotangent.y", c)] {
-        p.values_mut::<f64>("x").unwrap().copy_from_slice(&x);
-        p.values_mut::<f64>(name).unwrap().copy_from_slice(&of);
-    }
-    r.values_mut::<f32>("cotangent.q").unwrap().copy_from_slice(&d);
-    f.step().unwrap();
-    r.step().unwrap();
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let of_code: Vec<f64> = f.values::<f32>("tangent.q").unwrap().iter().map(|&x| f64::from(x)).collect();
-    assert_eq!(of_code, [0.0, 2.0, 3.0, 4.0, 5.0, 0.0]);
-    let jv = dot(f.values::<f64>("tangent.y").unwrap(), &c) + dot(&of_code, &d.map(f64::from));
-    let vj = dot(r.values::<f64>("grad.x").unwrap(), &t);
-    assert!((jv - vj).abs() < 1e-6 * jv.abs() && jv != 0.0, "{jv} {vj}");
 }
 
 #[test]
@@ -376,24 +349,6 @@ fn loops_and_choices_hand_codes_and_their_gradients_on() {
     assert_eq!(tangents[0], tangents[1]);
     let dot: f32 = grads[0].iter().zip(&x).map(|(a, b)| a * b).sum();
     assert!((dot - tangents[0]).abs() <= 1e-4 * dot.abs(), "{dot} {tangents:?}");
-}
-
-#[test]
-fn batches_of_codes_with_scales_of_their_own_are_runs_of_members() {
-    let g = Builder::new("batch");
-    let (x, s) = (g.input("x", [2, 3], DType::F32), g.input("s", [3], DType::F32));
-    let loss = x.quantize(s, None, Quantize::i8().axis(1)).dequantize(s, None, 1).square().sum(..).named("loss");
-    let grad = g.finish([loss]).unwrap().grad("loss", &GradOptions::wrt(&["x"])).unwrap();
-    let x: Vec<f32> = (0..12).map(|i| i as f32 * 0.21 - 1.1).collect();
-    let s: Vec<f32> = (1..7).map(|i| i as f32 * 0.05).collect();
-    let map = Vmap::new(2).leaf("x", 0).leaf("s", 0).randomness(Randomness::Same);
-    let mut all = program(&grad.vmap(&map).unwrap(), &[("x", &x), ("s", &s)]);
-    all.step().unwrap();
-    for m in 0..2 {
-        let mut one = program(&grad, &[("x", &x[6 * m..][..6]), ("s", &s[3 * m..][..3])]);
-        one.step().unwrap();
-        assert_eq!(all.values::<f32>("grad.x").unwrap()[6 * m..][..6], *one.values::<f32>("grad.x").unwrap());
-    }
 }
 
 /// A zero point is a constant: one that is made of x ends no derivative, in either mode.

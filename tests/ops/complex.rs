@@ -2,7 +2,6 @@
 
 use arenagrad::prelude::*;
 use arenagrad::tools::arena::Node;
-use arenagrad::tools::differences::slope;
 use arenagrad::tools::ir::text;
 use arenagrad::tools::passes::pipeline;
 
@@ -162,35 +161,6 @@ fn functions_have_the_values_of_their_formulas() {
         p.step().unwrap();
         for (i, got) in p.values::<[f32; 2]>("y").unwrap().iter().enumerate() {
             close(&format!("{name} in c64"), got.map(f64::from), formula(POINTS[i], OTHERS[i]), 3e-6);
-        }
-    }
-}
-
-#[test]
-fn gradients_of_both_parts_agree_with_differences() {
-    for (name, f, formula) in FUNCTIONS {
-        let graph = gradients(*f, DType::C128);
-        let mut p = Session::new().compile(&graph).unwrap();
-        p.values_mut::<C>("a").unwrap().copy_from_slice(&POINTS);
-        p.values_mut::<C>("b").unwrap().copy_from_slice(&OTHERS);
-        p.step().unwrap();
-        for k in 0..2 {
-            let got = p.values::<C>(["grad.a", "grad.b"][k]).unwrap();
-            for i in 0..POINTS.len() {
-                let loss = |part: usize, h: f64| {
-                    let mut at = [POINTS[i], OTHERS[i]];
-                    at[k][part] += h;
-                    let y = formula(at[0], at[1]);
-                    y[0] + 2.0 * y[1]
-                };
-                // The cut of the formulas is not crossed: the differences are short.
-                let want = [0, 1].map(|part| slope(1e-6, |h| loss(part, h)));
-                let cut = ["log", "sqrt", "rsqrt", "pow", "pow 0.5", "angle"].contains(name);
-                if cut && POINTS[i][0] <= 0.0 && POINTS[i][1] == 0.0 {
-                    continue;
-                }
-                close(&format!("{name}: d/d{} at {:?}", ["a", "b"][k], POINTS[i]), got[i], want, 1e-6);
-            }
         }
     }
 }
@@ -359,61 +329,6 @@ fn moves_take_complex_numbers() {
     assert_eq!(y(|a, _| a.cast(DType::C64).cast(DType::C128).real().cast(DType::C128)).len(), 6);
     assert_eq!(y(|a, b| a.equal(b).select(a, b)), [b[0], b[1], b[2], b[3], b[4], b[5]]);
     assert_eq!(y(|a, _| a.view_as_real().view_as_complex()), a);
-}
-
-#[test]
-fn gradients_of_tensors_are_those_of_pairs() {
-    // Of Re(w·Σ|Σₖ aᵢₖ bₖⱼ|²) and of a move that scatters: against differences.
-    let losses: [Function; 4] = [
-        |a, b| a.matmul(b).abs2().sum(..),
-        |a, b| (a.prod([0]) * b.cumsum(0, true, true).sum([1])).real().sum(..),
-        |a, b| a.t().concat(&[b], 1).flip(0).narrow(1, 1, 2).pad(&[1, 0], &[0, 1], 0.5).abs().sum(..),
-        |a, b| {
-            let at = a.g.iota(0, [2], DType::I32);
-            (a.gather(at, 1).square().imag()
-                + b.scatter_add(b.g.iota(0, [3], DType::I64), 0, 4).narrow(0, 1, 2).exp().real())
-            .sum(..)
-        },
-    ];
-    for loss in losses {
-        let g = Builder::new("g");
-        let (a, b) = (g.input("a", [2, 3], DType::C128), g.input("b", [3, 2], DType::C128));
-        let graph = g.finish([loss(a, b).named("loss")]).unwrap();
-        let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::wrt(&["a", "b"])).unwrap()).unwrap();
-        let mut at = |name: &str, i: usize, part: usize, h: f64| {
-            p.values_mut::<C>("a").unwrap().copy_from_slice(&POINTS[..6]);
-            p.values_mut::<C>("b").unwrap().copy_from_slice(&OTHERS[..6]);
-            p.values_mut::<C>(name).unwrap()[i][part] += h;
-            p.step().unwrap();
-            (p.values::<f64>("loss").unwrap()[0], p.values::<C>(&format!("grad.{name}")).unwrap()[i][part])
-        };
-        for name in ["a", "b"] {
-            for (i, part) in (0..12).map(|k| (k / 2, k % 2)) {
-                let slope = (at(name, i, part, 1e-5).0 - at(name, i, part, -1e-5).0) / 2e-5;
-                let got = at(name, i, part, 0.0).1;
-                assert!((got - slope).abs() <= 1e-6 * slope.abs().max(1.0), "{name}[{i}][{part}]: {got}, {slope}");
-            }
-        }
-    }
-}
-
-#[test]
-fn second_derivatives() {
-    // L = Σ Re z³: the product of the Hessian with v is conj(6zv).
-    let g = Builder::new("g");
-    let z = g.input("z", [3], DType::C128);
-    let graph = g.finish([z.pow(3.0).real().sum(..).named("loss")]).unwrap();
-    let hessian = arenagrad::graph::hvp(&graph, "loss", &["z"]).unwrap();
-    let tangent = hessian.view().leaves().map(|l| l.name.to_string()).find(|n| n != "z").unwrap();
-    let product = hessian.view().str(*hessian.view().output_names.last().unwrap()).to_string();
-    let mut p = Session::new().compile(&hessian).unwrap();
-    p.values_mut::<C>("z").unwrap().copy_from_slice(&POINTS[..3]);
-    p.values_mut::<C>(&tangent).unwrap().copy_from_slice(&OTHERS[..3]);
-    p.step().unwrap();
-    for (i, got) in p.values::<C>(&product).unwrap().iter().enumerate() {
-        let [re, im] = times(POINTS[i], OTHERS[i]);
-        close("hessian", *got, [6.0 * re, -6.0 * im], 1e-12);
-    }
 }
 
 #[test]

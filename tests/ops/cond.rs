@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{How, PLAIN, Tensor, run, same_conform_bits};
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, SwitchBranch, Var};
 use arenagrad::session::Session;
 use arenagrad::tools::ops::table::OPS;
@@ -55,42 +54,6 @@ fn a_bad_index_in_the_branch_that_does_not_run_is_no_fault() {
     p.values_mut::<u8>("on").unwrap()[0] = 1;
     let e = p.step().unwrap_err().to_string();
     assert!(e.contains("gather") && e.contains("is 9; it must be in 0..3"), "{e}");
-}
-
-/// Six iterations of `tanh(w·c)` where the number is even, and of `c²` elsewhere; or the same written out.
-fn alternating(loops: bool) -> GraphBuf {
-    let g = Builder::new("alternating");
-    let (w, c) = (g.input("w", [4], DType::F64), g.input("c", [4], DType::F64));
-    let last = if loops {
-        let even = g.input("even", [6], DType::F64);
-        let (last, _) = g.scan_with(Loop::default(), &[c], &[even], |c, even| {
-            (g.cond(even[0].greater(0.5), || vec![(w * c[0]).tanh()], || vec![c[0] * c[0]]), vec![])
-        });
-        last[0]
-    } else {
-        (0..6).fold(c, |c, i| if i % 2 == 0 { (w * c).tanh() } else { c * c })
-    };
-    let g = g.finish([last.sum(..).named("loss")]).unwrap();
-    g.grad("loss", &GradOptions::wrt(&["w", "c"])).unwrap()
-}
-
-#[test]
-fn a_choice_in_a_loop_is_its_unrolled_loop_for_any_threads() {
-    let of = |data: &[f64]| Tensor { dtype: DType::F64, dims: vec![data.len()], data: data.to_vec() };
-    let (w, c) = (of(&[0.3, -1.2, 0.8, 2.0]), of(&[1.0, 0.5, -0.7, 0.2]));
-    let even = of(&[1.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
-    let want = run(&alternating(false), &[w.clone(), c.clone()], PLAIN);
-    let looped = alternating(true);
-    let have = run(&looped, &[w.clone(), c.clone(), even.clone()], PLAIN);
-    for (a, b) in want.iter().zip(&have) {
-        assert!(a.data.iter().zip(&b.data).all(|(a, b)| (a - b).abs() < 1e-13), "{a:?}\n{b:?}");
-    }
-    for how in [1, 2, 3, 7].map(|threads| How { threads, share: true, ..PLAIN }) {
-        for how in [how, How { poison: true, ..how }] {
-            let again = run(&looped, &[w.clone(), c.clone(), even.clone()], how);
-            assert!(have.iter().zip(&again).all(|(a, b)| same_conform_bits(a, b)));
-        }
-    }
 }
 
 #[test]

@@ -95,39 +95,6 @@ fn derivatives_have_the_bits_of_a_loop_that_keeps_all() {
     }
 }
 
-#[test]
-fn second_derivatives_are_those_of_a_loop_that_keeps_all() {
-    for end in [End::While, End::Count, End::CountDown] {
-        let second = |keep| {
-            let hvp = arenagrad::graph::hvp(&recurrent(end, 7, keep), "loss", &["x", "w"]).unwrap();
-            let names: Vec<String> = hvp.view().output_names.iter().map(|&n| hvp.view().str(n).to_string()).collect();
-            (program_of_directions(&hvp), names)
-        };
-        let (mut all, names) = second(None);
-        let names: Vec<&str> = names.iter().map(String::as_str).filter(|n| n.starts_with("tangent.grad")).collect();
-        assert_eq!(names.len(), 2, "{names:?}");
-        for keep in [1, 2, 3, 7] {
-            let (mut some, _) = second(Some(keep));
-            for n in [0, 1, 4, 7] {
-                let near = |(a, b): (u64, u64)| (f64::from_bits(a) - f64::from_bits(b)).abs() < 1e-11;
-                let (want, have) = (bits(&mut all, n, &names), bits(&mut some, n, &names));
-                assert!(want.iter().any(|&x| f64::from_bits(x) != 0.0) || n == 0);
-                assert!(want.into_iter().zip(have).all(near), "{end:?}, {n}, every {keep}");
-            }
-        }
-    }
-}
-
-/// A program of a graph with directions, which have numbers too.
-fn program_of_directions(g: &GraphBuf) -> Program {
-    let mut p = program(g, Session::new());
-    let leaves: Vec<String> = g.view().leaves().map(|l| l.name.to_string()).collect();
-    for name in leaves.iter().filter(|name| !["x", "w", "n"].contains(&name.as_str())) {
-        p.values_mut::<f64>(name).unwrap().iter_mut().enumerate().for_each(|(i, v)| *v = 0.5 - 0.2 * i as f64);
-    }
-    p
-}
-
 /// Errors tell the bound of the whole loop, not that of a stretch.
 #[test]
 fn faults_tell_the_whole_bound() {

@@ -2,10 +2,8 @@
 
 use crate::common::fixture::Fixture;
 use crate::common::{PLAIN, run};
-use arenagrad::graph::hvp;
 use arenagrad::graph::signal::{ConvPart, FftNorm};
 use arenagrad::prelude::*;
-use arenagrad::tools::differences::{slope, slope_of_values};
 use std::f64::consts::TAU;
 
 type C = [f64; 2];
@@ -199,17 +197,6 @@ fn lengths_axes_and_dimensions() {
 }
 
 #[test]
-fn rows_are_independent() {
-    // A row among others is the row alone: nothing of its neighbours reaches it.
-    let mut z = pairs(3 * 50, 8);
-    let alone: Vec<Vec<f64>> = z.chunks(50).map(|row| of_complex(&[1, 50], row, |z| z.fft(None, -1, BACK))).collect();
-    z[..50].fill([f64::NAN; 2]);
-    let y = of_complex(&[3, 50], &z, |z| z.fft(None, -1, BACK));
-    assert!(y[..100].iter().all(|x| x.is_nan()));
-    close("rows", &y[100..], &alone[1..].concat(), 1e-14);
-}
-
-#[test]
 fn shifts_and_frequencies() {
     let x: Vec<f64> = (0..5).map(f64::from).collect();
     assert_eq!(of_real(&[5], &x, |x| x.fftshift(0)), [3.0, 4.0, 0.0, 1.0, 2.0]);
@@ -250,101 +237,6 @@ fn convolutions_and_power() {
         assert_eq!(power.len(), n / 2 + 1);
         let mean = x.iter().map(|x| x * x).sum::<f64>() / n as f64;
         close("power", &[power.iter().sum::<f64>() * 100.0 / n as f64], &[mean], 1e-14);
-    }
-}
-
-/// Losses of a complex input of 2 × 5, a real one of 2 × 6 and weights.
-type Loss = for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>;
-
-const LOSSES: [(&str, Loss); 7] = [
-    ("fft", |z, _| z.fft(None, -1, FftNorm::Ortho).exp().real().sum(..)),
-    ("ifft of the first axis", |z, _| z.ifft(Some(3), 0, BACK).abs2().square().sum(..)),
-    ("rfft", |_, x| x.rfft(None, -1, BACK).square().imag().sum(..)),
-    ("rfft of odd rows", |_, x| x.rfft(Some(5), -1, BACK).abs().sum(..)),
-    ("irfft", |z, _| z.irfft(Some(8), -1, BACK).pow(3.0).sum(..)),
-    ("irfft of odd rows", |z, _| z.irfft(Some(9), -1, FftNorm::Forward).square().sum(..)),
-    ("convolution", |_, x| x.fft_conv(x.sin(), ConvPart::Same).square().sum(..)),
-];
-
-fn gradients(p: &mut Program, at: (&[C], &[f64])) -> (f64, Vec<f64>) {
-    p.values_mut::<C>("z").unwrap().copy_from_slice(at.0);
-    p.values_mut::<f64>("x").unwrap().copy_from_slice(at.1);
-    p.step().unwrap();
-    let grads = [p.values::<C>("grad.z").unwrap().as_flattened(), p.values::<f64>("grad.x").unwrap()].concat();
-    (p.values::<f64>("loss").unwrap()[0], grads)
-}
-
-#[test]
-fn gradients_and_second_derivatives_agree_with_differences() {
-    let (z, x) = (pairs(10, 5).iter().map(|z| z.map(|x| 0.5 * x)).collect::<Vec<C>>(), noise(12, 6));
-    let moved = |way: &[f64], h: f64| {
-        let (a, b) = way.split_at(20);
-        let z = z.as_flattened().iter().zip(a).map(|(z, d)| z + h * d).collect::<Vec<_>>();
-        let x = x.iter().zip(b).map(|(x, d)| x + h * d).collect::<Vec<_>>();
-        (z.as_chunks::<2>().0.to_vec(), x)
-    };
-    for (name, loss) in LOSSES {
-        let g = Builder::new("g");
-        let (zs, xs) = (g.input("z", [2, 5], DType::C128), g.input("x", [2, 6], DType::F64));
-        let idle = zs.abs2().sum(..) * 0.5 + xs.square().sum(..);
-        let graph = g.finish([(loss(zs, xs) + idle).named("loss")]).unwrap();
-        let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::wrt(&["z", "x"])).unwrap()).unwrap();
-        let (_, got) = gradients(&mut p, (&z, &x));
-        for i in 0..32 {
-            let mut way = vec![0.0; 32];
-            way[i] = 1.0;
-            let slope = slope(1e-4, |h| {
-                let (z, x) = moved(&way, h);
-                gradients(&mut p, (&z, &x)).0
-            });
-            assert!((got[i] - slope).abs() <= 1e-6 * slope.abs().max(1.0), "{name} {i}: {} {slope}", got[i]);
-        }
-        let way = noise(32, 9);
-        let mut second = Session::new().compile(&hvp(&graph, "loss", &["z", "x"]).unwrap()).unwrap();
-        second.values_mut::<C>("z").unwrap().copy_from_slice(&z);
-        second.values_mut::<f64>("x").unwrap().copy_from_slice(&x);
-        second.values_mut::<C>("tangent.z").unwrap().copy_from_slice(way[..20].as_chunks::<2>().0);
-        second.values_mut::<f64>("tangent.x").unwrap().copy_from_slice(&way[20..]);
-        second.step().unwrap();
-        let product = [
-            second.values::<C>("tangent.grad.z").unwrap().as_flattened(),
-            second.values::<f64>("tangent.grad.x").unwrap(),
-        ]
-        .concat();
-        let mut at = |h: f64| {
-            let (z, x) = moved(&way, h);
-            gradients(&mut p, (&z, &x)).1
-        };
-        let (a, b, c, d) = (at(1e-4), at(-1e-4), at(2e-4), at(-2e-4));
-        let want: Vec<f64> = (0..32).map(|i| slope_of_values([a[i], b[i], c[i], d[i]], 1e-4)).collect();
-        close(&format!("{name}, second order"), &product, &want, 1e-6);
-    }
-}
-
-#[test]
-fn single_precision_threads_and_steps() {
-    let run = |threads: usize| {
-        let g = Builder::new("g");
-        let x = g.input("x", [300, 45], DType::F32);
-        let y = x.rfft(None, -1, BACK);
-        let graph = g.finish([(y * y).irfft(Some(45), -1, BACK).named("y")]).unwrap();
-        let mut p = Session::new().threads(threads).share(true).compile(&graph).unwrap();
-        let data: Vec<f32> = noise(300 * 45, 1).iter().map(|x| *x as f32).collect();
-        p.values_mut::<f32>("x").unwrap().copy_from_slice(&data);
-        p.step().unwrap();
-        let first = p.values::<f32>("y").unwrap().to_vec();
-        p.step().unwrap();
-        assert_eq!(p.values::<f32>("y").unwrap(), first);
-        first
-    };
-    let one = run(1);
-    // The circular convolution of each row with itself.
-    let x: Vec<f64> = noise(300 * 45, 1).iter().map(|x| f64::from(*x as f32)).collect();
-    let row = &x[45 * 299..];
-    let want: Vec<f64> = (0..45).map(|i| (0..45).map(|j| row[j] * row[(i + 45 - j) % 45]).sum()).collect();
-    close("c64", &one[45 * 299..].iter().map(|x| f64::from(*x)).collect::<Vec<_>>(), &want, 3e-6);
-    for threads in [2, 3, 7] {
-        assert!(one.iter().zip(run(threads)).all(|(a, b)| a.to_bits() == b.to_bits()), "{threads} threads");
     }
 }
 

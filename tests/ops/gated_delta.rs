@@ -1,9 +1,8 @@
 //! The gated delta rule and the scan of Mamba2: known values, the same loops as scans, memory, derivatives, wrong use.
 
-use crate::common::slopes::derivatives_agree;
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::graph::recurrent::Ssd;
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Missing, Var, Vmap, grad, vjp, vmap};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Missing, Var, grad, vjp};
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 
@@ -31,20 +30,6 @@ fn delta_operands([batch, steps, heads, keys, values]: [usize; 5]) -> Operands {
 
 fn fused_delta<'g>(x: &[Var<'g>]) -> [Var<'g>; 2] {
     x[0].gated_delta_net(x[1], x[2], x[3], x[4], Some(x[5]))
-}
-
-/// The same loop, written with a scan over rows of one head.
-fn looped_delta<'g>(x: &[Var<'g>]) -> [Var<'g>; 2] {
-    let rows: Vec<Var> = x[..5].iter().map(|x| x.movedim(&[1], &[0])).collect();
-    let scale = 1.0 / (x[0].dims()[3] as f64).sqrt();
-    let (s, o) = x[0].g.scan(&[x[5]], &rows, |s, row| {
-        let (k, [g, beta]) = (row[1].unsqueeze(3), [3, 4].map(|i| row[i].unsqueeze(2).unsqueeze(3)));
-        let faded = s[0] * g.exp();
-        let miss = row[2].unsqueeze(2) - (faded * k).sum(2).unsqueeze(2);
-        let next = faded + k * miss * beta;
-        (vec![next], vec![(next * row[0].unsqueeze(3)).sum(2) * scale])
-    });
-    [o[0].movedim(&[0], &[1]), s[0]]
 }
 
 /// The operands of a Mamba2 scan: x, Δ, A, B, C, D and the state.
@@ -151,11 +136,6 @@ const SHAPES: [[usize; 5]; 5] =
     [[1, 0, 2, 2, 3], [2, 1, 1, 3, 2], [3, 17, 2, 4, 3], [1, 40, 5, 3, 20], [1, 1024, 1, 2, 2]];
 
 #[test]
-fn the_delta_rule_is_a_scan() {
-    SHAPES.iter().for_each(|s| forms_agree(&delta_operands(*s), [fused_delta, looped_delta], [1e-12, 3e-4]));
-}
-
-#[test]
 fn bits_of_the_delta_rule_are_the_same_for_any_number_of_threads() {
     for shape in &SHAPES[2..4] {
         let (operands, dtype) = (delta_operands(*shape), DType::F32);
@@ -177,20 +157,6 @@ fn memory_of_the_delta_rule_grows_with_the_root_of_the_steps() {
     };
     let [short, long] = [1024, 4096].map(bytes);
     assert!(long < short * 5 / 2, "{short} and {long} bytes");
-}
-
-#[test]
-fn derivatives_of_all_orders_are_those_of_differences() {
-    for (operands, form) in [
-        (delta_operands([2, 3, 2, 2, 3]), fused_delta as Form),
-        (delta_operands([1, 5, 1, 3, 1]), fused_delta),
-        (ssd_operands([1, 6, 2, 2, 1, 3]), chunked_ssd),
-    ] {
-        let g = Builder::new("slopes");
-        let x: Vec<Var> = operands.iter().map(|(name, dims, _)| g.input(name, dims, F64)).collect();
-        let [y, last] = form(&x);
-        derivatives_agree(&g.finish([y.named("y"), last.named("last")]).unwrap(), &draw(&operands, F64));
-    }
 }
 
 /// A run in two parts, the second from the last state of the first, is the whole run, gradients too.
@@ -225,32 +191,6 @@ fn a_gate_of_minus_infinity_forgets_and_a_beta_of_zero_leaves_the_state() {
     let outs = run(&step, &x, PLAIN);
     let want: Vec<f64> = (0..4).map(|e| x[1].data[4 + e / 2] * x[2].data[4 + e % 2]).collect();
     near("last", &outs[2].data, &want, 1e-15);
-}
-
-#[test]
-fn a_batch_of_delta_rules_is_one_rule() {
-    let operands = delta_operands([2, 4, 2, 2, 3]);
-    let step = gradient(&operands, F64, fused_delta);
-    let many = vmap(&step, &Vmap::new(3).leaves(&["q", "g"])).unwrap();
-    let text = many.to_string();
-    assert!(text.matches("= gated_delta_net").count() == 2 && !text.contains("= scan "), "{text}");
-    let x = draw(&operands, F64);
-    let by = |k: usize| 1.0 + 0.25 * k as f64;
-    let scaled = |t: &Tensor, k: usize| -> Vec<f64> { t.data.iter().map(|x| x * by(k)).collect() };
-    let mut stacked = x.clone();
-    for i in [0, 3] {
-        stacked[i].dims.insert(0, 3);
-        stacked[i].data = (0..3).flat_map(|k| scaled(&x[i], k)).collect();
-    }
-    let all = run(&many, &stacked, PLAIN);
-    for k in 0..3 {
-        let mut member = x.clone();
-        [0, 3].iter().for_each(|&i| member[i].data = scaled(&x[i], k));
-        for (one, all) in run(&step, &member, PLAIN).iter().zip(&all) {
-            let n = one.data.len();
-            near("member", &all.data[k * n..(k + 1) * n], &one.data, 1e-12);
-        }
-    }
 }
 
 /// Chunks that divide the steps and that do not, one chunk, one step, no step, groups of several heads.

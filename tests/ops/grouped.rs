@@ -1,11 +1,9 @@
 //! Products of rows by the matrix of their group: numbers worked out elsewhere, a loop over rows, derivatives of second
 //! order, faults, and refusals.
 
-use crate::common::slopes::derivatives_agree;
-use crate::common::{PLAIN, Tensor, TensorDraws, run, try_run_once};
+use crate::common::{PLAIN, Tensor, run, try_run_once};
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, grad};
-use arenagrad::tools::ir::opdef::Domain;
 
 const F64: DType = DType::F64;
 
@@ -52,60 +50,6 @@ fn products_and_gradients_are_those_worked_out_elsewhere() {
     assert_eq!(named("grad.w"), w);
     // Groups without rows have exact zeros.
     assert!(named("grad.w")[8..].iter().all(|x| x.to_bits() == 0));
-}
-
-#[test]
-fn a_thousand_rows_and_eight_experts_are_a_loop_over_rows() {
-    let (rows, groups, k, n) = (1000, 8, 16, 12);
-    let mut draw = TensorDraws(7);
-    let group = draw.tensor(DType::I64, &[rows], Domain::Index(groups));
-    let one = tensor(DType::I64, &[rows], &vec![3.0; rows]);
-    for (at, tw) in [(&group, false), (&group, true), (&one, false)] {
-        let w_dims = if tw { [groups, n, k] } else { [groups, k, n] };
-        let [x, w, g] = [&[rows, k][..], &w_dims[..], &[rows, n][..]].map(|dims| draw.tensor(F64, dims, Domain::Real));
-        let graph = product(rows, [groups, k, n], DType::I64, tw, false);
-        let y = &run(&graph, &[x.clone(), w.clone(), at.clone(), g.clone()], PLAIN)[0];
-        // The same rows in the order of their groups, by the sizes of the groups.
-        let mut order: Vec<usize> = (0..rows).collect();
-        order.sort_by_key(|&i| at.data[i] as usize);
-        let sizes: Vec<f64> =
-            (0..groups).map(|e| at.data.iter().filter(|&&a| a as usize == e).count() as f64).collect();
-        let sorted = order.iter().flat_map(|&i| x.data[i * k..][..k].to_vec()).collect::<Vec<_>>();
-        let given = [tensor(F64, &[rows, k], &sorted), w.clone(), tensor(DType::I64, &[groups], &sizes), g];
-        let by_size = &run(&product(rows, [groups, k, n], DType::I64, tw, true), &given, PLAIN)[0];
-        for i in 0..rows {
-            for j in 0..n {
-                let e = at.data[i] as usize * k * n;
-                let term = |t: usize| x.data[i * k + t] * w.data[e + if tw { j * k + t } else { t * n + j }];
-                let want: f64 = (0..k).map(term).sum();
-                assert!((y.data[i * n + j] - want).abs() < 1e-13, "row {i}, column {j}");
-            }
-            let place = order.iter().position(|&o| o == i).unwrap();
-            assert_eq!(by_size.data[place * n..][..n], y.data[i * n..][..n], "row {i} by size");
-        }
-    }
-}
-
-/// A function that is not linear in the product, so that its second derivatives use both ops.
-#[test]
-fn second_derivatives_agree_with_differences() {
-    let mut draw = TensorDraws(11);
-    let dims: [&[usize]; 2] = [&[6, 3], &[3, 3, 2]];
-    let at = draw.tensor(DType::I32, &[6], Domain::Index(2));
-    let curved = |tw: bool| {
-        let g = Builder::new("curved");
-        let (x, w, at) = (g.input("x", dims[0], F64), g.input("w", dims[1], F64), g.input("at", [6], DType::I32));
-        let w = if tw { w.transpose(&[0, 2, 1]) } else { w };
-        let y = x.grouped_matmul_t(w, at, tw).tanh();
-        let outer = x.grouped_outer(y, at, 3).sin();
-        g.output("y", y);
-        g.output("outer", outer);
-        g.finish([]).unwrap()
-    };
-    for tw in [false, true] {
-        let given = [draw.tensor(F64, dims[0], Domain::Real), draw.tensor(F64, dims[1], Domain::Real), at.clone()];
-        derivatives_agree(&curved(tw), &given);
-    }
 }
 
 fn fault(rows: usize, at: &[f64], by_size: bool) -> String {

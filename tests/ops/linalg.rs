@@ -1,14 +1,13 @@
 //! Linear algebra: against torch (LAPACK) in f64, by what factors must give back, derivatives against differences,
 //! faults, and wrong use.
 
-use crate::common::slopes::derivatives_agree;
-use crate::common::{How, PLAIN, Tensor, TensorDraws, run, try_run_once};
+use crate::common::{How, PLAIN, Tensor, run, try_run_once};
 use arenagrad::error::Kind;
 use arenagrad::graph::linalg::{Singular, TriangularOptions};
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, Vmap, grad, hvp};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::arena::ids::Id;
-use arenagrad::tools::ir::opdef::{Domain, Op};
+use arenagrad::tools::ir::opdef::Op;
 use safetensors::SafeTensors;
 use std::path::Path;
 
@@ -16,10 +15,6 @@ const F64: DType = DType::F64;
 
 fn tensor(dims: &[usize], data: &[f64]) -> Tensor {
     Tensor { dtype: F64, dims: dims.to_vec(), data: data.to_vec() }
-}
-
-fn drawn(dims: &[usize], domain: Domain, seed: u64) -> Tensor {
-    TensorDraws(seed).tensor(F64, dims, domain)
 }
 
 /// The graph of `f` of operands of these shapes.
@@ -114,58 +109,6 @@ fn the_two_by_two_system_has_its_solution_and_gradients() {
     near("Ā", &by_name("grad.a"), &[-0.08, -0.24, -0.04, -0.12], 1e-15);
 }
 
-/// Gradients, forward mode and second derivatives, by differences.
-#[test]
-fn derivatives_agree_with_differences() {
-    for n in 1..=6 {
-        let (a, b) = (drawn(&[n, n], Domain::Dominant, n as u64), drawn(&[n, 2], Domain::Real, 9));
-        let two = graph(&[&[n, n], &[n, 2]], |x| vec![x[0].solve(x[1])]);
-        derivatives_agree(&two, &[a.clone(), b.clone()]);
-        let of_one: [for<'g> fn(Var<'g>) -> Var<'g>; 3] = [|x| x.det(), |x| x.inverse(), |x| x.cholesky()];
-        for f in of_one {
-            derivatives_agree(&graph(&[&[n, n]], |x| vec![f(x[0])]), std::slice::from_ref(&a));
-        }
-        derivatives_agree(&graph(&[&[n, n]], |x| vec![x[0].slogdet()[1]]), std::slice::from_ref(&a));
-        let tall = drawn(&[n + 2, n], Domain::Distinct, 3 + n as u64);
-        derivatives_agree(&graph(&[&[n + 2, n]], |x| x[0].qr().to_vec()), std::slice::from_ref(&tall));
-        let c = drawn(&[n + 2, 2], Domain::Real, 4);
-        derivatives_agree(&graph(&[&[n + 2, n], &[n + 2, 2]], |x| vec![x[0].lstsq(x[1])]), &[tall, c]);
-    }
-}
-
-#[test]
-fn derivatives_of_batches_and_of_broadcast_operands_agree_with_differences() {
-    let operands = |a: &[usize], b: &[usize]| [drawn(a, Domain::Dominant, 1), drawn(b, Domain::Real, 2)];
-    let shapes: [(&[usize], &[usize]); 3] = [(&[3, 3], &[2, 3, 2]), (&[2, 3, 3], &[3, 1]), (&[2, 1, 2, 2], &[3, 2, 2])];
-    for (a, b) in shapes {
-        derivatives_agree(&graph(&[a, b], |x| vec![x[0].solve(x[1])]), &operands(a, b));
-        let opt = TriangularOptions::default().upper(true).transpose(true);
-        derivatives_agree(&graph(&[a, b], |x| vec![x[0].triangular_solve(x[1], opt)]), &operands(a, b));
-    }
-    // Factors that the user keeps: the derivative goes through them.
-    let kept = graph(&[&[2, 3, 3], &[2, 3, 2]], |x| {
-        let [lu, rows, _] = x[0].lu();
-        vec![lu.lu_solve(rows, x[1], false), lu.lu_solve(rows, x[1], true)]
-    });
-    derivatives_agree(&kept, &operands(&[2, 3, 3], &[2, 3, 2]));
-}
-
-#[test]
-fn derivatives_of_eigenvalues_and_singular_values_agree_with_differences() {
-    for (n, seed) in [(1, 5), (2, 6), (3, 7), (5, 8)] {
-        // Distinct numbers on the diagonal keep eigenvalues apart.
-        let mut a = drawn(&[n, n], Domain::Unit, seed);
-        (0..n).for_each(|i| a.data[i * (n + 1)] += 2.0 * i as f64);
-        derivatives_agree(&graph(&[&[n, n]], |x| x[0].eigh().to_vec()), std::slice::from_ref(&a));
-        derivatives_agree(&graph(&[&[n, n]], |x| x[0].svd().to_vec()), std::slice::from_ref(&a));
-        for dims in [[n + 2, n], [n, n + 2]] {
-            let mut a = drawn(&dims, Domain::Unit, seed + 10);
-            (0..n).for_each(|i| a.data[i * (dims[1] + 1)] += 2.0 * (i + 1) as f64);
-            derivatives_agree(&graph(&[&dims], |x| x[0].svd().to_vec()), std::slice::from_ref(&a));
-        }
-    }
-}
-
 /// Σw² = ‖A‖² does not depend on the choice of eigenvectors: its gradient is 2A, also where eigenvalues are equal.
 #[test]
 fn equal_eigenvalues_give_the_gradient_of_an_invariant_loss() {
@@ -232,41 +175,6 @@ fn a_value_and_its_gradients_factor_once() {
     assert_eq!(factorisations(&hvp(&f, "y0", &["a", "b"]).unwrap()), 1);
     let f = graph(&[&[17, 17]], |x| vec![x[0].slogdet()[1]]);
     assert_eq!(factorisations(&grad(&f, "y0", &GradOptions::wrt(&["a"])).unwrap()), 1);
-}
-
-/// A batch of small systems has the solutions of each system alone, bit for bit, with and without its gradients.
-#[test]
-fn small_systems_of_a_batch_are_those_alone() {
-    let n = 5;
-    let (a, b) = (drawn(&[19, n, n], Domain::Real, 21), drawn(&[19, n, 1], Domain::Real, 22));
-    let solve = |batch: usize| {
-        graph(&[&[batch, n, n], &[batch, n, 1]], |x| {
-            let y = x[0].solve(x[1]);
-            vec![y, y.square().sum(..)]
-        })
-    };
-    let plain = |f: &GraphBuf, a: &[f64], b: &[f64], how: How| {
-        let batch = b.len() / n;
-        run(f, &[tensor(&[batch, n, n], a), tensor(&[batch, n, 1], b)], how)[0].data.clone()
-    };
-    let with_gradients = grad(&solve(19), "y1", &GradOptions::wrt(&["a", "b"])).unwrap();
-    for how in [PLAIN, How { threads: 2, share: true, ..PLAIN }, How { threads: 3, ..PLAIN }] {
-        let together = plain(&solve(19), &a.data, &b.data, how);
-        assert_eq!(together, plain(&with_gradients, &a.data, &b.data, how));
-        for m in 0..19 {
-            let alone = plain(&solve(1), &a.data[m * n * n..][..n * n], &b.data[m * n..][..n], PLAIN);
-            assert_eq!(alone, together[m * n..][..n], "{m}");
-        }
-    }
-}
-
-#[test]
-fn hvp_of_a_solve_agrees_with_differences_of_gradients() {
-    let f = graph(&[&[3, 3], &[3, 1]], |x| {
-        let y = x[0].solve(x[1]);
-        vec![(y * y * y).sum(..)]
-    });
-    derivatives_agree(&f, &[drawn(&[3, 3], Domain::Dominant, 3), drawn(&[3, 1], Domain::Real, 4)]);
 }
 
 #[test]

@@ -6,9 +6,6 @@ mod arrays;
 mod attention;
 #[cfg(feature = "signal")]
 mod audio;
-mod batches;
-mod batches_of_steps;
-mod block_ops;
 mod blocks;
 mod code_products;
 mod coded_weights;
@@ -51,7 +48,6 @@ mod method_edges;
 mod moe;
 mod norms;
 mod norms_far;
-mod optimiser_steps;
 mod ordering;
 mod parameters;
 mod pointwise;

@@ -1,6 +1,5 @@
 //! The mixture of experts: against a loop over tokens, gradients against differences, ties, dropped tokens, refusals.
 
-use crate::common::slopes::derivatives_agree;
 use crate::common::{PLAIN, Tensor, TensorDraws, run};
 use arenagrad::graph::{Builder, DType, GraphBuf};
 use arenagrad::nn::{self, Moe};
@@ -98,15 +97,6 @@ fn the_layer_is_a_loop_over_tokens() {
             near(&format!("options {i}, {tokens} tokens"), &outs[0].data, &y);
             near("balance", &outs[1].data, &[balance]);
         }
-    }
-}
-
-/// The router's gradient among them: by the weights of the chosen experts, and by the balance loss.
-#[test]
-fn gradients_agree_with_differences() {
-    let plain = Moe::new(4, 2, HIDDEN);
-    for o in [plain, plain.renormalise(false), plain.capacity(2), plain.top_k(1)] {
-        derivatives_agree(&layer(6, o), &operands(6, 4, 8));
     }
 }
 

@@ -178,11 +178,6 @@ fn images_at_computed_places_are_their_definitions() {
 }
 
 #[test]
-fn slopes_at_computed_places_are_those_of_differences() {
-    for_each_grid(|_, _, f, inputs| derivatives_agree(f, inputs));
-}
-
-#[test]
 fn a_place_that_is_no_number_gives_nothing() {
     let mut draw = TensorDraws(2);
     let inputs = [

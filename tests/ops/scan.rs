@@ -78,23 +78,6 @@ fn gradients_are_those_of_the_unrolled_loop() {
     }
 }
 
-#[test]
-fn threads_share_the_work_of_a_loop_and_change_no_bit() {
-    // So large that an iteration is worth its barriers.
-    let g = rnn(6, 64, 192, false);
-    let d = gradients(&g);
-    let x = inputs(&g, 3);
-    let one = run(&d, &x, PLAIN);
-    for threads in [2, 3, 7] {
-        let used = Session::new().threads(threads).compile(&d).unwrap().threads();
-        assert!((threads.div_ceil(2).max(2)..=threads).contains(&used), "{used} of {threads} threads");
-        for share in [false, true] {
-            let many = run(&d, &x, How { threads, share, ..PLAIN });
-            assert!(many.iter().zip(&one).all(|(a, b)| same_conform_bits(a, b)), "{threads} threads, all: {share}");
-        }
-    }
-}
-
 /// Bytes of scratch and number of instructions of a plan.
 fn size(g: &GraphBuf) -> (usize, usize) {
     let p = Session::new().compile(g).unwrap();

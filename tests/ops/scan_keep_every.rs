@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, run, same_conform_bits};
 use arenagrad::graph::{Builder, DType, GraphBuf, Loop, Missing, Var};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::ids::Id;
@@ -106,66 +106,6 @@ fn plans_take_the_bytes_of_the_kept_carries_and_of_one_stretch() {
         // A stretch has some carries and a sum of its own.
         let formula = length.div_ceil(n) * carry + n.min(length) * saved + fixed + 8 * carry + 64 * length;
         assert!(some <= formula, "every {n} of {length}: {some} bytes, {formula} by the formula");
-    }
-}
-
-#[test]
-fn second_derivatives_are_those_of_a_loop_that_keeps_all() {
-    let second = |g: &GraphBuf| arenagrad::graph::hvp(g, "loss", &["w", "x", "h0", "b"]).unwrap();
-    for reverse in [false, true] {
-        let all = second(&recurrent(DType::F64, how(7, reverse, None)));
-        let x = inputs(&all, 3);
-        let want = run(&all, &x, PLAIN);
-        for n in [1, 2, 3, 7] {
-            let some = run(&second(&recurrent(DType::F64, how(7, reverse, Some(n)))), &x, PLAIN);
-            assert_eq!(want.len(), some.len());
-            for (a, b) in want.iter().zip(&some) {
-                assert!(conform_distance(&a.data, &b.data) < 1e-12, "every {n}\n{a:?}\n{b:?}");
-            }
-        }
-    }
-    // A scalar recurrence, three times in reverse mode.
-    let chaos = |keep_every| {
-        let g = Builder::new("chaos");
-        let r = g.input("r", [], DType::F64);
-        let start = g.full(0.3, [], DType::F64);
-        let (x, _) = g.scan_with(how(5, false, keep_every), &[start], &[], |x, _| {
-            (vec![(x[0] * (-x[0] + 1.0) * r).sin()], vec![])
-        });
-        arenagrad::graph::nth_grad(&g.finish([x[0].named("f")]).unwrap(), "f", "r", 3).unwrap()
-    };
-    let x = inputs(&chaos(None), 5);
-    let want = run(&chaos(None), &x, PLAIN);
-    for n in [1, 2, 5] {
-        for (a, b) in want.iter().zip(&run(&chaos(Some(n)), &x, PLAIN)) {
-            assert!(conform_distance(&a.data, &b.data) < 1e-11, "every {n}\n{a:?}\n{b:?}");
-        }
-    }
-}
-
-#[test]
-fn second_derivatives_keep_few_carries_too() {
-    let net = |keep_every| {
-        let g = Builder::new("net");
-        let (w, h0) = (g.input("w", [32, 32], DType::F32), g.input("h0", [32, 32], DType::F32));
-        let (h, _) = g.scan_with(how(256, false, keep_every), &[h0], &[], |h, _| (vec![h[0].matmul(w).tanh()], vec![]));
-        arenagrad::graph::hvp(&g.finish([h[0].sum(..).named("loss")]).unwrap(), "loss", &["w"]).unwrap()
-    };
-    let (all, some) = (bytes(&net(None)), bytes(&net(Some(16))));
-    assert!(6 * some <= all, "{some} of {all} bytes");
-}
-
-#[test]
-fn both_modes_have_the_bits_of_a_loop_that_keeps_all() {
-    for n in [1, 3, 4, 9] {
-        let graph = |keep_every| recurrent(DType::F64, how(9, n == 3, keep_every));
-        let (all, some) = (graph(None), graph(Some(n)));
-        let (outs, wrt) = (["loss", "y"], ["w", "x", "h0"]);
-        let forward = |g: &GraphBuf| arenagrad::graph::jvp(g, &outs, &wrt).unwrap();
-        assert_same(&forward(&all), &forward(&some), &format!("jvp, every {n}"));
-        let reverse = |g: &GraphBuf| arenagrad::graph::vjp(g, &outs, &wrt, Missing::Error).unwrap();
-        assert_same(&reverse(&all), &reverse(&some), &format!("vjp, every {n}"));
-        assert_same(&all, &some, "the loop itself");
     }
 }
 

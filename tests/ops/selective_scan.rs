@@ -1,9 +1,8 @@
 //! The selective scan: known values, the same loop as a scan, memory, derivatives of all orders, threads, wrong use.
 
-use crate::common::slopes::derivatives_agree;
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::graph::recurrent::SelectiveScan;
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Missing, Var, Vmap, grad, hvp, vjp, vmap};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Missing, Var, grad, hvp, vjp};
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::pipeline;
@@ -139,22 +138,6 @@ const SIZES: [Sizes; 6] = [
 /// Steps enough to keep states; the last stretch and the last vector are short.
 const LONG: Sizes = Sizes::new(2, 67, 18, 3);
 
-#[test]
-fn results_and_gradients_are_those_of_a_scan() {
-    for sizes in SIZES {
-        for (dtype, tolerance) in [(F64, 1e-12), (DType::F32, 2e-4)] {
-            let [ours, theirs] =
-                [fused as Form, looped].map(|f| run(&gradient(sizes, dtype, f), &sizes.draw(dtype), PLAIN));
-            assert_eq!(ours.len(), 10);
-            for (i, (a, b)) in ours.iter().zip(&theirs).enumerate() {
-                assert_eq!(a.dims, b.dims, "{sizes:?}, output {i}");
-                let far = conform_distance(&a.data, &b.data);
-                assert!(far <= tolerance, "{sizes:?} {dtype}, output {i}: {far:e}");
-            }
-        }
-    }
-}
-
 /// The op in the body of a loop of one iteration.
 fn in_loop<'g>(x: &[Var<'g>]) -> [Var<'g>; 2] {
     let (h, y) = x[0].g.scan(&[x[6]], &[x[0].unsqueeze(0)], |h, row| {
@@ -207,25 +190,6 @@ fn memory_grows_with_the_root_of_the_steps() {
     assert!(bytes(looped, 4096) > 8 * long, "{} and {long} bytes", bytes(looped, 4096));
 }
 
-#[test]
-fn derivatives_of_all_orders_are_those_of_differences() {
-    for sizes in [Sizes::new(2, 5, 3, 2), Sizes::new(1, 1, 1, 2), Sizes::new(1, 4, 18, 1)] {
-        let g = Builder::new("slopes");
-        let x: Vec<Var> = sizes.operands().iter().map(|(name, dims)| g.input(name, dims, F64)).collect();
-        let [y, last] = fused(&x);
-        derivatives_agree(&g.finish([y.named("y"), last.named("last")]).unwrap(), &sizes.draw(F64));
-    }
-    let sizes = Sizes::new(2, 6, 3, 2);
-    let mut x = sizes.draw(F64);
-    let names = ["x", "delta", "a", "h0"];
-    let [ours, theirs] = [fused as Form, looped].map(|f| hvp(&graph(sizes, F64, f), "loss", &names).unwrap());
-    let v = ours.view();
-    let mut draw = TensorDraws(3);
-    x.extend(v.leaves().skip(7).map(|l| draw.tensor(F64, &v.dims(l.value), Domain::Real)));
-    let [ours, theirs] = [run(&ours, &x, PLAIN), run(&theirs, &x, PLAIN)];
-    assert!(ours.iter().zip(&theirs).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-11), "{ours:?}\n{theirs:?}");
-}
-
 /// One result alone has a gradient; D and h_0 are absent.
 #[test]
 fn the_last_state_alone_has_a_gradient() {
@@ -262,40 +226,6 @@ fn an_infinite_decay_forgets_and_leaves_no_nan() {
             // What remains of number 0 of channel 0 is the inflow of step 2.
             let want = x[1].data[4] * x[0].data[4] * x[3].data[6];
             near("last", &outs[2].data[..1], &[want], 1e-6);
-        }
-    }
-}
-
-#[test]
-fn a_batch_of_scans_is_one_scan_if_its_members_share_a_and_d() {
-    let sizes = Sizes::new(2, 5, 3, 2);
-    let step = gradient(sizes, F64, fused);
-    for (batched, nodes) in [(vec!["x", "b", "h0"], 1), (vec!["x", "a"], 0)] {
-        let map = Vmap::new(3).leaves(&batched);
-        let many = vmap(&step, &map).unwrap();
-        let text = many.to_string();
-        let scans = text.matches("= selective_scan ").count() + text.matches("= selective_scan_backward ").count();
-        assert!(nodes == 0 || (scans == 2 && !text.contains("= scan ")), "{text}");
-        let x = sizes.draw(F64);
-        let stacked = |(t, name): (&Tensor, &str)| match batched.contains(&name) {
-            true => Tensor {
-                dtype: F64,
-                dims: [&[3], &t.dims[..]].concat(),
-                data: (0..3).flat_map(|k| t.data.iter().map(move |x| x * (1.0 + 0.25 * f64::from(k)))).collect(),
-            },
-            false => t.clone(),
-        };
-        let all = run(&many, &x.iter().zip(NAMES).map(stacked).collect::<Vec<_>>(), PLAIN);
-        for k in 0..3 {
-            let scaled = |(t, name): (&Tensor, &str)| {
-                let by = if batched.contains(&name) { 1.0 + 0.25 * k as f64 } else { 1.0 };
-                Tensor { data: t.data.iter().map(|x| x * by).collect(), ..t.clone() }
-            };
-            let one = run(&step, &x.iter().zip(NAMES).map(scaled).collect::<Vec<_>>(), PLAIN);
-            for (one, all) in one.iter().zip(&all) {
-                let n = one.data.len();
-                near("member", &all.data[k * n..(k + 1) * n], &one.data, 1e-12);
-            }
         }
     }
 }

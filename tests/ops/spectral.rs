@@ -1,7 +1,6 @@
 //! Derivatives where eigenvalues or singular values are equal or 0: NaN where there is none, and the right numbers for
 //! functions that have one.
 
-use crate::common::slopes::derivatives_agree;
 use crate::common::{PLAIN, Tensor, run};
 use arenagrad::graph::linalg::MatrixFunction;
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, grad};
@@ -120,30 +119,6 @@ fn functions_of_nearly_equal_eigenvalues_keep_their_digits() {
         }
         // Of a symmetric matrix near 2: half of the skew part, (C − Cᵀ)/(s₁ + s₂).
         near("Q", &gradient(&a, &weights, |a| a.matrix_polar()[0]), &[0.0, -1.25, 1.25, 0.0], 2e-6 + 3.0 * gap);
-    }
-}
-
-/// Gradients, forward mode and second derivatives.
-#[test]
-fn derivatives_agree_with_differences() {
-    let apart = tensor(F64, &[3, 3], &[2.0, 0.3, -0.2, 0.3, 3.0, 0.4, -0.2, 0.4, 4.5]);
-    // Eigenvalues 2, 2, 5 in another basis, and the identity.
-    let twice = tensor(F64, &[3, 3], &[3.0, 1.0, 1.0, 1.0, 3.0, 1.0, 1.0, 1.0, 3.0]);
-    let one = tensor(F64, &[3, 3], &[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
-    for f in ALL {
-        let g = graph(F64, &[3, 3], |a| a.matrix_function(f));
-        derivatives_agree(&g, std::slice::from_ref(&apart));
-        derivatives_agree(&g, std::slice::from_ref(&twice));
-        derivatives_agree(&g, std::slice::from_ref(&one));
-    }
-    for a in [apart, twice, one] {
-        for k in 0..2 {
-            derivatives_agree(&graph(F64, &[3, 3], |a| a.matrix_polar()[k]), std::slice::from_ref(&a));
-        }
-        let tall = tensor(F64, &[4, 3], &[&a.data[..], &[0.5, -1.0, 0.25]].concat());
-        for k in 0..2 {
-            derivatives_agree(&graph(F64, &[4, 3], |a| a.matrix_polar()[k]), std::slice::from_ref(&tall));
-        }
     }
 }
 

@@ -1,9 +1,7 @@
 //! Splats: known numbers, a plain loop over all splats, differences, ties, limits of depth, faults, wrong use.
 
-use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits, try_run_once};
-use crate::splat_scenes::{
-    CAMERA, F64, NAMES, Scene, drawn, gradients, image_by, image_of, plain_image, render, staged, tensor, vector,
-};
+use crate::common::{How, PLAIN, Tensor, run, same_conform_bits, try_run_once};
+use crate::splat_scenes::{CAMERA, F64, NAMES, Scene, drawn, gradients, image_by, image_of, render, staged, tensor};
 use arenagrad::error::Kind;
 use arenagrad::graph::splat::{SplatImage, Splats};
 use arenagrad::graph::{Builder, DType, GraphBuf, Init, Missing, Var};
@@ -12,9 +10,7 @@ use arenagrad::optim;
 use arenagrad::prelude::{Session, train};
 use arenagrad::tools::arena::Node;
 use arenagrad::tools::arena::ids::Id;
-use arenagrad::tools::differences::slope;
 use arenagrad::tools::fuzz::{LeafValues, RunOptions, check_on_leaves, interpret};
-use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::pipeline::run_whole_pipeline;
 
 fn near(what: &str, have: &[f64], want: &[f64], tolerance: f64) {
@@ -57,75 +53,6 @@ fn a_pixel_has_the_known_numbers() {
     near("opacities", &have[3].data, &[0.3365813, 0.2799718], 6e-8);
     near("first colour", &have[4].data[..3], &[0.0497113, -0.0300668, 0.0150064], 6e-8);
     near("second colour", &have[4].data[12..15], &[0.0332064, -0.0200842, 0.0100241], 6e-8);
-}
-
-#[test]
-fn tiles_give_the_image_of_a_plain_loop() {
-    let scene = drawn(500, &[500, 3], 3);
-    let options = SplatImage::new(41, 29).background([0.2, 0.1, 0.4]).gamma(1.4);
-    let want = plain_image(&scene, options);
-    let first = render(&scene, options);
-    let covered = first[1].data.iter().filter(|t| **t < 0.5).count();
-    assert!(covered > 100, "{covered} pixels are covered");
-    near("image", &first[0].data, &want, 1e-11);
-    for tile in [1, 7, 64] {
-        let other = render(&scene, options.tile(tile));
-        assert!(first.iter().zip(&other).all(|(a, b)| same_conform_bits(a, b)), "tiles of {tile}");
-    }
-    let single = image_of(&scene, options, DType::F32);
-    let narrow: Vec<Tensor> = scene
-        .iter()
-        .map(|t| Tensor { dtype: DType::F32, data: t.data.iter().map(|x| f64::from(*x as f32)).collect(), ..t.clone() })
-        .collect();
-    // A pixel at which α is the cutoff may show a splat in one type only.
-    let far = conform_distance(&run(&single, &narrow, PLAIN)[0].data, &first[0].data);
-    assert!(far < 5e-3, "{far:e}");
-}
-
-/// The gradients of random splats against differences of the image, in f64, for each number of each input.
-#[test]
-fn gradients_are_those_of_differences() {
-    for (seed, colours) in [(1, vec![3, 3]), (2, vec![3, 4, 3]), (3, vec![3, 1, 3])] {
-        let mut scene = drawn(3, &colours, seed);
-        // The second splat stands behind the first, which hides it in part.
-        let ahead = vector(&scene[0], 0);
-        scene[0].data[3..6].copy_from_slice(&[ahead[0] * 0.9, ahead[1], ahead[2] + 0.7]);
-        let options = SplatImage::new(6, 5).background([0.3, 0.5, 0.2]).alpha_cutoff(1e-9).transmittance(0.0).tile(4);
-        let cotangent = TensorDraws(seed + 90).tensor(F64, &[5, 6, 4], Domain::Real);
-        let have = gradients(&scene, options, cotangent.clone());
-        let g = image_of(&scene, options, F64);
-        let value = |scene: &Scene| -> f64 {
-            run(&g, scene, PLAIN)[0].data.iter().zip(&cotangent.data).map(|(x, c)| x * c).sum()
-        };
-        for k in 0..6 {
-            for e in 0..scene[k].data.len() {
-                let want = slope(1e-4, |h| {
-                    let mut moved = scene.clone();
-                    moved[k].data[e] += h;
-                    value(&moved)
-                });
-                near(&format!("{}[{e}]", NAMES[k]), &have[k].data[e..=e], &[want], 2e-8);
-            }
-        }
-    }
-}
-
-#[test]
-fn tangents_are_adjoint_to_gradients() {
-    let (scene, options) = (drawn(40, &[40, 4, 3], 8), SplatImage::new(20, 18).background([0.3, 0.5, 0.2]).tile(8));
-    let g = image_of(&scene, options, F64);
-    let forward = jvp(&g, &["image", "passes"], &NAMES).unwrap();
-    let back = vjp(&g, &["image", "passes"], &NAMES, Missing::Zero).unwrap();
-    let draw = &mut TensorDraws(4);
-    let tangents: Vec<Tensor> = scene.iter().map(|t| draw.tensor(F64, &t.dims, Domain::Unit)).collect();
-    let cotangents = [draw.tensor(F64, &[18, 20, 4], Domain::Unit), draw.tensor(F64, &[18, 20], Domain::Unit)];
-    let sum = |a: &[Tensor], b: &[Tensor]| -> f64 {
-        a.iter().zip(b).flat_map(|(a, b)| a.data.iter().zip(&b.data)).map(|(a, b)| a * b).sum()
-    };
-    let pushed = run(&forward, &[&scene[..], &tangents].concat(), PLAIN);
-    let pulled = run(&back, &[&scene[..], &cotangents].concat(), PLAIN);
-    let (one, two) = (sum(&pushed[2..], &cotangents), sum(&pulled[2..], &tangents));
-    assert!((one - two).abs() < 1e-9 * one.abs() && one.abs() > 1e-3, "{one} and {two}");
 }
 
 #[test]
@@ -183,22 +110,6 @@ fn clamped_opacities_and_colours_have_no_gradient() {
     let g = gradients(&scene, SplatImage::new(5, 5), tensor(&[5, 5, 4], &[1.0; 100]));
     assert!(g[3].data[0] == 0.0 && g[3].data[1] != 0.0);
     assert!(g[4].data[0] == 0.0 && g[4].data[1] != 0.0 && g[4].data[2] == 0.0);
-}
-
-#[test]
-fn threads_change_no_bit() {
-    let (scene, options) = (drawn(300, &[300, 4, 3], 6), SplatImage::new(70, 50).tile(8));
-    let g = vjp(&image_of(&scene, options, F64), &["image"], &NAMES, Missing::Zero).unwrap();
-    let inputs = [&scene[..], &[TensorDraws(3).tensor(F64, &[50, 70, 4], Domain::Real)]].concat();
-    let one = run(&g, &inputs, PLAIN);
-    for threads in [2, 3, 7] {
-        for share in [false, true] {
-            let many = run(&g, &inputs, How { threads, share, ..PLAIN });
-            assert!(one.iter().zip(&many).all(|(a, b)| same_conform_bits(a, b)), "{threads} threads");
-        }
-    }
-    let poisoned = run(&g, &inputs, How { poison: true, ..PLAIN });
-    assert!(one.iter().zip(&poisoned).all(|(a, b)| same_conform_bits(a, b)));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Scenes of splats, their images and gradients by the engine, and their images by a plain loop over all splats.
+//! Scenes of splats, and their images and gradients by the engine.
 
 use crate::common::{PLAIN, Tensor, TensorDraws, run};
 use arenagrad::graph::splat::{SplatImage, Splats};
@@ -67,76 +67,4 @@ pub fn gradients(scene: &Scene, image: SplatImage, cotangent: Tensor) -> Vec<Ten
     let g = vjp(&image_of(scene, image, F64), &["image"], &NAMES, Missing::Zero).unwrap();
     let all = run(&g, &[&scene[..], &[cotangent]].concat(), PLAIN);
     all[all.len() - 6..].to_vec()
-}
-
-pub type Vector = [f64; 3];
-
-pub fn dot(a: Vector, b: Vector) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-}
-
-pub fn unit(a: Vector) -> Vector {
-    a.map(|x| x / dot(a, a).sqrt())
-}
-
-pub fn cross(a: Vector, b: Vector) -> Vector {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-}
-
-pub fn vector(t: &Tensor, i: usize) -> Vector {
-    [t.data[3 * i], t.data[3 * i + 1], t.data[3 * i + 2]]
-}
-
-/// The image by a plain loop over all splats, in other formulas: a rotation is two cross products, and the ray is
-/// sampled at its closest point in the world.
-pub fn plain_image(scene: &Scene, o: SplatImage) -> Vec<f64> {
-    let [place, target, up] = [0, 1, 2].map(|k| vector(&scene[5], k));
-    let forward = unit([0, 1, 2].map(|k| target[k] - place[k]));
-    let right = unit(cross(up, forward));
-    let up = cross(forward, right);
-    let focal = 0.5 * o.height as f64 / (scene[5].data[9].to_radians() / 2.0).tan();
-    let n = scene[3].data.len();
-    let away = |i: usize| [0, 1, 2].map(|k| scene[0].data[3 * i + k] - place[k]);
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&a, &b| dot(away(a), away(a)).total_cmp(&dot(away(b), away(b))).then(a.cmp(&b)));
-    let mut image = Vec::new();
-    for (row, column) in (0..o.height).flat_map(|i| (0..o.width).map(move |j| (i, j))) {
-        let x = (column as f64 + 0.5 - o.width as f64 / 2.0) / focal;
-        let y = (o.height as f64 / 2.0 - row as f64 - 0.5) / focal;
-        let ray = unit([0, 1, 2].map(|k| x * right[k] + y * up[k] + forward[k]));
-        let (mut colour, mut passes) = ([0.0; 3], 1.0);
-        for &i in &order {
-            let depth = dot(away(i), forward);
-            let alpha = plain_alpha(scene, o, i, away(i), ray);
-            if depth < o.near || depth > o.far || alpha < o.alpha_cutoff || passes < o.transmittance {
-                continue;
-            }
-            let seen = vector(&scene[4], i);
-            (0..3).for_each(|k| colour[k] += passes * alpha * seen[k].clamp(0.0, 1.0));
-            passes *= 1.0 - alpha;
-        }
-        let shown = |k: usize| f64::max(0.0, colour[k] + passes * o.background[k]).powf(o.gamma);
-        image.extend([shown(0), shown(1), shown(2), 1.0 - passes]);
-    }
-    image
-}
-
-/// α of splat `i`, which is at `away`, along `ray`.
-pub fn plain_alpha(scene: &Scene, o: SplatImage, i: usize, away: Vector, ray: Vector) -> f64 {
-    let q = &scene[2].data[4 * i..4 * i + 4];
-    let length = q.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let (w, v) = (q[0] / length, [q[1], q[2], q[3]].map(|x| -x / length));
-    // Into the frame of the splat: the inverse rotation, then the inverse axes.
-    let local = |x: Vector| {
-        let once = cross(v, x);
-        let twice = cross(v, once);
-        [0, 1, 2].map(|k| {
-            let axis = (scene[1].data[3 * i + k].exp() * o.radius_scale).max(1e-6);
-            (x[k] + 2.0 * (w * once[k] + twice[k])) / axis
-        })
-    };
-    let (centre, along) = (local(away), local(ray));
-    let t = (dot(centre, along) / dot(along, along)).max(0.0);
-    let c = [0, 1, 2].map(|k| t * along[k] - centre[k]);
-    scene[3].data[i].clamp(0.0, 1.0) * (-0.5 * dot(c, c)).exp()
 }

@@ -219,18 +219,3 @@ pub fn keep_outputs<'a>(g: impl Into<Graph<'a>>, keep: impl Fn(&str) -> bool) ->
         finish_rebuild(b, bump)
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nodes::ops::control::call::CallAttrs;
-    use crate::nodes::ops::table::OPS;
-
-    #[test]
-    fn ops_without_a_decomposition_that_are_inlined_have_a_region_first() {
-        let inlined: Vec<&OpDef> =
-            OPS.iter().copied().filter(|def| def.decompose.is_none() && def.is_inlined()).collect();
-        assert_eq!(inlined.iter().map(|def| def.name).collect::<Vec<_>>(), ["call", "custom_fn", "map"]);
-        assert!(inlined.iter().all(|def| def.attrs.starts_with(CallAttrs::FIELDS)));
-    }
-}

@@ -48,38 +48,6 @@ fn what_is_kept_is_counted() {
 }
 
 #[test]
-fn readers_that_are_near_one_another_share_a_widening() {
-    // Each reader of the kept value stands that many nodes behind the one before it.
-    let widenings = |gaps: &[usize]| {
-        let (mut text, mut last) = ("%r = mul %w, %last\n".to_string(), "r".to_string());
-        for (i, &gap) in gaps.iter().enumerate() {
-            for k in 1..gap {
-                text += &format!("%n{i}.{k} = tanh %{last}\n");
-                last = format!("n{i}.{k}");
-            }
-            text += &format!("%r{i} = mul %{last}, %last\n");
-            last = format!("r{i}");
-        }
-        let text = in_bf16(&graph(&format!("{text} %g = tanh %{last}")));
-        let counts = ["to=f32", "= optimization_barrier "].map(|what| text.matches(what).count());
-        assert_eq!(counts[0], counts[1], "each widening has a barrier of its own: {text}");
-        counts[0]
-    };
-    assert_eq!([&[8][..], &[9], &[8, 8], &[3, 9], &[9, 9]].map(widenings), [1, 2, 1, 2, 3]);
-}
-
-#[test]
-fn readers_behind_a_barrier_get_a_widening_of_their_own() {
-    let text = in_bf16(&graph("%b = optimization_barrier %last\n %e = tanh %w\n %f = tanh %e\n %g = mul %f, %b"));
-    // The barrier of the widening alone is left, and it stands right before the reader.
-    assert_eq!(text.matches("= optimization_barrier ").count(), 1, "{text}");
-    let at = |what: &str| text.find(what).unwrap();
-    assert!(at("%f = ") < at("= optimization_barrier ") && at("to=f32") < at("%g = "), "{text}");
-    // The value is made, read once, and rounded.
-    assert_eq!(text.matches("%last").count(), 3, "{text}");
-}
-
-#[test]
 fn a_barrier_of_the_forward_half_is_written_again() {
     let g = parse(
         "graph @g {

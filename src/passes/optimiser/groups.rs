@@ -183,21 +183,3 @@ impl<R> Optimiser<R> {
         self
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nodes::{Builder, DType, Init};
-
-    #[test]
-    fn params_with_equal_settings_share_one_entry() {
-        let b = Builder::new("g");
-        let p = ["a", "b", "c", "d"].map(|name| b.param(name, [2], DType::F32, Init::Ones));
-        let graph = b.finish([(p[0] * p[1] * p[2] * p[3]).sum(..).named("loss")]).unwrap();
-        let half = Group { lr_scale: 0.5, ..Group::default() };
-        let opt = Optimiser::new(Rule::SGD, 0.1).group("b", half).group("d", half);
-        let s = group_settings(graph.view(), &opt, &["a", "b", "c", "d"]).unwrap();
-        assert_eq!(s.kinds.iter().map(|k| k.lr_scale).collect::<Vec<f64>>(), [1.0, 0.5]);
-        assert_eq!(s.kind_of, [0, 1, 0, 1]);
-    }
-}

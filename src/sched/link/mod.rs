@@ -400,6 +400,3 @@ fn find_deaths(plan: &Checked) -> LinkedDeaths {
     deaths.before.push(at..plan.bytes);
     deaths
 }
-
-#[cfg(test)]
-mod tests;

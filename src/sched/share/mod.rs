@@ -244,6 +244,3 @@ impl ShareWindow {
         touched.iter().any(|u| u.overlaps(r)) || (!same && self.in_scratch(r))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -91,13 +91,3 @@ pub fn hand_tapes(threads: &[Vec<Entry>], inner: Vec<Tapes>) -> Tapes {
     });
     Tapes { at: std::iter::once(0).chain(ends).collect(), entries: threads.concat(), inner }
 }
-
-/// Units `from..to` of instruction `instr`.
-pub fn units(instr: u32, from: usize, to: usize) -> Entry {
-    Entry { instr, barrier: false, from, to }
-}
-
-/// A barrier in front of instruction `instr`.
-pub fn barrier(instr: u32) -> Entry {
-    Entry { instr, barrier: true, from: 0, to: 0 }
-}

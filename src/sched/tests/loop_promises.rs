@@ -3,7 +3,6 @@
 
 use crate::arena::tensor::LINE;
 use crate::kernels::abi::Split;
-use crate::message_texts::unseen_messages;
 use crate::nodes::{Builder, DType};
 use crate::sched::checker::Checked;
 use crate::sched::instructions::{Instructions, OUT_OF_PLACE, Operand};
@@ -131,17 +130,16 @@ const WRONG_LOOPS: &[(&str, WrongLoop)] = &[
 fn every_refusal_of_a_loop_has_a_loop_that_breaks_one_promise() {
     let right = LoopSubject::new();
     assert_eq!(right.refused(), None);
-    let (mut seen, mut failed) = (Vec::new(), Vec::new());
+    let mut failed = Vec::new();
     for (k, (why, wrong)) in WRONG_LOOPS.iter().enumerate() {
         let mut s = right.clone();
         wrong(&mut s);
         match s.refused() {
-            Some(e) if e.contains(why) => seen.push(e),
+            Some(e) if e.contains(why) => {}
             other => failed.push(format!("{k}, {why}: {other:?}")),
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
-    assert_eq!(unseen_messages(include_str!("../planned_body/fits.rs"), &seen.join("\n")), [""; 0]);
 }
 
 /// A loop that a carry ends, and what its plan must be.

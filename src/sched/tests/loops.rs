@@ -1,6 +1,5 @@
 //! Loops with wrong plans and wrong tapes, against the checker and the proof of no races.
 
-use super::ops::{ADD, SCALE, one};
 use crate::arena::tensor::LINE;
 use crate::nodes::{Builder, DType, GraphBuf, Loop};
 use crate::sched::checker::check_plan;
@@ -163,47 +162,6 @@ fn carries_with_one_next_value_share_its_stack() {
     }
 }
 
-/// The stacks of a carry behind one that is not stacked are one buffer, too. Constants of the body are read behind it.
-#[test]
-fn both_stacks_of_a_later_carry_are_one_buffer() {
-    let g = Builder::new("later");
-    let starts = ["a", "b"].map(|name| g.input(name, [3], DType::F32));
-    let x = g.input("x", [4, 3], DType::F32);
-    let (_, ys) = g.scan(&starts, &[x], |h, x| {
-        let next = h[1] * 0.5 + x[0];
-        (vec![h[0] * g.constant(&[0.5, 2.0, 3.0], [3]), next], vec![h[1], next])
-    });
-    let graph = g.finish([ys[0].named("before"), ys[1].named("after")]).unwrap();
-    let plan = schedule(graph.view(), 1).unwrap().plan;
-    let code = &plan.code;
-    assert_eq!(code.outputs[0].buf, code.outputs[1].buf);
-    let i = (0..code.len()).find(|&i| code.has_body(i)).unwrap();
-    let body = &code.loops[0];
-    let constants: Vec<_> =
-        body.externs.iter().filter(|e| body.plan.code.kind[e.buf as usize] == BufKind::Constant).collect();
-    assert!(!constants.is_empty());
-    for e in constants {
-        let Outer::Read(k) = e.outer else { panic!("a constant is written") };
-        assert_eq!(code.kind[code.reads_of(i)[k].buf as usize], BufKind::Constant);
-    }
-}
-
-#[test]
-fn a_loop_that_works_in_its_carries_has_no_workspace() {
-    let scratch = |late: bool| {
-        let g = Builder::new("in_place");
-        let x = g.input("x", [16], DType::F32);
-        let how = Loop { length: Some(4), ..Loop::default() };
-        let (h, _) = g.scan_with(how, &[x], &[], |h, _| {
-            let next = one(&g, &SCALE, &[h[0]]);
-            (vec![if late { one(&g, &ADD, &[next, h[0]]) } else { next }], vec![])
-        });
-        let plan = schedule(g.finish([h[0].named("h")]).unwrap().view(), 1).unwrap().plan;
-        plan.code.kind.iter().filter(|&&kind| kind == BufKind::Scratch).count()
-    };
-    assert_eq!((scratch(false), scratch(true)), (0, 1));
-}
-
 #[test]
 fn threads_meet_around_iterations() {
     let s = schedule(graph().view(), 3).unwrap();
@@ -224,30 +182,6 @@ fn threads_meet_around_iterations() {
     assert!(e.unwrap_err().contains("without a barrier between"));
     let e = race_free(&s.plan, &Tapes { inner: Vec::new(), ..right.clone() });
     assert!(e.unwrap_err().contains("other loops"));
-}
-
-/// So are they for a carry of one byte, the least.
-#[test]
-fn both_stacks_of_a_carry_of_one_byte_are_one_buffer() {
-    let g = Builder::new("bytes");
-    let on = g.input("on", [], DType::Bool);
-    let how = Loop { length: Some(6), ..Loop::default() };
-    let (h, ys) = g.scan_with(how, &[on], &[], |h, _| {
-        let next = h[0].logical_not();
-        (vec![next], vec![h[0], next])
-    });
-    let graph = g.finish([h[0].named("h"), ys[0].named("before"), ys[1].named("after")]).unwrap();
-    let plan = schedule(graph.view(), 1).unwrap().plan;
-    let bytes: Vec<usize> = plan.code.outputs.iter().map(|o| plan.code.bytes[o.buf as usize]).collect();
-    assert_eq!(bytes, [1, 7, 7]);
-    assert_eq!(plan.code.outputs[1].buf, plan.code.outputs[2].buf);
-    let mut p = Session::new().compile(&graph).unwrap();
-    let slot = p.input::<u8>("on").unwrap();
-    p.write(slot, &[1]).unwrap();
-    p.step().unwrap();
-    assert_eq!(p.values::<u8>("h").unwrap(), [1]);
-    assert_eq!(p.values::<u8>("before").unwrap(), [1, 0, 1, 0, 1, 0]);
-    assert_eq!(p.values::<u8>("after").unwrap(), [0, 1, 0, 1, 0, 1]);
 }
 
 /// Each instruction of each iteration has a timestamp of its own. A loop, alone or in another, that has more than can

@@ -1,13 +1,12 @@
 //! Lowering of loops and choices: their limits, and the instructions that come of them.
 
-use super::ops::{FRESH, one};
 use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::call::Looks;
 use crate::nodes::ir::text::parse;
 use crate::nodes::{Builder, DType, Loop, Var};
 use crate::sched::faults::FaultCheck;
-use crate::sched::instructions::{BufKind, Instructions, Operand};
+use crate::sched::instructions::{BufKind, Operand};
 use crate::sched::lower::lower;
 use crate::sched::modelled_time::InstrTime;
 use crate::sched::schedule;
@@ -64,100 +63,6 @@ fn a_loop_has_up_to_250_carries() {
     assert_eq!(planned(251, false), Err("scan: 251 carries; 250 is the limit".to_string()));
     let told = "scan: 251 carries and stacked results; 250 is the limit";
     assert_eq!(planned(249, true), Err(told.to_string()));
-}
-
-/// The time of all calls of some code.
-fn total(code: &Instructions) -> u64 {
-    code.time.iter().map(|t| t.total).sum()
-}
-
-/// The first carry is copied, and the loop costs all its iterations.
-#[test]
-fn a_loop_is_a_copy_and_an_instruction() {
-    let g = Builder::new("g");
-    let (h, _) = g.scan_with(times(4), &[g.input("x", [64], F32)], &[], |h, _| {
-        (vec![one(&g, &FRESH, &[one(&g, &FRESH, &[h[0]])])], vec![])
-    });
-    g.output("h", h[0]);
-    let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
-    let body = &code.loops[0];
-    assert!(body.plan.code.iterated && body.workspace() >= 256);
-    assert_eq!((&code.copies[..], code.groups(), &code.effect[..]), (&[true, false][..], 1, &[false][..]));
-    assert_eq!((&code.units[..], &code.whole[..]), (&[1, 1][..], &[0, 0][..]));
-    assert_eq!(code.flops, [0, 8 << 20]);
-    let run = InstrTime { total: 4 * total(&body.plan.code), fixed: 0 };
-    assert_eq!(code.time, [InstrTime::of(CostClass::COPY, 0, 2 * 256), run]);
-    let (x, h) = (Operand::of_bytes(0, 0, 256, Split::Whole), Operand::of_bytes(1, 0, 256, Split::Whole));
-    let workspace = Operand::of_bytes(2, 0, body.workspace(), Split::Whole);
-    assert_eq!((code.reads_of(0), code.reads_of(1)), (&[x][..], &[h][..]));
-    assert_eq!(code.writes_of(1), [h, workspace]);
-    assert_eq!((code.pairs_of(0), code.pairs_of(1)), (&[(0, 0)][..], &[(0, 0)][..]));
-    assert_eq!(code.body_range(1), 0..1);
-}
-
-/// Both stacks of a carry are one buffer, into which the first carry is copied: in front, or behind if the loop runs
-/// backwards.
-#[test]
-fn a_stack_starts_with_the_first_carry() {
-    for (reverse, at) in [(false, 0), (true, 384)] {
-        let g = Builder::new("g");
-        let how = Loop { reverse, ..times(6) };
-        let (h, ys) = g.scan_with(how, &[g.input("x", [16], F32)], &[], |h, _| {
-            let next = one(&g, &FRESH, &[h[0]]);
-            (vec![next], vec![h[0], next])
-        });
-        for (name, value) in [("h", h[0]), ("before", ys[0]), ("after", ys[1])] {
-            g.output(name, value);
-        }
-        let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
-        let stack = Operand::of_bytes(1, 0, 7 * 64, Split::Whole);
-        assert_eq!((code.params_of(0), code.writes_of(0)), (&[at][..], &[stack][..]));
-        assert_eq!(
-            (&code.units[..], &code.flops[..2], &code.copies[..2]),
-            (&[1; 3][..], &[0, 0][..], &[false, true][..])
-        );
-        assert_eq!(code.time[..2], [InstrTime::of(CostClass::COPY, 0, 2 * 64); 2]);
-        assert_eq!((code.reads_of(2)[1], code.writes_of(2)[1]), (stack, stack));
-        assert_eq!(code.pairs_of(2), [(0, 0), (1, 1)]);
-    }
-}
-
-/// A choice costs its longer branch, and has the workspace of the larger one.
-#[test]
-fn a_choice_is_one_instruction_with_two_bodies() {
-    for first in [true, false] {
-        let g = Builder::new("g");
-        let (on, x) = (g.input("on", [], DType::Bool), g.input("x", [64], F32));
-        let branch = |long: bool| match long {
-            true => vec![one(&g, &FRESH, &[one(&g, &FRESH, &[x])])],
-            false => vec![one(&g, &FRESH, &[x])],
-        };
-        g.output("y", g.cond(on, || branch(first), || branch(!first))[0]);
-        let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
-        assert_eq!((code.len(), code.groups(), code.body_range(0)), (1, 1, 0..2));
-        let bodies = &code.loops;
-        assert_eq!([bodies[0].when, bodies[1].when], [Some(true), Some(false)]);
-        let (long, short) = if first { (0, 1) } else { (1, 0) };
-        assert!(bodies[short].workspace() < bodies[long].workspace());
-        assert_eq!(code.writes_of(0)[1].bytes(), bodies[long].workspace());
-        assert_eq!((code.flops[0], code.time[0].total), (2 << 20, total(&bodies[long].plan.code)));
-        assert_eq!((code.time[0].fixed, code.units[0], code.effect[0], code.copies[0]), (0, 1, false, false));
-    }
-}
-
-/// A constant of a body is a buffer of the code around it, also where two loops run the body.
-#[test]
-fn loops_over_one_body_read_one_constant() {
-    let text = "region @body(%h: f32[2]) {\n  %c = constant data=0x0000003f00000040 : f32[2]\n  \
-                %y = mul %h, %c : f32[2]\n  yield %y\n}\ngraph @g {\n  %x = input : f32[2]\n  \
-                %a = scan %x body=@body carries=1 consts=0 length=2 reverse=false : f32[2]\n  \
-                %b = scan %a body=@body carries=1 consts=0 length=3 reverse=false : f32[2]\n  return b=%b\n}\n";
-    let code = lower(parse(text).unwrap().view(), 1).unwrap().code;
-    let constants: Vec<usize> = (0..code.kind.len()).filter(|&b| code.kind[b] == BufKind::Constant).collect();
-    assert_eq!(constants.len(), 1);
-    let runs: Vec<usize> = (0..code.len()).filter(|&i| code.has_body(i)).collect();
-    let read = |i: &usize| code.reads_of(*i)[1].buf as usize;
-    assert_eq!(runs.iter().map(read).collect::<Vec<_>>(), [constants[0]; 2]);
 }
 
 /// Twice the timestamps of a loop, and of both branches of a choice, can be counted.

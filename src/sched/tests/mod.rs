@@ -2,7 +2,6 @@
 
 pub mod bomb;
 mod bugs;
-mod certificate;
 pub mod code;
 mod groups;
 pub mod hand;
@@ -14,12 +13,9 @@ pub mod ops;
 mod orders;
 mod promises;
 mod random;
-mod sharing;
-mod stops;
 mod team;
 #[cfg(loom)]
 pub mod team_model;
-mod walks;
 mod wrong;
 mod wrong_tapes;
 

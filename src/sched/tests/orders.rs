@@ -1,22 +1,17 @@
 //! Orders: every rule gives a legal order, the order that is kept is never worse than program order, and the
 //! certificate is at most the peak of the best order.
 
-use super::ops::{ADD, DEF, FRESH, PICK, SCALE, SUM, node, one};
+use super::ops::{ADD, PICK, one};
 use super::random::graph;
-use crate::kernels::abi::{Args, Split};
-use crate::nodes::ir::call::{Buf, Call};
-use crate::nodes::ir::opdef::{Lower, OpDef};
 use crate::nodes::{Builder, DType, Init};
 use crate::optim::{self, train};
-use crate::sched::faults::faulting_groups;
 use crate::sched::instructions::Instructions;
 use crate::sched::lower::lower;
 use crate::sched::order::bound::{BLOCK, order_bound};
 use crate::sched::order::deps::Deps;
 use crate::sched::order::list::order_by_rule;
 use crate::sched::order::local::improve_by_moves;
-use crate::sched::order::{CANDIDATES, Rule, best_order, score_order};
-use crate::sched::schedule;
+use crate::sched::order::{CANDIDATES, best_order, score_order};
 
 /// Calls `f` with every order of the groups that data and effects allow, until it says stop.
 fn every_order(d: &Deps, left: &mut Vec<u32>, order: &mut Vec<u32>, f: &mut impl FnMut(&[u32]) -> bool) -> bool {
@@ -199,183 +194,4 @@ fn next_values_come_behind_what_may_stop_the_step() {
     for &(name, rule) in CANDIDATES {
         assert_eq!(order_by_rule(&code, &d, rule), [1, 0], "{name}");
     }
-}
-
-/// In the body of a loop nothing counts as what may stop the step: the loop's instruction does.
-#[test]
-fn no_group_of_a_loop_s_body_stops_the_step() {
-    let g = Builder::new("g");
-    let (x, at) = (g.input("x", [8], DType::F32), g.input("at", [8], DType::I32));
-    let y = g.scan(&[x], &[x.reshape([1, 8])], |c, _| (vec![one(&g, &PICK, &[c[0], at])], vec![])).0[0];
-    let plan = schedule(g.finish([y]).unwrap().view(), 1).unwrap().plan;
-    let runs = (0..plan.code.groups()).find(|&k| plan.code.group(k).any(|i| plan.code.has_body(i))).unwrap();
-    assert!(faulting_groups(&plan.code)[runs]);
-    let body = &plan.code.loops[0].plan.code;
-    assert!(!body.checks.is_empty());
-    assert_eq!(faulting_groups(body), vec![false; body.groups()]);
-}
-
-/// A group serves an update if it makes a next value, or what only such groups read for values of its size.
-#[test]
-fn groups_that_only_serve_updates_are_known() {
-    let g = Builder::new("g");
-    let x = g.input("x", [64], DType::F32);
-    let m = g.state("m", [64], DType::F32, Init::Zeros);
-    let [s, t] = ["s", "t"].map(|name| g.state(name, [1], DType::F32, Init::Zeros));
-    let gradient = one(&g, &FRESH, &[x]);
-    let next = one(&g, &ADD, &[m, gradient]);
-    let mean = one(&g, &SUM, &[next]);
-    // It is read for a next value of another size, and is none itself.
-    let long = one(&g, &FRESH, &[one(&g, &SCALE, &[x])]);
-    let other = one(&g, &SUM, &[long]);
-    g.update(m, next);
-    g.update(s, mean);
-    g.update(t, other);
-    let made = [gradient, next, mean, long, other].map(|v| v.v);
-    let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
-    let d = Deps::new(&code);
-    let serves = made.map(|v| {
-        let buf = code.value.iter().position(|&made| made == v).unwrap();
-        d.serves[d.writer[buf] as usize]
-    });
-    assert_eq!(serves, [true, true, true, false, true]);
-}
-
-fn idle(_: &mut Args<'_>) {}
-
-fn call(reads: &[Buf], writes: &[Buf], inplace: &[(usize, usize)]) -> Call {
-    let writes = writes.iter().map(|&b| (b, Split::Whole)).collect();
-    Call { reads: reads.to_vec(), writes, inplace: inplace.to_vec(), ..Call::new(idle, [], 1) }
-}
-
-/// A group alone has one order, and the certificate is what it holds: temporaries are alive from their first to their
-/// last use, and a result shares bytes only with an operand that dies there.
-#[test]
-fn the_certificate_of_one_group_is_what_it_holds() {
-    static CHAIN: OpDef = OpDef {
-        name: "t_chain",
-        lower: Lower::Kernel(|cx| {
-            let (s, t) = (cx.temp(4, 64), cx.temp(4, 64));
-            cx.call(call(&[Buf::Arg(0)], &[s], &[]));
-            cx.call(call(&[s], &[t], &[]));
-            cx.call(call(&[t], &[Buf::Out(0)], &[]));
-            Ok(())
-        }),
-        ..DEF
-    };
-    static HELD: OpDef = OpDef {
-        name: "t_held",
-        infer: |cx| {
-            let d = cx.dtype(0);
-            cx.result(d, &[16])
-        },
-        lower: Lower::Kernel(|cx| {
-            let (s, t, rest) = (cx.temp(4, 64), cx.temp(4, 64), cx.temp(4, 32));
-            cx.call(call(&[Buf::Arg(0)], &[s], &[]));
-            cx.call(call(&[s], &[t, rest], &[(0, 0)]));
-            cx.call(call(&[s, t], &[Buf::Out(0)], &[]));
-            Ok(())
-        }),
-        ..DEF
-    };
-    // Four lines of input, and two buffers of four lines at a time; or both and `rest`.
-    for (def, lines) in [(&CHAIN, 4 + 8), (&HELD, 4 + 10)] {
-        let g = Builder::new("one");
-        let x = g.input("x", [64], DType::F32);
-        g.output("y", one(&g, def, &[x]));
-        let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
-        assert_eq!(score_order(&code, &[0], "only").unwrap().bound, lines);
-        assert_eq!(order_bound(&code, &Deps::new(&code), &[u64::MAX]).unwrap(), lines);
-        assert_eq!(best_order(&code).unwrap().order_bound, lines);
-    }
-}
-
-/// A group whose result is made in a leaf, of operands that others need too, holds nothing of its own.
-#[test]
-fn a_next_value_adds_nothing_to_the_certificate() {
-    let g = Builder::new("g");
-    let (x, w) = (g.input("x", [16], DType::F32), g.param("w", [16], DType::F32, Init::Ones));
-    let a = one(&g, &FRESH, &[x]);
-    let next = one(&g, &ADD, &[w, a]);
-    g.update(w, next);
-    g.output("y", one(&g, &ADD, &[a, next]));
-    let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
-    // The leaves, and `a`, whose line `y` takes over.
-    assert_eq!(score_order(&code, &[0, 1, 2], "only").unwrap().bound, 3);
-    assert_eq!(order_bound(&code, &Deps::new(&code), &[u64::MAX; 3]).unwrap(), 3);
-}
-
-#[test]
-fn the_certificate_does_not_depend_on_which_group_is_visited_first() {
-    let g = Builder::new("mirror");
-    let steps = 20;
-    let mut kept = vec![one(&g, &FRESH, &[g.input("x", [16], DType::F32)])];
-    for i in 0..2 * steps {
-        let last = one(&g, &SCALE, &[one(&g, &FRESH, &[kept[i]])]);
-        // On the way back, each step reads what its mirror image left.
-        kept.push(if i < steps { last } else { one(&g, &ADD, &[last, kept[2 * steps - i]]) });
-    }
-    g.output("y", kept[2 * steps]);
-    let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
-    let (d, n) = (Deps::new(&code), code.groups());
-    assert!(64 < n && n < BLOCK);
-    let bound = |from: usize| {
-        let alive: Vec<u64> = (0..n).map(|k| u64::MAX - ((k + from) % n) as u64).collect();
-        order_bound(&code, &d, &alive).unwrap()
-    };
-    // The input; in the middle 20 values that wait, and what one step reads or makes beside.
-    let all = 1 + steps as u64 + 1;
-    assert!(all <= best_order(&code).unwrap().bound);
-    for from in 0..n {
-        assert_eq!(bound(from), all, "the first group has position {from}");
-    }
-}
-
-/// Of two groups that free nothing, the one that allocates less comes first.
-#[test]
-fn the_net_rule_counts_what_a_group_allocates() {
-    let g = Builder::new("g");
-    for (name, n) in [("large", 256), ("small", 16)] {
-        let x = g.input(&format!("{name} x"), [n], DType::F32);
-        g.output(name, one(&g, &FRESH, &[x]));
-    }
-    let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
-    assert_eq!(order_by_rule(&code, &Deps::new(&code), Rule::Net), [1, 0]);
-}
-
-/// Of two groups that fit, the one that leaves less alive comes first: a result that nothing reads is not left.
-#[test]
-fn the_peak_rule_counts_what_outlives_a_group() {
-    static ONE: OpDef = OpDef {
-        name: "t_one",
-        infer: |cx| {
-            let d = cx.dtype(0);
-            cx.result(d, &[64])
-        },
-        lower: Lower::Kernel(|cx| {
-            cx.call(call(&[Buf::Arg(0)], &[Buf::Out(0)], &[]));
-            Ok(())
-        }),
-        ..DEF
-    };
-    static BOTH: OpDef = OpDef {
-        name: "t_both",
-        infer: |cx| {
-            let d = cx.dtype(0);
-            cx.result(d, &[16])?;
-            cx.result(d, &[512])
-        },
-        lower: Lower::Kernel(|cx| {
-            cx.call(call(&[Buf::Arg(0)], &[Buf::Out(0), Buf::Out(1)], &[]));
-            Ok(())
-        }),
-        ..DEF
-    };
-    let g = Builder::new("g");
-    let large = one(&g, &FRESH, &[g.input("x", [1024], DType::F32)]);
-    let mean = one(&g, &SUM, &[large]);
-    g.output("y", one(&g, &ONE, &[mean]));
-    g.output("z", node(&g, &BOTH, &[mean])[0]);
-    let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
-    assert_eq!(order_by_rule(&code, &Deps::new(&code), Rule::Peak), [0, 1, 3, 2]);
 }

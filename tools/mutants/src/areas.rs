@@ -61,7 +61,6 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("src/fuzz", "a tool of tests: tools/planted checks it"),
     ("src/conform", "the conformance suite: tests/ops/conformance.rs plants wrong definitions"),
     ("src/nodes/case_regions.rs", "regions of conformance cases"),
-    ("src/message_texts.rs", "a test"),
     ("src/tools.rs", "names only"),
     ("src/sched/pack/instances.rs", "problems that tests and benches draw"),
     ("src/kernels/simd", "SIMD"),

@@ -14,12 +14,7 @@ const BY_OP: [&str; 2] =
     ["conformance::every_op_passes_every_facet", "shape_rules::shape_rules_answer_what_the_file_says"];
 
 /// Tests that compare many answers with a file: they notice much, and so come early.
-const EARLY: [&str; 4] = [
-    BY_OP[1],
-    "kept_plans::passes_and_plans_are_those_of_the_file",
-    "filetests::file_tests",
-    "sched::pack::tests::kept::packings_are_those_of_the_file",
-];
+const EARLY: [&str; 3] = [BY_OP[1], "plan_figures::figures_of_plans_are_those_of_the_file", "filetests::file_tests"];
 
 /// Binaries that look at the sources themselves.
 const LEFT_OUT: [&str; 2] = ["style", "alloc"];

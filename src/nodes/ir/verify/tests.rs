@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::fuzz::seeded_draws;
-use crate::message_texts::unseen_messages;
 use crate::nodes::ir::attrs::{Attr, Field};
 use crate::nodes::ir::graph::GraphBuf;
 use crate::nodes::{Builder, DType, Init};
@@ -319,12 +318,6 @@ fn v12_interned_ids_exist() {
     assert!(found.iter().any(|e| e.message == "V12: the name of the graph does not exist"), "{found:?}");
     broken("V12: place 900 does not exist", |c| c.loc[2] = 900);
     broken("V12: the file of place 0 does not exist", |c| c.locs[0] = Location::Source(Sym(900), 1));
-}
-
-#[test]
-fn every_message_has_a_test() {
-    let tests = include_str!("tests.rs").replace('\\', "");
-    assert_eq!(unseen_messages(include_str!("mod.rs"), &tests), [""; 0]);
 }
 
 #[test]

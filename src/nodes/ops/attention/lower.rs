@@ -178,36 +178,3 @@ pub fn emit_rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
     cx.call(call.reads_args(3).writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_heads_are_divided_where_threads_would_wait() {
-        let p = |heads: usize, len: usize| AttentionShape {
-            batch: 1,
-            heads,
-            kv_heads: heads,
-            queries: len,
-            keys: len,
-            width: 8,
-            value_width: 8,
-            ..AttentionShape::from_words(&[])
-        };
-        for (heads, len, threads, want) in [
-            (1, 4096, 1, None),
-            (1, 4096, 2, Some([32, 16])),
-            (1, 300, 2, Some([3, 2])),
-            (2, 4096, 2, None),
-            (3, 4096, 2, None),
-            (2, 4096, 3, Some([64, 32])),
-            // A unit would have keys of two heads.
-            (2, 4000, 3, None),
-            // As many units as threads, at least.
-            (1, 300, 4, None),
-        ] {
-            assert_eq!(choose_fine_units(&p(heads, len), threads), want, "{heads} heads of {len}, {threads} threads");
-        }
-    }
-}

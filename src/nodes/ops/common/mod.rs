@@ -2,8 +2,6 @@
 
 pub mod batch_site;
 pub mod cost;
-#[cfg(test)]
-pub mod lowered_in_tests;
 pub(crate) mod lowering;
 pub mod positions;
 pub mod window_attrs;

@@ -88,39 +88,3 @@ pub fn emit_scatter_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
     push_scatter(cx, scatter::scatter_along_axis_add_kernel_for(cx.dtype(0), cx.dtype(1))?, p)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nodes::ir::dtype::DType;
-    use crate::nodes::ir::opdef::Op;
-    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
-    use Buf::{Arg, Out};
-
-    /// The updates have the shape of the result too, and are read after it is begun.
-    #[test]
-    fn a_scatter_writes_over_its_base_alone() {
-        for own in [false, true] {
-            let attrs = ScatterAttrs { axis: 0, mode: Mode::Add, own };
-            let index: &[usize] = if own { &[4, 3] } else { &[4] };
-            let args = [(&[4, 3][..], DType::F64), (&[4, 3], DType::F64), (index, DType::I64)];
-            let l = LoweredInTests::of(Op::SCATTER, &args, &attrs.list(), &[true]);
-            assert_eq!(l.calls.len(), 1);
-            assert_eq!((&l.calls[0].reads[..], l.calls[0].writes[0].0), (&[Arg(0), Arg(1), Arg(2)][..], Out(0)));
-            assert_eq!(l.calls[0].inplace, [(0, 0)]);
-        }
-    }
-
-    #[test]
-    fn gathers_and_sums_at_indices_write_over_nothing() {
-        let args = [(&[4, 3][..], DType::F64), (&[4, 3], DType::I64)];
-        let (gather, add) = (GatherAttrs { axis: 0 }, ScatterAddAttrs { axis: 0, size: 4 });
-        let (gather, add) = (gather.list(), add.list());
-        for (op, attrs) in [(Op::TAKE_ALONG_AXIS, &gather[..]), (Op::SCATTER_ALONG_AXIS, &add[..])] {
-            let l = LoweredInTests::of(op, &args, attrs, &[true]);
-            assert_eq!(l.calls.len(), 1);
-            assert_eq!((&l.calls[0].reads[..], l.calls[0].writes[0].0), (&[Arg(0), Arg(1)][..], Out(0)));
-            assert!(l.calls[0].inplace.is_empty());
-        }
-    }
-}

@@ -21,25 +21,3 @@ pub fn emit_act_with_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit()).inplace(&[(0, 1), (0, 0)]));
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nodes::ir::dtype::DType;
-    use crate::nodes::ir::opdef::Op;
-    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
-    use Buf::{Arg, Out};
-
-    #[test]
-    fn either_result_may_lie_where_the_operand_was() {
-        for act in [CurveAttr::Gelu, CurveAttr::GeluTanh, CurveAttr::Silu] {
-            let attrs = ActWithGradAttrs { act };
-            let l = LoweredInTests::of_one_type(DType::F32, Op::ACT_WITH_GRAD, &[&[9]], &attrs.list(), &[true; 2]);
-            assert_eq!(l.calls.len(), 1);
-            let call = &l.calls[0];
-            let writes: Vec<Buf> = call.writes.iter().map(|w| w.0).collect();
-            assert_eq!((&call.reads[..], &writes[..]), (&[Arg(0)][..], &[Out(0), Out(1)][..]));
-            assert_eq!(call.inplace, [(0, 1), (0, 0)]);
-        }
-    }
-}

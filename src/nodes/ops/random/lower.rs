@@ -67,37 +67,3 @@ pub(super) fn emit_sample(cx: &mut LowerCx<'_>) -> Result<(), String> {
     cx.call(call);
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernels::abi::Split::{PerThread, PerUnit};
-    use crate::nodes::ir::dtype::DType;
-    use crate::nodes::ir::opdef::Op;
-    use crate::nodes::ops::common::lowered_in_tests::LoweredInTests;
-    use Buf::{Arg, Out, Temp};
-
-    #[test]
-    fn a_key_is_made_by_one_unit() {
-        let l = LoweredInTests::of(Op::RNG_NEXT, &[(&[4], DType::U32)], &[], &[true]);
-        assert_eq!(l.operands(), [(&[Arg(0)][..], &[(Out(0), PerUnit(4))][..])]);
-        assert_eq!((l.calls[0].units, &l.calls[0].inplace[..]), (1, &[(0, 0)][..]));
-        let l = LoweredInTests::of(Op::RNG_FOLD, &[(&[4], DType::U32), (&[], DType::U32)], &[], &[true]);
-        assert_eq!(l.operands(), [(&[Arg(0), Arg(1)][..], &[(Out(0), PerUnit(4))][..])]);
-        assert_eq!((l.calls[0].units, l.calls[0].inplace.len()), (1, 0));
-    }
-
-    #[test]
-    fn a_draw_of_tokens_has_scratch_for_one_row() {
-        let attrs = SampleAttrs { stream: 9, temperature: 0.5, top_k: 3, top_p: 0.75 };
-        let args = [(&[2, 30, 17][..], DType::F32), (&[4], DType::U32)];
-        let l = LoweredInTests::of(Op::SAMPLE, &args, &attrs.list(), &[true]);
-        let p = Sample { rows: 60, n: 17, stream: 9, temperature: 0.5, top_k: 3, top_p: 0.75 };
-        let writes = [(Out(0), PerUnit(p.per_unit())), (Temp(0), PerThread(17)), (Temp(1), PerThread(17))];
-        assert_eq!(l.operands(), [(&[Arg(0), Arg(1)][..], &writes[..])]);
-        assert_eq!(l.sizes(), [(4, 17, true), (8, 17, true)]);
-        let call = &l.calls[0];
-        assert_eq!((&call.params, call.units, call.work), (&p.to_words(), p.units(), CostClass::SAMPLE));
-        assert!(call.looks.is_some() && call.flops == 1020);
-    }
-}

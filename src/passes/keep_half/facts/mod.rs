@@ -283,6 +283,3 @@ impl HalfFacts {
         Kept::Half
     }
 }
-
-#[cfg(test)]
-mod tests;

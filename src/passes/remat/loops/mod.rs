@@ -322,6 +322,3 @@ impl RematLoops {
         again
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,9 +1,5 @@
 //! Budgets end to end: bytes, bits and repeated operations of nets that are mostly activations.
 
-mod copies;
-mod facts;
-mod loops;
-
 use super::*;
 use crate::arena::tensor::LINE;
 use crate::nn;

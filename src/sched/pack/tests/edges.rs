@@ -4,7 +4,6 @@ use super::proven;
 use crate::error::Kind;
 use crate::sched::intervals::Intervals;
 use crate::sched::pack::problem::Problem;
-use crate::sched::pack::rank::RankFacts;
 use crate::sched::pack::{Buffers, Options, greedy, instances, lines, pack, proof};
 
 fn best(rows: &[(u64, u64, u64)]) -> u64 {
@@ -104,30 +103,6 @@ fn the_checker_finds_what_overlaps() {
     assert_eq!(shifted, w.len(), "in a full packing nothing can move");
 }
 
-/// A at 0..10, B above it, C above both in moments without D, which is above all. Then A and C die, and S comes.
-fn gaps(c: u64, d: u64) -> Buffers {
-    Buffers::from_rows([(0, 4, 10), (3, 6, 10), (1, 4, c), (3, 6, d), (5, 6, 4)])
-}
-
-#[test]
-fn greedy_packers_choose_gaps_as_they_say() {
-    // Two gaps of 10: the lower one.
-    let v = gaps(10, 10);
-    assert_eq!(greedy::best_fit(&v).0, [0, 10, 20, 30, 0]);
-    // Gaps of 10 and 6: the first, or the smaller one.
-    let v = gaps(6, 5);
-    assert_eq!(greedy::first_fit(&v).0, [0, 10, 20, 26, 0]);
-    assert_eq!(greedy::best_fit(&v).0, [0, 10, 20, 26, 20]);
-    // The better of two orders: by size, and by life.
-    let larger_first = |v: &Buffers| greedy::best_fit(v).1 < greedy::best_fit_by_life(v).1;
-    let v = (0..40).map(|seed| instances::power_law_instance(60, seed)).find(larger_first).unwrap();
-    assert_eq!(greedy::choose_as_xla(&v), greedy::best_fit(&v));
-    let v = Buffers::from_rows([(4, 5, 4), (4, 5, 3), (2, 5, 4), (1, 3, 5)]);
-    assert_eq!(greedy::best_fit(&v), (vec![0, 9, 5, 0], 12));
-    assert_eq!(greedy::best_fit_by_life(&v), (vec![4, 8, 0, 4], 11));
-    assert_eq!(greedy::choose_as_xla(&v), (vec![4, 8, 0, 4], 11));
-}
-
 #[test]
 fn a_packing_by_another_packer_is_solved_at_the_lower_bound() {
     let apart = Intervals { first: vec![0, 1], end: vec![1, 2], lines: vec![3, 3] };
@@ -152,20 +127,6 @@ fn the_other_packers_are_right_too() {
     }
 }
 
-#[test]
-fn the_unit_of_sizes_is_their_greatest_common_divisor() {
-    for (sizes, unit) in [([48, 80, 112], 16), ([48, 80, 7], 1), ([6, 6, 6], 6)] {
-        let p = Problem::new(&Buffers::from_rows(sizes.map(|size| (0, 1, size)))).unwrap();
-        assert_eq!((p.unit, p.size), (unit, sizes.map(|size| size / unit).to_vec()));
-    }
-}
-
-#[test]
-fn buffers_are_ranked_by_how_many_others_they_meet() {
-    let p = Problem::new(&Buffers::from_rows([(0, 2, 1), (1, 3, 1), (2, 4, 1)])).unwrap();
-    assert_eq!(RankFacts::new(&p, p.parts[0]).order(*b"CCC"), [1, 0, 2]);
-}
-
 /// A part of very many buffers is not searched, even where few of them meet.
 #[test]
 fn a_part_of_many_buffers_is_packed_without_search() {
@@ -178,4 +139,47 @@ fn a_part_of_many_buffers_is_packed_without_search() {
         assert!(p.max_live == 7 && p.height > 7, "{}", p.height);
         assert_eq!(p.nodes > 0, searched, "{} nodes for {} buffers", p.nodes, v.len());
     }
+}
+
+#[test]
+fn as_many_lines_as_offsets_can_name_are_packed() {
+    let most = Intervals { first: vec![0, 1], end: vec![1, 2], lines: vec![u32::MAX, 7] };
+    let p = lines::pack_lines(&most).unwrap();
+    assert_eq!((p.height, p.solved), (u64::from(u32::MAX), true));
+    let p = lines::pack_lines_with(&most, greedy::first_fit).unwrap();
+    assert_eq!((p.height, p.bound, p.nodes, p.at), (u64::from(u32::MAX), u64::from(u32::MAX), 0, vec![0, 0]));
+}
+
+#[test]
+fn a_proof_needs_columns_of_one_length() {
+    let fails = |v: &Buffers, text: &str| {
+        let e = proof::prove_packing(v, &[0, 4], 8, 1).unwrap_err();
+        assert!(e.message.contains(text), "{e}");
+    };
+    let v = Buffers::from_rows([(0, 2, 4), (1, 3, 4)]);
+    proof::prove_packing(&v, &[0, 4], 8, 1).unwrap();
+    let mut ends = v.clone();
+    ends.end.push(9);
+    fails(&ends, "2 starts, 3 ends, 2 sizes and 2 offsets");
+    let mut sizes = v.clone();
+    sizes.size.push(9);
+    fails(&sizes, "2 starts, 2 ends, 3 sizes and 2 offsets");
+    let mut starts = v;
+    starts.first.pop();
+    fails(&starts, "1 starts, 2 ends, 2 sizes and 2 offsets");
+}
+
+/// Empty buffers lie anywhere, also above the height and off the alignment; those behind them are checked.
+#[test]
+fn a_proof_skips_empty_buffers_alone() {
+    let rows = [(2, 2, 9), (3, 1, 9), (0, 4, 0), (0, 4, 1), (1, 2, 1)];
+    let v = Buffers::from_rows(rows);
+    let at = |a: u64, b: u64| [u64::MAX, u64::MAX, 7, a, b];
+    proof::prove_packing(&v, &at(0, 1), 2, 1).unwrap();
+    let e = proof::prove_packing(&v, &at(1, 1), 2, 1).unwrap_err();
+    assert!(e.message.contains("at moment 1 buffer 4 at 1..2 overlaps buffer 3 at 1..2"), "{e}");
+    let e = proof::prove_packing(&v, &at(0, 2), 2, 1).unwrap_err();
+    assert!(e.message.contains("buffer 4 of size 1 lies at 2, above the height 2"), "{e}");
+    let e = proof::prove_packing(&v, &at(0, 1), 2, 2).unwrap_err();
+    assert!(e.message.contains("buffer 4 lies at 1, which is no multiple of 2"), "{e}");
 }

@@ -130,17 +130,6 @@ fn a_small_budget_still_packs() {
     }
 }
 
-/// A cap below the load of one moment is refuted without search, whatever the other moments hold.
-#[test]
-fn a_cap_below_a_load_needs_no_search() {
-    let v = Buffers::from_rows([(0, 2, 1), (0, 1, 4), (0, 1, 5), (1, 2, 3)]);
-    let p = Problem::new(&v).unwrap();
-    let facts = RankFacts::new(&p, p.parts[0]);
-    let mut searches = ExactSearches::new(&p, p.parts[0], &facts);
-    assert_eq!((searches.solve(9, 100), searches.nodes), (Outcome::Refuted, 0));
-    assert!(matches!(searches.solve(10, 100), Outcome::Found(_)));
-}
-
 /// Neither a cap nor a size is cut to what a u32 holds, whatever the other one is.
 #[test]
 fn caps_may_be_larger_than_u32() {
@@ -151,49 +140,4 @@ fn caps_may_be_larger_than_u32() {
     };
     assert!(matches!(solve([(0, 1, 3), (0, 1, 4)], 1 << 40), Outcome::Found(_)));
     assert_eq!(solve([(0, 1, 1 << 40), (0, 1, 1)], 10), Outcome::Refuted);
-}
-
-/// Decisions at random, undone one after another: each leaves the columns as they were before it. Floors and ties are
-/// those of the unplaced buffers all the time.
-#[test]
-fn what_is_undone_is_as_before() {
-    let columns = |s: &SearchState<u32>| {
-        let [lo, eff, floor, total] = [&s.lo, &s.eff, &s.floor, &s.total].map(Vec::clone);
-        (lo, eff, floor, total, s.tied.clone(), s.cuts.clone())
-    };
-    let (mut dice, mut undone) = (SplitMix64(6), 0);
-    for round in 0..200 {
-        let v = random(&mut dice, 6 + round % 7, 5, 9);
-        let p = Problem::new(&v).unwrap();
-        let (sections, size) = (p.load.len(), p.size.iter().map(|&x| u32::narrow_height(x)).collect());
-        let cap = u32::narrow_height(2 * p.max_live());
-        let (start, end) = (p.start.clone(), p.end.clone());
-        let mut s = SearchState::new(start, end, size, sections as u32, cap, vec![1; sections]);
-        let mut past = Vec::new();
-        for _ in 0..60 {
-            let free: Vec<u32> = (0..p.id.len() as u32).filter(|&c| s.eff[c as usize] < u32::FAR).collect();
-            if !free.is_empty() && dice.below(3) > 0 {
-                let c = free[dice.below(free.len() as u64) as usize];
-                past.push((s.mark(), columns(&s)));
-                let rests = s.lo[c as usize] == s.eff[c as usize];
-                let ok = if dice.below(2) == 0 && rests { s.place(c) } else { s.postpone(c) };
-                if ok {
-                    for t in (0..sections).filter(|&t| s.total[t] > 0) {
-                        let here = &s.live[s.live_at[t] as usize..s.live_at[t + 1] as usize];
-                        let bounds = || here.iter().map(|&c| s.eff[c as usize]);
-                        let least = bounds().min().unwrap();
-                        let tied = bounds().filter(|&e| e == least).count() as u32;
-                        assert_eq!((s.floor[t], s.tied[t]), (least, tied), "section {t} of {v:?}");
-                    }
-                    continue;
-                }
-            }
-            if let Some((mark, before)) = past.pop() {
-                s.undo(mark);
-                assert_eq!(columns(&s), before, "{v:?}");
-                undone += 1;
-            }
-        }
-    }
-    assert!(undone > 1000);
 }

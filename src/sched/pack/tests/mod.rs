@@ -1,15 +1,9 @@
 //! Tests of the packers: against brute force, against each other, and on problems whose answer is known.
 
-mod anneal;
-mod branching;
-mod by_hand;
 mod edges;
 mod exact;
-mod kept;
+mod heights;
 mod scale;
-mod search_state;
-mod searches;
-mod skylines;
 
 use super::problem::Problem;
 use super::{Buffers, Options, Packing, pack, proof};

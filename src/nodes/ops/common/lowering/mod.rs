@@ -20,9 +20,6 @@ pub fn lower_any_op(cx: &mut LowerCx<'_>) -> Result<(), String> {
     }
 }
 
-#[cfg(test)]
-mod tests;
-
 use crate::arena::tensor::LINE;
 use crate::kernels::cost_model::{self, CostClass};
 use crate::kernels::tile::{self, Access, Input, TileCode, TileOp, TileProgram, TileStep, program_scratch_len};
