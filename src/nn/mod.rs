@@ -27,6 +27,7 @@ mod norms;
 mod pools;
 mod recurrent;
 mod recurrent_of;
+mod recurrent_params;
 mod sequential;
 mod swiglu;
 mod transformer;

@@ -1,24 +1,9 @@
 //! Recurrent networks on weights that are values of the graph: those of another program's model, or shared ones.
 
-use super::recurrent::{LstmRun, Recurrent, RecurrentKind, RecurrentMap, RecurrentParams, RecurrentRun, run_layers};
+use super::recurrent::{LstmRun, Recurrent, RecurrentKind, RecurrentRun, run_layers};
+use super::recurrent_params::RecurrentSource;
 use crate::error::Kind;
 use crate::nodes::Var;
-
-/// Where the params of a network come from.
-#[derive(Clone, Copy)]
-pub(super) enum RecurrentSource<'a, 'g> {
-    /// They are made, under the name of the layer.
-    Named(&'a str),
-    /// They are given, in torch's order.
-    Given(&'a [Var<'g>]),
-}
-
-/// The params of direction number `at`: those from `at` times 4 (or 2, without biases) on.
-pub(super) fn given_params<'g>(all: &[Var<'g>], at: usize, bias: bool) -> RecurrentParams<'g> {
-    let own = &all[at * if bias { 4 } else { 2 }..];
-    let map = |i: usize| RecurrentMap { w: own[i], b: bias.then(|| own[i + 2]) };
-    RecurrentParams { of_x: map(0), of_h: map(1) }
-}
 
 /// Why the weights do not fit, if they do not; else the width of the state.
 fn check_weights<'g>(x: Var<'g>, all: &[Var<'g>], kind: RecurrentKind, o: &Recurrent<'g>) -> Result<usize, String> {

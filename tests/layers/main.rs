@@ -90,8 +90,14 @@ const CIRCLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "a value has a builder's methods, and a builder makes values",
-        &["python/src/build.rs", "python/src/forward/mod.rs", "python/src/index.rs", "python/src/var.rs"],
+        "a value has a builder's methods, and a builder makes values; a graph is finished by one and extended by one",
+        &[
+            "python/src/build.rs",
+            "python/src/forward/mod.rs",
+            "python/src/graph.rs",
+            "python/src/index.rs",
+            "python/src/var.rs",
+        ],
     ),
     ("a view holds its program, and a program gives views", &["python/src/program.rs", "python/src/tensors.rs"]),
 ];
