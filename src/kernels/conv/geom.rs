@@ -26,6 +26,7 @@ params! {
 impl ConvGeom {
     /// Height and width of the output, or the reason why the kernels refuse the convolution.
     pub fn count(&self) -> Result<[usize; 2], String> {
+        let [ho, wo] = self.windows.count()?;
         let WindowGeometry { size: [h, w], kernel: [kh, kw], stride, pad: [rows, cols], .. } = self.windows;
         ensure!(
             self.c_in > 0 && self.c_out > 0 && h > 0 && w > 0,
@@ -41,10 +42,9 @@ impl ConvGeom {
         };
         let widest = self.c_in.max(self.c_out);
         let fit = offsets_fit_u32(&[widest, span(h, rows, stride[0]), span(w, cols, stride[1])])
-            && offsets_fit_u32(&[widest, kh, kw]);
+            && offsets_fit_u32(&[widest, kh, kw])
+            && offsets_fit_u32(&[self.c_out, ho, wo]);
         ensure!(fit, "the image or the kernel is too large");
-        let [ho, wo] = self.windows.count()?;
-        ensure!(offsets_fit_u32(&[self.c_out, ho, wo]), "the image or the kernel is too large");
         Ok([ho, wo])
     }
 
