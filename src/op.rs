@@ -2,7 +2,8 @@
 //!
 //! [`OpDef`] tells how to define an op, [`Pack`] how to give it patterns. A kernel is a function of [`Args`]; the
 //! lowering of the op describes its calls by [`Call`]. A kernel that meets a bad value reports it by a [`Cause`] of its
-//! own. `examples/custom_op.rs` has all of it; [`conform`](crate::tools::testing::conform) tests a definition.
+//! own. `examples/custom_op.rs` has an op with a kernel, `examples/pack.rs` a pack with a fault, a pattern, a class of
+//! cost and the oracle of its op; [`conform`](crate::tools::testing::conform) tests a definition.
 
 pub use crate::kernels::abi::{Args, Kernel};
 pub use crate::kernels::cost_model::CostClass;

@@ -5,6 +5,8 @@
 
 #[path = "../examples/custom_op.rs"]
 mod custom_op;
+#[path = "../examples/pack.rs"]
+mod pack;
 #[path = "../examples/straight_through.rs"]
 mod straight_through;
 
@@ -30,10 +32,29 @@ const F64: DType = DType::F64;
 fn the_examples_print_what_they_say() {
     let gain = custom_op::learn().unwrap();
     assert_eq!(format!("{gain:.4}"), "2.5000");
+    let (weight, fault) = pack::learn().unwrap();
+    assert_eq!(format!("{weight:.4}"), "1.3000");
+    assert!(fault.starts_with("thin_plate: element 4 of x is 0 or less; it must be above 0, at "), "{fault}");
     let (weights, loss) = straight_through::learn(true).unwrap();
     assert_eq!(format!("weights {weights:?}, loss {loss:.4}"), "weights [2.0, -1.0, 3.0], loss 0.0000");
     let e = straight_through::learn(false).unwrap_err();
     assert!(e.message.contains("\"w\" gets no gradient"), "{e}");
+}
+
+#[test]
+fn the_example_of_a_pack_has_no_gaps_and_agrees_with_its_oracle() {
+    let report = conform(&[&pack::THIN_PLATE]).unwrap();
+    assert!(!report.has_gaps(), "{report}");
+    let g = Builder::new("g");
+    g.pack(&pack::PACK);
+    let x = g.input("x", [70, 100], F64);
+    let y = pack::thin_plate(x * x + 0.5);
+    let graph = g.finish([y.named("y"), y.sum(..).named("loss")]).unwrap();
+    let graph = grad(&graph, "loss", &GradOptions::wrt(&["x"])).unwrap();
+    for how in RunOptions::all() {
+        let agreement = check_run(&graph, 7, &how).unwrap();
+        assert!(agreement.compared > 14_000 && agreement.unknown == 0, "{}", agreement.unknown);
+    }
 }
 
 /// Σ (leaky_sum(x))³ with its pieces.
