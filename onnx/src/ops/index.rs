@@ -28,8 +28,8 @@ pub const OPS: &[Entry] = &[
         let batch = c.int("batch_dims", 0).max(0) as usize;
         one(x.gather_nd(coordinates(c, x, 1, batch)?))
     }),
-    moved("Scatter", |c| scatter_elements(c)),
-    moved("ScatterElements", |c| scatter_elements(c)),
+    moved("Scatter", scatter_elements),
+    moved("ScatterElements", scatter_elements),
     moved("ScatterND", |c| {
         let (x, updates) = (c.x(0)?, c.x(2)?);
         let at = coordinates(c, x, 1, 0)?;

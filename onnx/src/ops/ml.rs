@@ -60,7 +60,7 @@ pub const TRAINING: &[Entry] = &[
 fn steps<'g>(c: &Cx<'_, 'g>, states: usize, f: impl Fn(&[Var<'g>], Var<'g>) -> Result<Vec<Var<'g>>>) -> Out<'g> {
     let kinds = states + 1;
     let all = c.args.len().saturating_sub(2);
-    if all == 0 || all % kinds != 0 {
+    if all == 0 || !all.is_multiple_of(kinds) {
         return c.wrong(format!("{all} tensors are no multiple of {kinds}"));
     }
     let (n, rate) = (all / kinds, c.x(0)?.reshape([]));

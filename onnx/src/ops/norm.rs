@@ -35,7 +35,7 @@ pub const OPS: &[Entry] = &[
     same("LRN", |c| {
         let size = c.int("size", 1).max(1) as usize;
         // The window of the library begins one element later if its size is even.
-        if size % 2 == 0 || size > 1 << 10 {
+        if size.is_multiple_of(2) || size > 1 << 10 {
             return c.refuse(format!("the size {size} is not supported: it must be odd and below 1024"));
         }
         let (alpha, beta, bias) = (c.float("alpha", 1e-4), c.float("beta", 0.75), c.float("bias", 1.0));

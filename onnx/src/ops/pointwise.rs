@@ -6,7 +6,7 @@ use crate::tensor::dtype_of;
 use arenagrad::graph::{DType, Var};
 
 pub const OPS: &[Entry] = &[
-    same("Abs", |c| one(if c.dtype(0)?.is_unsigned() { c.x(0)? } else { c.x(0)?.abs() })),
+    same("Abs", |c| one(if unsigned(c.dtype(0)?) { c.x(0)? } else { c.x(0)?.abs() })),
     same("Neg", |c| one(-c.x(0)?)),
     same("Exp", |c| one(c.x(0)?.exp())),
     same("Log", |c| one(c.x(0)?.log())),
@@ -164,7 +164,7 @@ fn pow<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
 pub fn cast<'g>(c: &Cx<'_, 'g>, to: DType) -> Result<Var<'g>, crate::Error> {
     let (from, x) = (c.dtype(0)?, c.stored(0)?);
     let integer = |d: DType| !d.is_real_float() && !d.is_complex() && d != DType::Bool;
-    let fits = from.size() < to.size() && (from.is_unsigned() || !to.is_unsigned()) || from == to;
+    let fits = from.size() < to.size() && (unsigned(from) || !unsigned(to)) || from == to;
     if !integer(from) || !integer(to) || fits {
         return Ok(x.cast(to));
     }
@@ -180,17 +180,10 @@ pub fn narrowed<'g>(x: Var<'g>, to: DType) -> Var<'g> {
     let (wide, bits) = (x.cast(DType::I64), to.size() as i32 * 8);
     let low = wide.bitwise_and(f64::from(2f32.powi(bits)) - 1.0);
     let half = f64::from(2f32.powi(bits - 1));
-    if to.is_unsigned() { low.cast(to) } else { (low.bitwise_xor(half) - half).cast(to) }
+    if unsigned(to) { low.cast(to) } else { (low.bitwise_xor(half) - half).cast(to) }
 }
 
-/// What a dtype is, beyond what the library says.
-pub trait Unsigned {
-    /// Whether it has no negative numbers.
-    fn is_unsigned(self) -> bool;
-}
-
-impl Unsigned for DType {
-    fn is_unsigned(self) -> bool {
-        matches!(self, DType::U8 | DType::U16 | DType::U32 | DType::U64 | DType::Bool)
-    }
+/// Whether a dtype has no negative numbers.
+fn unsigned(dtype: DType) -> bool {
+    matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64 | DType::Bool)
 }

@@ -7,7 +7,7 @@ use crate::tensor::{Tensor, dims_of};
 use arenagrad::graph::window::Interpolation;
 use arenagrad::graph::{DType, Var};
 
-pub const OPS: &[Entry] = &[same("Resize", |c| resize(c)), moved("Upsample", |c| resize(c))];
+pub const OPS: &[Entry] = &[same("Resize", resize), moved("Upsample", resize)];
 
 /// How one axis is resized.
 struct Axis {

@@ -17,7 +17,7 @@ pub enum Given {
     Float(f64),
     Ints(Vec<i64>),
     Text(&'static str),
-    Graph(GraphProto),
+    Graph(Box<GraphProto>),
 }
 
 /// A graph of the format as it is written.
@@ -205,7 +205,7 @@ fn attribute(name: &str, given: Given) -> AttributeProto {
             AttributeType::String
         }
         Given::Graph(g) => {
-            a.g = Some(g);
+            a.g = Some(*g);
             AttributeType::Graph
         }
     };

@@ -371,7 +371,7 @@ fn scan(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {
     let stacked = w.g.outs_of(n.node).len() - carries;
     let back = n.int("reverse");
     let attrs = vec![
-        ("body", Given::Graph(graph)),
+        ("body", Given::Graph(Box::new(graph))),
         ("num_scan_inputs", Given::Int(slices as i64)),
         ("scan_input_directions", Given::Ints(vec![back; slices])),
         ("scan_output_directions", Given::Ints(vec![back; stacked])),
