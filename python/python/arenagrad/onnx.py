@@ -77,7 +77,7 @@ def load(
     `values` are those of inputs that shapes depend on; the error of a model that needs them names them.
     """
     if isinstance(trainable, bool):
-        patterns = None if trainable else []
+        patterns: list[str] | None = None if trainable else []
     else:
         patterns = list(trainable)
     arrays = {name: np.asarray(value) for name, value in (values or {}).items()}
