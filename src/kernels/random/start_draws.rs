@@ -14,14 +14,21 @@ use arenagrad_arena::rng;
 /// Elements that are computed side by side.
 const LANES: usize = 16;
 
-/// The numbers u and v of the elements from `from` on.
+/// The numbers u and v of the elements from `from` on. Loops, as closures are not compiled for the instruction set.
 #[inline(always)]
 fn pairs(seed: u64, stream: u64, from: u64) -> [[f64; LANES]; 2] {
-    let i: [u64; LANES] = std::array::from_fn(|k| from.wrapping_add(k as u64));
-    let counter =
-        [i.map(|i| i as u32), i.map(|i| (i >> 32) as u32), [stream as u32; LANES], [(stream >> 32) as u32; LANES]];
+    let mut counter = [[0; LANES], [0; LANES], [stream as u32; LANES], [(stream >> 32) as u32; LANES]];
+    for k in 0..LANES {
+        let i = from.wrapping_add(k as u64);
+        (counter[0][k], counter[1][k]) = (i as u32, (i >> 32) as u32);
+    }
     let words = philox(counter, [seed as u32, (seed >> 32) as u32]);
-    [0, 2].map(|w: usize| std::array::from_fn(|k| rng::unit(u64::from(words[w][k]) << 32 | u64::from(words[w + 1][k]))))
+    let mut pairs = [[0.0; LANES]; 2];
+    for k in 0..LANES {
+        pairs[0][k] = rng::unit(u64::from(words[0][k]) << 32 | u64::from(words[1][k]));
+        pairs[1][k] = rng::unit(u64::from(words[2][k]) << 32 | u64::from(words[3][k]));
+    }
+    pairs
 }
 
 simd! {
@@ -40,10 +47,11 @@ simd! {
         for (part, out) in (0..).zip(out.chunks_mut(LANES)) {
             let [u, v] = pairs(seed, stream, from + part * LANES as u64);
             // 1 − u is in [2⁻⁵³, 1], and the angle is well within the range of the branch-free cosine.
-            let normals: [f64; LANES] = std::array::from_fn(|k| {
+            let mut normals = [0.0; LANES];
+            for k in 0..LANES {
                 let radius = (-2.0 * ln_of_normal(1.0 - u[k])).sqrt();
-                radius * f64::cos_fit(std::f64::consts::TAU * v[k])
-            });
+                normals[k] = radius * f64::cos_fit(std::f64::consts::TAU * v[k]);
+            }
             out.iter_mut().zip(normals).for_each(|(o, x)| *o = x);
         }
     }

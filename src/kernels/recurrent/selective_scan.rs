@@ -170,8 +170,8 @@ impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
 /// The selective scan and the last state.
 ///
 /// Reads x, Δ, A, B, C, D and h_0 as the head of the file says; writes y, the last state and those that are kept, all
-/// divided by [`SequenceUnits::split`], and scratch (`Split::PerThread`, [`SelectiveScan::scratch`]); params
-/// [`SelectiveScan`].
+/// divided by [`SequenceUnits::split`](super::sequence_units::SequenceUnits::split), and scratch (`Split::PerThread`,
+/// [`SelectiveScan::scratch`]); params [`SelectiveScan`].
 pub fn selective_scan_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = SelectiveScan::from_words(args.params());
     let x = ScanRowOperands::<T>::read(&p, args, 0);
