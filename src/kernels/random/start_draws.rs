@@ -17,11 +17,12 @@ const LANES: usize = 16;
 /// The numbers u and v of the elements from `from` on. Loops, as closures are not compiled for the instruction set.
 #[inline(always)]
 fn pairs(seed: u64, stream: u64, from: u64) -> [[f64; LANES]; 2] {
-    let mut counter = [[0; LANES], [0; LANES], [stream as u32; LANES], [(stream >> 32) as u32; LANES]];
-    for k in 0..LANES {
+    let (mut low, mut high) = ([0; LANES], [0; LANES]);
+    for (k, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
         let i = from.wrapping_add(k as u64);
-        (counter[0][k], counter[1][k]) = (i as u32, (i >> 32) as u32);
+        (*low, *high) = (i as u32, (i >> 32) as u32);
     }
+    let counter = [low, high, [stream as u32; LANES], [(stream >> 32) as u32; LANES]];
     let words = philox(counter, [seed as u32, (seed >> 32) as u32]);
     let mut pairs = [[0.0; LANES]; 2];
     for k in 0..LANES {
