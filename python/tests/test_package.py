@@ -24,6 +24,12 @@ def test_importing_brings_no_other_package():
     assert done.stdout.strip() == ""
 
 
+def test_parts_are_imported_when_they_are_first_named():
+    code = "import arenagrad as ag; ag.onnx.load, ag.onnx.save"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=_env())
+    assert done.returncode == 0, done.stderr
+
+
 def _env() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(ag.__file__).parent.parent)}
 

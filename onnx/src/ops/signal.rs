@@ -30,7 +30,8 @@ fn parts(z: Var<'_>) -> Var<'_> {
 }
 
 fn dft<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
-    // The parts of a spectrum grow with its length and differ much in size, so their sums are those of `f64`.
+    // The expected values of the format are spectra summed in `f64`, whose parts differ much in size, and inverse
+    // transforms summed in the type of the operand.
     let (x, own) = (c.x(0)?, c.x(0)?.dtype());
     let x = if c.flag("inverse", false) { x } else { x.cast(DType::F64) };
     let n = if c.has(1) { Some(c.integer(1)?.max(0) as usize) } else { None };
