@@ -323,3 +323,26 @@ def test_attention_over_batches_of_several_sizes() -> None:
     for n in (4, 2, 3):
         part = tuple(x[:n] for x in args)
         assert step(*part) == pytest.approx(module(*part).item(), rel=1e-9)
+
+
+class Wrapped(nn.Module):
+    """A child has the name that the step itself gives the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.module = net()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.module(x)
+        return result
+
+
+def test_a_child_called_module_is_evaluated_on_the_weights_of_the_step() -> None:
+    model, (x, y) = Wrapped(), batch()
+    step = agt.compile_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), 1.0), x, y)
+    for _ in range(3):
+        step(x, y)
+    found = step.eval(x)
+    assert (found - model(x)).abs().max() > 0.1
+    step.sync()
+    torch.testing.assert_close(found, model(x).detach())

@@ -65,6 +65,14 @@ class Leaf:
     value: Any
 
 
+def names_of(module: torch.nn.Module) -> dict[int, str]:
+    """The name of each param and buffer, by its id: the first, where it has several."""
+    names: dict[int, str] = {}
+    for name, x in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
+        names.setdefault(id(x), name)
+    return names
+
+
 def leaves_of(program: ExportedProgram, names: dict[int, str], module: torch.nn.Module, inputs: list[str]) -> list[Leaf]:
     """The operands in order. Params and buffers have the module's names, tied ones the first of theirs."""
     tensors = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))

@@ -9,7 +9,7 @@ import torch
 
 from .._arenagrad import Build
 from ._capture import check_module, exported
-from ._graph import Refusal, Writer, leaves_of
+from ._graph import Refusal, Writer, leaves_of, names_of
 
 
 @dataclasses.dataclass
@@ -42,15 +42,10 @@ def report(module: torch.nn.Module, args: Any, kwargs: Mapping[str, Any] | None 
     """
     args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     check_module(module)
-    names: dict[int, str] = {}
-    for name, x in [*module.named_parameters(), *module.named_buffers()]:
-        names.setdefault(id(x), name)
-    for name, x in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
-        names.setdefault(id(x), name)
     program = exported(module, args, dict(kwargs or {}))
     inputs = [f"input_{i}" for i in range(len(torch.utils._pytree.tree_leaves((args, dict(kwargs or {})))))]
     b = Build("report")
     b.training(module.training)
     writer = Writer(b, lambda name: True, collect=True)
-    writer.write(program, leaves_of(program, names, module, inputs))
+    writer.write(program, leaves_of(program, names_of(module), module, inputs))
     return report_of(writer)

@@ -14,7 +14,7 @@ from .. import _compile
 from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
 from .._errors import make
 from ._capture import WithLoss, check_module, exported
-from ._graph import Leaf, Writer, leaves_of
+from ._graph import Leaf, Writer, leaves_of, names_of
 from ._optim import Bridge
 from ._report import Report, report_of
 
@@ -24,14 +24,6 @@ _KEPT = 8
 
 def _tuple(x: Any) -> tuple[Any, ...]:
     return tuple(x) if isinstance(x, (tuple, list)) else (x,)
-
-
-def names_of(module: torch.nn.Module) -> dict[int, str]:
-    """The name of each param and buffer: the first, where it has several."""
-    names: dict[int, str] = {}
-    for name, x in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
-        names.setdefault(id(x), name.removeprefix("module."))
-    return names
 
 
 def array_of(x: torch.Tensor) -> Any:
@@ -71,7 +63,8 @@ class Step:
         self.module = module
         self._choices = dict(choices)
         self._whole = WithLoss(module, loss, len(inputs))
-        self._names = names_of(self._whole)
+        # The names of the module's own tensors do not say that it stands beside a loss.
+        self._names = {key: name.removeprefix("module.") for key, name in names_of(self._whole).items()}
         self._kwargs = dict(kwargs)
         if not module.training:
             warnings.warn("the module is in eval mode: it is trained as it is, without dropout; call module.train()", stacklevel=3)
