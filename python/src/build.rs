@@ -174,7 +174,7 @@ impl Build {
     #[pyo3(signature = (value, dtype = None))]
     fn constant(this: &Bound<'_, Self>, value: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Var> {
         let py = this.py();
-        let fitted = py.import("arenagrad._arrays")?.getattr("constant")?.call1((value, dtype))?;
+        let fitted = py.import("arenagrad._conversions")?.getattr("constant")?.call1((value, dtype))?;
         let (bytes, dims, dtype): (Vec<u8>, Vec<usize>, Bound<'_, PyAny>) = fitted.extract()?;
         let dtype = dtype_of(&dtype)?;
         make(this, |g| Ok(g.constant_bytes(&bytes, &dims, dtype).id()))

@@ -4,7 +4,6 @@
 //! Invariants: nothing here computes, and no panic leaves the crate. Classes are frozen; what changes is behind a lock
 //! that a second thread cannot wait for.
 
-mod array;
 mod build;
 mod compile;
 mod data;
@@ -26,6 +25,7 @@ mod tensors;
 mod twin;
 mod values;
 mod var;
+mod views;
 
 use pyo3::prelude::*;
 use pyo3::wrap_pyfunction;

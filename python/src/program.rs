@@ -208,7 +208,7 @@ impl Program {
         drop(core);
         if let Some(out) = out {
             let inputs = Tensors::new(this.clone().unbind(), Which::Inputs(at));
-            let copy = this.py().import("arenagrad._arrays")?.getattr("copy_out")?;
+            let copy = this.py().import("arenagrad._conversions")?.getattr("copy_out")?;
             copy.call1((Bound::new(this.py(), outputs.again(this.py()))?, out, Bound::new(this.py(), inputs)?))?;
         }
         Ok(outputs)

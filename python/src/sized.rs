@@ -2,12 +2,12 @@
 //!
 //! Invariant: nothing outside holds a view of its arena, because other sizes move it. Arrays go in and out by copies.
 
-use crate::array::Form;
 use crate::compile::Choices;
 use crate::error::{call, misuse, raise, refuse};
 use crate::graph::Graph;
 use crate::plan::Plan;
 use crate::values::numpy_name;
+use crate::views::Form;
 use arenagrad::error::{Error, Kind};
 use arenagrad::graph::Builder;
 use arenagrad::session::{Program as Core, Role, SizedProgram as Plans};
@@ -81,7 +81,7 @@ fn write(p: &mut Core, name: &str, value: &Bound<'_, PyAny>, casting: Option<&st
     };
     let form = Form::new(py, numpy_name(b.dtype), &b.dims)?;
     let what = format!("{} {:?}", b.role.name(), b.name);
-    let fit = py.import("arenagrad._arrays")?.getattr("fit")?;
+    let fit = py.import("arenagrad._conversions")?.getattr("fit")?;
     let array = fit.call1((value, form.descr.bind(py), b.dims.to_vec(), b.dtype.name(), what, casting))?;
     let bytes = array.call_method0("tobytes")?.cast_into::<PyBytes>()?;
     call(|| p.write_bytes(name, bytes.as_bytes()))

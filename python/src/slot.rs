@@ -1,8 +1,8 @@
 //! The named tensors of a program, each found once.
 
-use crate::array::{self, Form};
 use crate::error::call;
 use crate::values::numpy_name;
+use crate::views::{self, Form};
 use arenagrad::error::Kind;
 use arenagrad::graph::DType;
 use arenagrad::session::{Binding, Handle, Method, Program, Role};
@@ -98,16 +98,16 @@ impl Slot {
     }
 
     /// Writes the value, which must fit: an array of exactly this form, a number for a scalar, or what
-    /// `arenagrad._arrays` turns into one.
+    /// `arenagrad._conversions` turns into one.
     pub fn write(&self, p: &mut Program, value: &Bound<'_, PyAny>, casting: Option<&str>) -> PyResult<()> {
-        if let Some(source) = array::exact(value, &self.form) {
+        if let Some(source) = views::exact(value, &self.form) {
             return self.copy(p, source);
         }
         let py = value.py();
         let what = format!("{} {:?}", self.role.name(), self.name);
-        let fit = py.import("arenagrad._arrays")?.getattr("fit")?;
+        let fit = py.import("arenagrad._conversions")?.getattr("fit")?;
         let fitted = fit.call1((value, self.form.descr.bind(py), &self.dims, self.dtype.name(), what, casting))?;
-        match array::exact(&fitted, &self.form) {
+        match views::exact(&fitted, &self.form) {
             Some(source) => self.copy(p, source),
             None => Err(pyo3::exceptions::PyTypeError::new_err("the array does not fit")),
         }
@@ -130,6 +130,6 @@ impl Slot {
         })?;
         // SAFETY: the bytes are those of this form in the arena of `p`, which stays where it is while `owner` lives. An
         // arena is memory that steps write through pointers, too; no reference to it lives between steps.
-        unsafe { array::view(owner, &self.form, data, writable) }
+        unsafe { views::view(owner, &self.form, data, writable) }
     }
 }

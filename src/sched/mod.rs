@@ -33,8 +33,7 @@ mod schedule;
 pub mod share;
 pub mod tape;
 pub mod team;
-mod team_gate;
-mod team_sync;
+
 pub mod track;
 
 pub use planner::{Scheduled, planned_offsets};

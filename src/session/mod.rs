@@ -19,13 +19,13 @@ mod gradcheck;
 mod handle;
 pub(crate) mod html_page;
 mod human;
-mod leaf_table;
+mod leaves_by_name;
 pub(crate) mod markup;
 mod memory_map;
 mod plan_report;
 mod program;
 mod runner;
-mod shared;
+mod shared_memory;
 mod sized_program;
 mod start_values;
 mod trace_table;
@@ -40,8 +40,8 @@ pub use handle::Handle;
 pub use human::human;
 pub use plan_report::{BufferReport, PlanReport, Recomputed};
 pub use program::Program;
-pub(crate) use program::marked_inputs::MarkedInputs;
 pub use program::method::Method;
+pub(crate) use program::short_batches::MarkedInputs;
 pub use sized_program::SizedProgram;
 pub use tracer::{Call, Event, Trace, WAIT};
 
@@ -277,7 +277,7 @@ impl Session {
     fn program(&self, graphs: &[(&str, Graph<'_>)], traced: bool) -> Result<Program> {
         let ready = match graphs {
             [(_, g)] => vec![compile::graph(*g, &self.choices)?],
-            _ => shared::compile_into_one_arena(&self.choices, graphs)?,
+            _ => shared_memory::compile_into_one_arena(&self.choices, graphs)?,
         };
         let mut ready = ready;
         let (mut execs, mut parts) = (Vec::new(), Vec::new());

@@ -10,11 +10,11 @@ pub mod batches;
 pub mod checkpoint;
 pub mod data;
 mod early_stopping;
+mod file_kinds;
 mod fit;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 pub mod metrics;
-mod open_file;
 mod plateau;
 mod rate;
 pub mod sampling;
@@ -30,9 +30,9 @@ pub use checkpoint::{
     Adapter, Digest, Entry, Load, LoadReport, Loaded, Stored, Tensor, Unmatched, Unusable, Weights, merge, peft_name,
 };
 pub use early_stopping::{Best, EarlyStopping};
+pub use file_kinds::open_regular;
 pub use fit::{Callback, Ended, Evaluate, Event, Every, Fit, Fitted};
 pub use metrics::{EventFile, Jsonl, Times};
-pub use open_file::open_regular;
 pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
 pub use rate::{Rate, RateInput};
 pub use sampling::{Sampler, Sampling};

@@ -3,9 +3,9 @@
 mod binding_table;
 pub(super) mod find_nan;
 mod index;
-pub(super) mod marked_inputs;
 pub(super) mod method;
 pub(super) mod part;
+pub(super) mod short_batches;
 mod written;
 
 use super::bindings::{self, Binding, BindingIndex, Role};

@@ -11,7 +11,7 @@ use crate::session::PlanReport;
 use crate::session::choices::Choices;
 use crate::session::compiled_graph::CompiledGraph;
 use crate::session::divided::Divided;
-use crate::session::leaf_table::LeafTable;
+use crate::session::leaves_by_name::LeafTable;
 use crate::session::program::Program;
 use std::ops::Range;
 

@@ -11,7 +11,7 @@ use super::budget::{self, Fit};
 use super::choices::Choices;
 use super::compiled_graph::CompiledGraph;
 use super::divided::Divided;
-use super::leaf_table::LeafTable;
+use super::leaves_by_name::LeafTable;
 use super::program::Program;
 use super::program::part::Part;
 use super::runner::Runner;

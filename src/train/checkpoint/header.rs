@@ -7,7 +7,7 @@
 use super::DTYPES;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
-use crate::train::open_file::other_format;
+use crate::train::file_kinds::other_format;
 use safetensors::tensor::Dtype;
 use serde_json::value::RawValue;
 use std::borrow::Cow;

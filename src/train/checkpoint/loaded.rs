@@ -3,10 +3,10 @@
 use super::digest::{self, Digest};
 use super::entry::{Entry, check_bool_elements};
 use super::header::{self, bad_checkpoint, declared_length};
-use super::unusable::Unusable;
+use super::skipped_tensors::Unusable;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
-use crate::train::open_file::open_regular;
+use crate::train::file_kinds::open_regular;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

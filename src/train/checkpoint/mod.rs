@@ -15,8 +15,8 @@ mod header;
 mod loaded;
 pub mod lora;
 pub mod program_load;
+mod skipped_tensors;
 pub mod tensor;
-mod unusable;
 pub mod weights;
 
 use super::atomic::write_atomically;
@@ -34,9 +34,9 @@ pub use lora::{merge, peft_name};
 pub(super) use program_load::is_batch_count;
 pub use program_load::{Load, LoadReport, Unmatched};
 use safetensors::tensor::{Dtype, TensorView};
+pub use skipped_tensors::Unusable;
 use std::path::Path;
 pub use tensor::Tensor;
-pub use unusable::Unusable;
 pub use weights::{Stored, Weights};
 
 /// The dtypes and their names in files.

@@ -7,12 +7,12 @@
 use super::digest::{self, Digest};
 use super::entry::{Entry, check_bool_elements};
 use super::header::{self, bad_checkpoint, declared_length, unique_members};
-use super::unusable::Unusable;
+use super::skipped_tensors::Unusable;
 use crate::error::{Error, Kind, Result};
 use crate::names::nearest_name;
 use crate::nodes::DType;
 use crate::session::Elem;
-use crate::train::open_file::{FIRST_BYTES, open_regular, other_format};
+use crate::train::file_kinds::{FIRST_BYTES, open_regular, other_format};
 use serde_json::value::RawValue;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};

@@ -16,7 +16,7 @@ pub use npy::{encode_npy, parse_npy, read_npy, read_npy_within, write_npy};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::session::Elem;
-use crate::train::open_file::open_regular;
+use crate::train::file_kinds::open_regular;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;

@@ -7,7 +7,7 @@
 use super::{Array, bad_data, open_data, read_within_limit};
 use crate::error::Result;
 use crate::nodes::DType;
-use crate::train::open_file::other_format;
+use crate::train::file_kinds::other_format;
 use crate::train::write_atomically;
 use std::path::Path;
 

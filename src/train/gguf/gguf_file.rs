@@ -5,7 +5,7 @@ use super::cursor::Cursor;
 use super::metadata::{Meta, find_alignment};
 use super::tensor_type::TensorType;
 use crate::error::{Error, Result};
-use crate::train::open_file::{open_regular, other_format};
+use crate::train::file_kinds::{open_regular, other_format};
 use hashbrown::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! The gate of a team (`src/sched/team_gate.rs`) under the model checker loom, which runs it in all orders of its
+//! The gate of a team (`src/sched/team/waiting.rs`) under the model checker loom, which runs it in all orders of its
 //! threads up to a number of preemptions, and with every value that a load may see. `tools/sanitize model` runs this;
 //! ordinary tests do not.
 //!
@@ -22,7 +22,7 @@
 
 pub mod sync;
 
-use crate::sched::team_gate::TeamGate;
+use crate::sched::team::waiting::TeamGate;
 use Step::{EarlyBarrier, Fault, NoBarrier, Panic, Whole};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

@@ -1,8 +1,8 @@
 //! Several graphs in one arena: params and states are matched by name and live once; activations share bytes.
 //!
-//! Invariant: equal names mean equal leaves (`leaf_table`). Each plan is proved in the arena that all of them share,
-//! and proved not to touch the own areas of the others. Only [`Session::compile_all`](super::Session::compile_all) uses
-//! this.
+//! Invariant: equal names mean equal leaves (`leaves_by_name`). Each plan is proved in the arena that all of them
+//! share, and proved not to touch the own areas of the others. Only
+//! [`Session::compile_all`](super::Session::compile_all) uses this.
 
 use super::Keep;
 use super::budget::{self, Fit};
@@ -10,7 +10,7 @@ use super::choices::Choices;
 use super::compile;
 use super::compiled_graph::CompiledGraph;
 use super::divided::Divided;
-use super::leaf_table::LeafTable;
+use super::leaves_by_name::LeafTable;
 use crate::arena::tensor::LINE;
 use crate::error::Result;
 use crate::names;

@@ -1,4 +1,4 @@
-//! The atomics, parking and yields of the [gate](super::team_gate) of a team.
+//! The atomics, parking and yields of the [gate](super::waiting) of a team.
 //!
 //! They come from the standard library and crossbeam. In tests that are compiled with `--cfg loom` they come from the
 //! model checker (`src/sched/tests/team_model`), which runs the gate's code in many orders.
@@ -13,7 +13,7 @@ pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
 pub(super) use std::thread::yield_now;
 
 #[cfg(all(loom, test))]
-pub(super) use super::tests::team_model::sync::{
+pub(super) use crate::sched::tests::team_model::sync::{
     AtomicBool, AtomicUsize, Parker, Unparker, fence, spin_loop, yield_now,
 };
 

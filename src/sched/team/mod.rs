@@ -2,22 +2,25 @@
 //!
 //! The caller's thread is thread 0. The others spin for a while between steps, then park. While steps follow one
 //! another, nothing here allocates, locks or makes a system call. Exception: with more threads than cores, or other
-//! programs on the cores, waiting threads yield. The threads meet at a [gate](super::team_gate).
+//! programs on the cores, waiting threads yield. The threads meet at a [gate](waiting).
+
+mod atomics;
+pub(super) mod waiting;
 
 use super::exec::{Exec, Stop, ThreadState};
 use super::link::Segment;
 use super::observer::StepObserver;
-use super::team_gate::{GO, SPINS, TeamGate};
-use super::team_sync::{Parker, Unparker};
 use super::track::{Track, TrackObserver};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::ArenaPtr;
+use atomics::{Parker, Unparker};
 use crossbeam_utils::CachePadded;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use waiting::{GO, SPINS, TeamGate};
 
 /// What the team shares about one thread.
 struct TeamWorkerState {

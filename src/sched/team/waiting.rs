@@ -9,16 +9,16 @@
 //! runs its instructions up to that timestamp and none after it, so all threads agree on the instruction that stopped
 //! the step, and none waits at a barrier that another will not reach.
 
-use super::panicked::panicked;
-use super::team_sync::{AtomicBool, AtomicUsize, Parker, Unparker, YIELDS, fence, spin_loop, yield_now};
+use super::atomics::{AtomicBool, AtomicUsize, Parker, Unparker, YIELDS, fence, spin_loop, yield_now};
+use crate::sched::panicked::panicked;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// [`TeamGate::stopped`] while no thread has found a fault.
-pub(super) const GO: usize = usize::MAX;
+pub(in crate::sched) const GO: usize = usize::MAX;
 /// Most spins before a waiting thread yields: one to two hundred microseconds.
-pub(super) const SPINS: u32 = 4_000;
+pub(in crate::sched) const SPINS: u32 = 4_000;
 /// Fewest spins before a waiting thread yields, once yields have been long: about twenty microseconds, so that the
 /// threads it waits for get a core.
 const FEW: u32 = 512;
@@ -26,7 +26,7 @@ const FEW: u32 = 512;
 const LONG: Duration = Duration::from_micros(20);
 
 /// What the threads of a team meet at.
-pub(super) struct TeamGate {
+pub(in crate::sched) struct TeamGate {
     /// Counts steps; a change starts one. Only the caller's thread writes it.
     epoch: CachePadded<AtomicUsize>,
     /// Arrivals at barriers in this step.
@@ -223,7 +223,7 @@ impl TeamGate {
 }
 
 /// What [`TeamGate::finish_at_end`] gives.
-pub(super) struct FinishAtEnd<'a> {
+pub(in crate::sched) struct FinishAtEnd<'a> {
     gate: &'a TeamGate,
     others: usize,
 }
