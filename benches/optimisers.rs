@@ -2,7 +2,7 @@
 //! in the tile interpreter; LAMB, Adafactor and Muon are reductions and products; L-BFGS is loops.
 
 use arenagrad::graph::{Builder, DType, Init};
-use arenagrad::optim::{Optimiser, Rule, train};
+use arenagrad::optim::{Lbfgs, Optimiser, Rule, train};
 use arenagrad::session::{Program, Session};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -39,7 +39,7 @@ fn updates(c: &mut Criterion) {
         Rule::LAMB,
         Rule::ADAFACTOR,
         Rule::MUON,
-        Rule::Lbfgs { history_size: 10, weight_decay: 0.0 },
+        Lbfgs::new(0.1).history_size(10).rule(),
     ];
     let mut group = c.benchmark_group("update of 1000x1000");
     group.throughput(Throughput::Elements((SIDE * SIDE) as u64));

@@ -17,9 +17,9 @@ fn fused(x: [Var<'_>; 5]) -> Var<'_> {
 /// As the op decomposes.
 fn looped<'g>([x, delta, a, b, c]: [Var<'g>; 5]) -> Var<'g> {
     let [batch, _, channels, states] = SIZES;
-    let start = x.g.full(0.0, [batch, channels, states], DType::F32);
+    let start = x.builder().full(0.0, [batch, channels, states], DType::F32);
     let rows = [x, delta, b, c].map(|x| x.transpose(&[1, 0, 2]));
-    let (_, y) = x.g.scan(&[start], &rows, |h, row| {
+    let (_, y) = x.builder().scan(&[start], &rows, |h, row| {
         let decay = (row[1].unsqueeze(2) * a).exp();
         let h = decay * h[0] + row[1].unsqueeze(2) * row[0].unsqueeze(2) * row[2].unsqueeze(1);
         (vec![h], vec![(h * row[3].unsqueeze(1)).sum(-1)])

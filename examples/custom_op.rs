@@ -90,7 +90,7 @@ leaky! {
 
 /// A node of the op.
 pub fn leaky_sum(x: Var<'_>, decay: f64) -> Var<'_> {
-    x.g.custom(&LEAKY_SUM, &[x], &LeakySumAttrs { decay }.list())[0]
+    x.builder().custom(&LEAKY_SUM, &[x], &LeakySumAttrs { decay }.list())[0]
 }
 
 /// Learns `gain` in y = leaky_sum(gain·x) from the answers for gain 2.5.

@@ -28,7 +28,7 @@ pub fn exact(from: [f64; 2], t: f64) -> [f64; 2] {
 
 /// The speed on the spirals: the derivative of [`exact`].
 fn exact_speed<'g>(y: Var<'g>) -> Var<'g> {
-    y.matmul(y.g.constant_f64(&[-0.5, 2.0, -2.0, -0.5], [2, 2]))
+    y.matmul(y.builder().constant_f64(&[-0.5, 2.0, -2.0, -0.5], [2, 2]))
 }
 
 /// A network of two layers as the speed.
@@ -52,11 +52,11 @@ fn step<'g>(speed: &impl Fn(Var<'g>) -> Var<'g>, y: Var<'g>, h: Var<'g>) -> [Var
 /// The points at each time, `[TIMES, BATCH, 2]`, and the steps that were tried before each. A step whose error is above
 /// `tolerance` is tried again with a smaller length.
 fn paths<'g>(speed: impl Fn(Var<'g>) -> Var<'g>, start: Var<'g>, tolerance: f64) -> [Var<'g>; 2] {
-    let (zero, first) = (start.g.full(0.0, [], DType::F64), start.g.full(INTERVAL, [], DType::F64));
-    let none = start.g.full(0.0, [TIMES], DType::F64);
-    let (_, seen) = start.g.scan(&[start, first], &[none], |carry, _| {
+    let (zero, first) = (start.builder().full(0.0, [], DType::F64), start.builder().full(INTERVAL, [], DType::F64));
+    let none = start.builder().full(0.0, [TIMES], DType::F64);
+    let (_, seen) = start.builder().scan(&[start, first], &[none], |carry, _| {
         let go_on = |c: &[Var<'g>]| c[1].less(INTERVAL * (1.0 - 1e-12));
-        let (last, tries) = start.g.while_loop(&[carry[0], zero, carry[1]], BOUND, go_on, |c| {
+        let (last, tries) = start.builder().while_loop(&[carry[0], zero, carry[1]], BOUND, go_on, |c| {
             let (y, t, planned) = (c[0], c[1], c[2]);
             let h = planned.minimum(INTERVAL - t);
             let [next, error] = step(&speed, y, h);

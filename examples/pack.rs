@@ -44,7 +44,7 @@ pub static PACK: Pack = Pack::new("thin-plate")
 /// A node of the op.
 #[track_caller]
 pub fn thin_plate(x: Var<'_>) -> Var<'_> {
-    x.g.custom(&THIN_PLATE, &[x], &[])[0]
+    x.builder().custom(&THIN_PLATE, &[x], &[])[0]
 }
 
 /// An operation is a third of an element: about 9 ns of a scalar logarithm.

@@ -134,7 +134,7 @@ impl<'g> Rule<'g> {
 /// the first review, `[cards]`, and the days and ratings of the others.
 fn chances<'g>(w: Weights<'g>, first: Var<'g>, days: Var<'g>, rating: Var<'g>) -> Var<'g> {
     let (start, rule) = ([w.first_stability(first), w.first_difficulty(first)], Rule::new(w));
-    let (_, r) = w.all.g.scan(&start, &[days, rating], |memory, x| {
+    let (_, r) = w.all.builder().scan(&start, &[days, rating], |memory, x| {
         let (next, r) = rule.apply([memory[0], memory[1]], x[0], x[1]);
         (next.to_vec(), vec![r])
     });
@@ -158,7 +158,7 @@ pub fn step(start: &[f32; WEIGHTS], size: Size, lr: f64) -> Result<GraphBuf> {
     let from_start = (w.all - g.constant(start, [WEIGHTS])) / g.constant(&SPREAD, [WEIGHTS]);
     let loss = (from_start * from_start).sum(..) * share - (later_weight * shown.log()).sum(..);
     let adam = optim::Adam::new(lr).project("w", |w| {
-        let [low, high] = [0, 1].map(|end| w.g.constant(&BOUNDS.map(|b| b[end]), [WEIGHTS]));
+        let [low, high] = [0, 1].map(|end| w.builder().constant(&BOUNDS.map(|b| b[end]), [WEIGHTS]));
         w.maximum(low).minimum(high)
     });
     train(&g.finish([loss.named("loss")])?, "loss", adam)

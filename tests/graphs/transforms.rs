@@ -33,7 +33,7 @@ fn data<'a>(all: &'a [(String, Tensor)], name: &str) -> &'a [f64] {
 
 /// A block: x·w (+ b).
 fn linear<'g>(operands: &[Var<'g>]) -> Var<'g> {
-    operands[0].g.emit1(Op::LINEAR, operands, &LinearAttrs { act: Activation::None }.list())
+    operands[0].builder().emit1(Op::LINEAR, operands, &LinearAttrs { act: Activation::None }.list())
 }
 
 // Inner values.

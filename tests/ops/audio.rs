@@ -127,7 +127,7 @@ fn a_quiet_frame_is_cut_off_by_a_loud_one() {
     // Two frames of one bin: energies 10⁴ and 10⁻⁶.
     let spectrum = tensor(&[2, 2], &[1e2, 0.0, 1e-3, 0.0]);
     let of = |opt: LogMel| {
-        value(std::slice::from_ref(&spectrum), move |x| x[0].log_mel(x[0].g.constant_f64(&[1.0], [1, 1]), opt))
+        value(std::slice::from_ref(&spectrum), move |x| x[0].log_mel(x[0].builder().constant_f64(&[1.0], [1, 1]), opt))
     };
     near("clip", &of(LogMel::default()), &[2.0, 0.0], 1e-15);
     near("frame", &of(LogMel::default().over(LogMelOver::Frame)), &[2.0, -0.5], 1e-15);
@@ -245,7 +245,7 @@ fn wrong_inverses_are_refused() {
 fn wrong_log_mels_are_refused() {
     let log_mel = |dims: &[usize], dtype, filters: &[usize], opt| {
         let filters = filters.to_vec();
-        refused(dims, dtype, move |x| x.log_mel(x.g.input("f", &filters, F64), opt))
+        refused(dims, dtype, move |x| x.log_mel(x.builder().input("f", &filters, F64), opt))
     };
     let opt = LogMel::default();
     let frame = opt.over(LogMelOver::Frame);
@@ -275,7 +275,7 @@ fn wrong_log_mels_are_refused() {
 #[test]
 fn wrong_filterbanks_are_refused() {
     let bank = MelFilterbank::new(10, 64, 8000.0);
-    let mel = |bank, dtype| refused(&[1], F64, move |x| x.g.mel_filterbank(bank, dtype));
+    let mel = |bank, dtype| refused(&[1], F64, move |x| x.builder().mel_filterbank(bank, dtype));
     says(&mel(MelFilterbank::new(0, 64, 8000.0), F64), &["mel_filterbank: n_mels is 0"]);
     says(&mel(MelFilterbank::new(10, 0, 8000.0), F64), &["mel_filterbank: n_fft is 0"]);
     says(&mel(MelFilterbank::new(usize::MAX, 64, 8000.0), F64), &["mel_filterbank", "2²⁴ weights"]);
@@ -319,7 +319,7 @@ fn the_first_error_stays() {
         |x| x.stft(Stft::new(8)),
         |x| x.istft(Stft::new(8), None),
         |x| x.log_mel(x, LogMel::default()),
-        |x| x.g.full(1.0, [3, 8], F64).log_mel(x, LogMel::default()),
+        |x| x.builder().full(1.0, [3, 8], F64).log_mel(x, LogMel::default()),
     ];
     for (k, f) in all.into_iter().enumerate() {
         let g = Builder::new("failed");

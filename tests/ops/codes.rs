@@ -93,7 +93,7 @@ fn moved<'g>(q: Var<'g>, more: Var<'g>) -> Var<'g> {
 
 /// The numbers of the codes of `x` with scale ¼, with the same derivative, and no code on the way of it.
 fn rounded(x: Var<'_>, options: Quantize) -> Var<'_> {
-    let s = x.g.constant(&[0.25], []);
+    let s = x.builder().constant(&[0.25], []);
     let y = x.quantize(s, None, options).dequantize(s, None, None).stop_gradient();
     let through = match options.ste {
         CodeSte::Clip => (x / 0.25).round().abs().less_equal(options.range.1 as f64).select(x, x.stop_gradient()),
@@ -242,7 +242,7 @@ fn an_op_that_is_no_move_on_codes_has_no_derivative_and_says_so() {
 #[test]
 fn codes_stay_codes_outside_the_region_that_makes_them() {
     fn quantized(x: Var<'_>) -> Var<'_> {
-        x.quantize(x.g.constant(&[0.5], []), None, Quantize::i8())
+        x.quantize(x.builder().constant(&[0.5], []), None, Quantize::i8())
     }
     let g = Builder::new("branch");
     let (x, on) = (g.input("x", [4], DType::F32), g.input("on", [], DType::Bool));

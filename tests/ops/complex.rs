@@ -303,7 +303,7 @@ fn sums_and_products_of_tensors() {
         ("dot_general", [&[6], &[6]], |a, b| a.dot_general(b, [&[], &[]], [&[0], &[0]]), {
             vec![sum((0..6).map(|k| times(a[k], b[k])))]
         }),
-        ("scatter_add", [&[6], &[6]], |a, _| a.scatter_add(a.g.iota(0, [6], DType::I64) / 2.0, 0, 4), {
+        ("scatter_add", [&[6], &[6]], |a, _| a.scatter_add(a.builder().iota(0, [6], DType::I64) / 2.0, 0, 4), {
             (0..4).map(|i| if i < 3 { plus(a[2 * i], a[2 * i + 1], 1.0) } else { [0.0, 0.0] }).collect()
         }),
     ];
@@ -325,7 +325,7 @@ fn moves_take_complex_numbers() {
     let edge = [-2.0, 0.0];
     assert_eq!(y(|a, _| a.pad(&[0, 1], &[0, 0], -2.0)), [edge, a[0], a[1], a[2], edge, a[3], a[4], a[5]]);
     assert_eq!(y(|a, _| a.full_like(1.5)), [[1.5, 0.0]; 6]);
-    assert_eq!(y(|a, _| a.gather(a.g.iota(0, [2], DType::I32), 1)), [a[0], a[1], a[3], a[4]]);
+    assert_eq!(y(|a, _| a.gather(a.builder().iota(0, [2], DType::I32), 1)), [a[0], a[1], a[3], a[4]]);
     assert_eq!(y(|a, _| a.cast(DType::C64).cast(DType::C128).real().cast(DType::C128)).len(), 6);
     assert_eq!(y(|a, b| a.equal(b).select(a, b)), [b[0], b[1], b[2], b[3], b[4], b[5]]);
     assert_eq!(y(|a, _| a.view_as_real().view_as_complex()), a);

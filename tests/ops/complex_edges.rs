@@ -40,8 +40,9 @@ fn a_real_number_multiplies_each_part_alone() {
 #[test]
 fn a_filled_tensor_of_another_shape_broadcasts() {
     let z = [[1.0, 2.0], [0.5, -1.0]];
-    let filled =
-        |f: for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>, k: f64| parts(&z, move |z| f(z, z.g.full(k, [3, 1], C128)));
+    let filled = |f: for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>, k: f64| {
+        parts(&z, move |z| f(z, z.builder().full(k, [3, 1], C128)))
+    };
     let thrice = |want: [C; 2]| (vec![3usize, 2], want.as_flattened().repeat(3));
     assert_eq!(filled(|z, k| z * k, 4.0), thrice([[4.0, 8.0], [2.0, -4.0]]));
     assert_eq!(filled(|z, k| k * z, 4.0), thrice([[4.0, 8.0], [2.0, -4.0]]));
@@ -233,7 +234,7 @@ fn parts_lie_along_a_last_axis_of_two() {
     let x = g.input("x", [3, 4, 2], DType::F64);
     assert_eq!(x.view_as_complex().dims()[..], [3, 4]);
     assert_eq!(x.view_as_complex().view_as_real().dims()[..], [3, 4, 2]);
-    assert!(x.view_as_real().v == x.v);
+    assert!(x.view_as_real().value() == x.value());
 }
 
 /// The gradient of Σ Re f(z) is conj(f'); here f' itself.

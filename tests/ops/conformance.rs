@@ -93,14 +93,14 @@ fn axes_count_from_either_end() {
     let g = Builder::new("axes");
     let [x, y] = [("x", [2, 3, 4]), ("y", [5, 4, 3])].map(|(name, dims)| g.input(name, dims, DType::F64));
     let [one, two] = [("one", vec![3]), ("two", vec![2, 3])].map(|(name, dims)| g.input(name, dims, DType::I32));
-    assert_eq!(g.iota(-1, [2, 3], DType::I32).v, g.iota(1, [2, 3], DType::I32).v);
-    assert_eq!(x.cumprod(-2, false, true).v, x.cumprod(1, false, true).v);
-    assert_eq!(x.transpose(&[-1, 0, -2]).v, x.transpose(&[2, 0, 1]).v);
+    assert_eq!(g.iota(-1, [2, 3], DType::I32).value(), g.iota(1, [2, 3], DType::I32).value());
+    assert_eq!(x.cumprod(-2, false, true).value(), x.cumprod(1, false, true).value());
+    assert_eq!(x.transpose(&[-1, 0, -2]).value(), x.transpose(&[2, 0, 1]).value());
     // The axis is one of the result, which has as many axes fewer as the indices have more than one.
-    assert_eq!(x.scatter_add(one, -2, 5).v, x.scatter_add(one, 1, 5).v);
-    assert_eq!(x.scatter_add(two, -2, 5).v, x.scatter_add(two, 0, 5).v);
+    assert_eq!(x.scatter_add(one, -2, 5).value(), x.scatter_add(one, 1, 5).value());
+    assert_eq!(x.scatter_add(two, -2, 5).value(), x.scatter_add(two, 0, 5).value());
     let front = x.dot_general(y, [&[], &[]], [&[1, 2], &[2, 1]]);
-    assert_eq!(x.dot_general(y, [&[], &[]], [&[-2, -1], &[-1, -2]]).v, front.v);
+    assert_eq!(x.dot_general(y, [&[], &[]], [&[-2, -1], &[-1, -2]]).value(), front.value());
     assert!(front.is_some() && g.error().is_none());
     g.iota(-3, [2, 3], DType::I32);
     assert!(g.error().is_some_and(|e| e.message.contains("axis -3 is outside rank 2")));

@@ -118,7 +118,7 @@ fn bits_and_ranges_that_do_not_exist_are_refused() {
     }
     let e = refused(&|x, s| x.lsq(s, Lsq::codes(1, 1)));
     assert!(e.contains("1..=1 is no range of codes"), "{e}");
-    let e = refused(&|x, _| x.g.fake_quantize("x", x, FakeQuantize::bits(9), QuantScale::PerBatch));
+    let e = refused(&|x, _| x.builder().fake_quantize("x", x, FakeQuantize::bits(9), QuantScale::PerBatch));
     assert!(e.contains("bits go from 2 to 8"), "{e}");
     let e = refused(&|x, s| x.fake_quantize(s, None, FakeQuantize::affine(3, 3)));
     assert!(e.contains("3..=3 is no range of codes"), "{e}");
@@ -127,11 +127,11 @@ fn bits_and_ranges_that_do_not_exist_are_refused() {
     let e = refused(&|x, s| x.lsq(s, Lsq::codes(-3, 0).factor(LsqFactor::Paper)));
     assert!(e.contains("needs a highest code above 0"), "{e}");
     for decay in [1.0, -0.5, f64::NAN] {
-        let e = refused(&|x, _| x.g.fake_quantize("x", x, FakeQuantize::bits(8), QuantScale::Ema(decay)));
+        let e = refused(&|x, _| x.builder().fake_quantize("x", x, FakeQuantize::bits(8), QuantScale::Ema(decay)));
         assert!(e.contains(&format!("running_scale(\"x\"): decay is {decay}; it is in [0, 1)")), "{e}");
     }
     for hi in [0, -7] {
-        let e = refused(&|x, _| x.g.running_scale("x", x, hi, None, 0.5));
+        let e = refused(&|x, _| x.builder().running_scale("x", x, hi, None, 0.5));
         assert!(e.contains(&format!("running_scale(\"x\"): hi is {hi}; it is 1 or more")), "{e}");
         let e = refused(&|x, _| x.symmetric_scale(hi, None));
         assert!(e.starts_with("symmetric_scale(") && e.contains(&format!("hi is {hi}; it is 1 or more")), "{e}");
@@ -144,7 +144,7 @@ fn bits_and_ranges_that_do_not_exist_are_refused() {
     assert!(e.starts_with("lsq_scale(") && e.contains("axis -2 is outside rank 1"), "{e}");
     for (lo, hi) in [(-8, 0), (5, 10), (1, 10), (-8, -3)] {
         for scale in [QuantScale::PerBatch, QuantScale::Ema(0.9)] {
-            let e = refused(&|x, _| x.g.fake_quantize("x", x, FakeQuantize::affine(lo, hi), scale));
+            let e = refused(&|x, _| x.builder().fake_quantize("x", x, FakeQuantize::affine(lo, hi), scale));
             assert!(e.contains(&format!("codes {lo}..={hi}; with a scale of the batch")), "{e}");
         }
         let g = Builder::new("fixed");
@@ -242,14 +242,14 @@ fn a_scale_for_each_channel_is_learned_as_if_alone() {
 #[test]
 fn a_zero_point_moves_the_ends_of_the_range() {
     let options = FakeQuantize::affine(0, 3).ste(FakeSte::Clipped);
-    let [y, dx, _] = example(0.5, |x, s| x.fake_quantize(s, x.g.full(1.0, [], DType::I32), options));
+    let [y, dx, _] = example(0.5, |x, s| x.fake_quantize(s, x.builder().full(1.0, [], DType::I32), options));
     close(&y, &[-0.5, -0.5, 0.0, 1.0, 1.0, 1.0], 1e-12);
     close(&dx, &[0.0, 0.5, -1.0, 2.0, 0.0, 0.0], 0.0);
 }
 
 #[test]
 fn ranges_of_one_code_or_from_zero_on_have_scales_of_the_batch() {
-    let of = |options| example(1.0, |x, _| x.g.fake_quantize("x", x, options, QuantScale::PerBatch));
+    let of = |options| example(1.0, |x, _| x.builder().fake_quantize("x", x, options, QuantScale::PerBatch));
     // The largest |x|, 3, has the code 1.
     close(&of(FakeQuantize::bits(2))[0], &[-3.0, 0.0, 0.0, 0.0, 3.0, 3.0], 1e-12);
     // Codes 0 to 3 have the scale 1.

@@ -61,8 +61,8 @@ fn of_real(dims: &[usize], x: &[f64], f: impl for<'g> Fn(Var<'g>) -> Var<'g>) ->
 #[test]
 fn four_elements_in_a_block() {
     let block = [1.0, 2.0, 0.0, -1.0, 0.0, 0.5, -1.0, 0.0];
-    let there = |x: Var<'_>| x.block_to_complex().fft(None, -1, FftNorm::None).complex_to_block().v;
-    let y = of_real(&[8], &block, |x| x.g.var(there(x)));
+    let there = |x: Var<'_>| x.block_to_complex().fft(None, -1, FftNorm::None).complex_to_block().value();
+    let y = of_real(&[8], &block, |x| x.builder().var(there(x)));
     close("forward", &y, &[2.0, 1.5, 0.0, 0.5, -0.5, -2.0, -1.5, 4.0], 1e-15);
     let back = of_real(&[8], &y, |x| x.block_to_complex().ifft(None, -1, FftNorm::None).complex_to_block());
     close("back", &back, &block.map(|x| 4.0 * x), 1e-15);
@@ -203,7 +203,7 @@ fn shifts_and_frequencies() {
     assert_eq!(of_real(&[5], &x, |x| x.ifftshift(0)), [2.0, 3.0, 4.0, 0.0, 1.0]);
     assert_eq!(of_real(&[5], &x, |x| x.fftshift(0).ifftshift(..)), x);
     assert_eq!(of_real(&[2, 2], &x[..4], |x| x.fftshift(..)), [3.0, 2.0, 1.0, 0.0]);
-    let frequencies = |f: for<'g> fn(&'g Builder) -> Var<'g>| of_real(&[1], &[0.0], |x| f(x.g));
+    let frequencies = |f: for<'g> fn(&'g Builder) -> Var<'g>| of_real(&[1], &[0.0], |x| f(x.builder()));
     close("5", &frequencies(|g| g.fftfreq(5, 0.1, DType::F64)), &[0.0, 2.0, 4.0, -4.0, -2.0], 1e-15);
     assert_eq!(frequencies(|g| g.fftfreq(4, 0.25, DType::F64)), [0.0, 1.0, -2.0, -1.0]);
     assert_eq!(frequencies(|g| g.rfftfreq(4, 0.25, DType::F64)), [0.0, 1.0, 2.0]);
@@ -222,10 +222,10 @@ fn convolutions_and_power() {
             (ConvPart::Same, part((m - 1) / 2, n)),
             (ConvPart::Valid, part(n.min(m) - 1, n.max(m) - n.min(m) + 1)),
         ] {
-            let y = of_real(&[2, n], &x, |x| x.fft_conv(x.g.constant_f64(&k, [m]), mode));
+            let y = of_real(&[2, n], &x, |x| x.fft_conv(x.builder().constant_f64(&k, [m]), mode));
             close(&format!("{mode:?} {n} {m}"), &y, &want, 1e-13);
             let z = of_real(&[2, n], &x, |x| {
-                let kernel = x.g.constant_f64(&k, [m]).cast(DType::C128);
+                let kernel = x.builder().constant_f64(&k, [m]).cast(DType::C128);
                 x.cast(DType::C128).fft_conv(kernel, mode).real()
             });
             close("of complex numbers", &z, &want, 1e-13);
@@ -257,11 +257,11 @@ fn wrong_transforms_are_refused() {
         (|z, _| z.fft(Some(1 << 25), -1, BACK), "a transform of 33554432 elements; at most 16777216 are allowed"),
         (|z, _| z.fftn([0, 0], BACK), "axis 0 is named twice"),
         (
-            |_, x| x.g.iota(0, [4], DType::I32).fft(None, 0, BACK),
+            |_, x| x.builder().iota(0, [4], DType::I32).fft(None, 0, BACK),
             "fft(i32[4]): operand 0 is i32; c64 or c128 is needed",
         ),
         (|z, x| z.fft_conv(x, ConvPart::Full), "fft_conv("),
-        (|z, _| z.g.fftfreq(4, 0.0, DType::F32), "a finite d other than 0"),
+        (|z, _| z.builder().fftfreq(4, 0.0, DType::F32), "a finite d other than 0"),
     ];
     for (f, want) in cases {
         let e = refused(f);
@@ -275,7 +275,7 @@ fn spectra_and_convolutions_that_do_not_fit_are_refused() {
     let one_type = "one type of floats is needed, and 1 element or more";
     let cases: [(&str, &str, Bad); 17] = [
         ("fft_conv(%0: f32[2,4]): the kernel is f64[3,3]", one_type, |x, _| {
-            x.fft_conv(x.g.input("k", [3, 3], DType::F64), ConvPart::Full)
+            x.fft_conv(x.builder().input("k", [3, 3], DType::F64), ConvPart::Full)
         }),
         ("fft_conv(", one_type, |x, k| x.cast(DType::I32).fft_conv(k.cast(DType::I32), ConvPart::Full)),
         ("fft_conv(", one_type, |x, k| x.narrow(1, 0, 0).fft_conv(k, ConvPart::Same)),
@@ -325,8 +325,8 @@ fn frequencies_have_a_length_a_distance_and_a_type() {
     refused(&|g| g.fftfreq(4, f64::NAN, DType::F64), "fftfreq(4, NaN, f64)");
     refused(&|g| g.fftfreq(4, 1.0, DType::I64), "fftfreq(4, 1, i64)");
     refused(&|g| g.fftfreq(4, 1.0, DType::C64), "fftfreq(4, 1, c64)");
-    assert_eq!(of_real(&[1], &[0.0], |x| x.g.fftfreq(1, 0.5, DType::F64)), [0.0]);
-    assert_eq!(of_real(&[1], &[0.0], |x| x.g.fftfreq(2, 0.25, DType::F32).cast(DType::F64)), [0.0, -2.0]);
+    assert_eq!(of_real(&[1], &[0.0], |x| x.builder().fftfreq(1, 0.5, DType::F64)), [0.0]);
+    assert_eq!(of_real(&[1], &[0.0], |x| x.builder().fftfreq(2, 0.25, DType::F32).cast(DType::F64)), [0.0, -2.0]);
 }
 
 #[test]
@@ -371,8 +371,8 @@ fn the_first_error_stays() {
         |x| x.fftshift(0),
         |x| x.ifftshift(..),
         |x| x.fft_conv(x, ConvPart::Full),
-        |x| x.g.full(1.0, [3], DType::F32).fft_conv(x, ConvPart::Full),
-        |x| x.fft_conv(x.g.full(1.0, [3], DType::F32), ConvPart::Full),
+        |x| x.builder().full(1.0, [3], DType::F32).fft_conv(x, ConvPart::Full),
+        |x| x.fft_conv(x.builder().full(1.0, [3], DType::F32), ConvPart::Full),
         |x| x.psd(1.0),
         |x| x.block_to_complex(),
         |x| x.complex_to_block(),

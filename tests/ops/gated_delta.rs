@@ -55,7 +55,7 @@ fn looped_ssd<'g>(x: &[Var<'g>]) -> [Var<'g>; 2] {
     let each = x[0].dims()[2] / x[3].dims()[2].max(1);
     let of_heads = |x: Var<'g>| x.repeat_interleave(each, 2);
     let rows = [x[0], x[1], of_heads(x[3]), of_heads(x[4])].map(|x| x.movedim(&[1], &[0]));
-    let (h, y) = x[0].g.scan(&[x[6]], &rows, |h, row| {
+    let (h, y) = x[0].builder().scan(&[x[6]], &rows, |h, row| {
         let decay = (row[1] * x[2]).exp().unsqueeze(2).unsqueeze(3);
         let inflow = (row[0] * row[1].unsqueeze(2)).unsqueeze(3) * row[2].unsqueeze(2);
         let next = decay * h[0] + inflow;

@@ -131,10 +131,10 @@ fn moves<T: Int>() {
     let x: Vec<T> = [T::LOW, T::HIGH, 7, 8, 9, 10].map(T::nearest).into();
     let g = graph(T::DTYPE, 6, |x| {
         let rows = x.reshape([2, 3]).t();
-        let rows = rows.concat(&[rows.g.full(3.0, [1, 2], T::DTYPE)], 0);
-        let rows = rows.gather(rows.g.constant(&[3.0, 0.0], [2]).cast(DType::I64), 0);
+        let rows = rows.concat(&[rows.builder().full(3.0, [1, 2], T::DTYPE)], 0);
+        let rows = rows.gather(rows.builder().constant(&[3.0, 0.0], [2]).cast(DType::I64), 0);
         let mask = rows.cast(DType::F64).greater(5.0);
-        mask.select(rows, rows.g.full(1.0, [2, 2], T::DTYPE))
+        mask.select(rows, rows.builder().full(1.0, [2, 2], T::DTYPE))
     });
     let want = [3, 3, T::LOW, 8].map(|x| if x > 5 { x } else { 1 });
     let p = program(&g, &x);
@@ -188,10 +188,10 @@ fn arithmetic_is_refused() {
         refused(dtype, |x| x.less(x), &["no comparison in", name]);
         refused(dtype, |x| x.bitwise_and(x), &["an integer type is needed", name]);
         refused(dtype, |x| x.reshape([2, 2]).matmul(x.reshape([2, 2])), &["matmul", name]);
-        refused(dtype, |x| x.g.full(0.5, [4], x.dtype()), &["0.5", name]);
-        refused(dtype, |x| x.g.full(-40000.0, [4], x.dtype()), &["-40000", name]);
-        refused(dtype, |x| x.g.iota(0, [4], x.dtype()), &["no iota of", name]);
-        refused(dtype, |x| x.g.full(1.0, [9], DType::F32).gather(x, 0), &["gather", name]);
+        refused(dtype, |x| x.builder().full(0.5, [4], x.dtype()), &["0.5", name]);
+        refused(dtype, |x| x.builder().full(-40000.0, [4], x.dtype()), &["-40000", name]);
+        refused(dtype, |x| x.builder().iota(0, [4], x.dtype()), &["no iota of", name]);
+        refused(dtype, |x| x.builder().full(1.0, [9], DType::F32).gather(x, 0), &["gather", name]);
     }
 }
 

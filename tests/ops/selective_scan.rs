@@ -60,7 +60,7 @@ fn fused<'g>(x: &[Var<'g>]) -> [Var<'g>; 2] {
 /// The same loop, written with a scan.
 fn looped<'g>(x: &[Var<'g>]) -> [Var<'g>; 2] {
     let rows = [0, 1, 3, 4].map(|i| x[i].transpose(&[1, 0, 2]));
-    let (h, y) = x[0].g.scan(&[x[6]], &rows, |h, row| {
+    let (h, y) = x[0].builder().scan(&[x[6]], &rows, |h, row| {
         let decay = (row[1].unsqueeze(2) * x[2]).exp();
         let h = decay * h[0] + (row[1] * row[0]).unsqueeze(2) * row[2].unsqueeze(1);
         (vec![h], vec![h.matmul(row[3].unsqueeze(2)).squeeze(-1)])
@@ -140,7 +140,7 @@ const LONG: Sizes = Sizes::new(2, 67, 18, 3);
 
 /// The op in the body of a loop of one iteration.
 fn in_loop<'g>(x: &[Var<'g>]) -> [Var<'g>; 2] {
-    let (h, y) = x[0].g.scan(&[x[6]], &[x[0].unsqueeze(0)], |h, row| {
+    let (h, y) = x[0].builder().scan(&[x[6]], &[x[0].unsqueeze(0)], |h, row| {
         let [y, last] = fused(&[row[0], x[1], x[2], x[3], x[4], x[5], h[0]]);
         (vec![last], vec![y])
     });

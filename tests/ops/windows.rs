@@ -237,8 +237,8 @@ fn a_size_that_stays_changes_nothing() {
 #[test]
 fn a_batch_of_nothing_gives_nothing() {
     let all: [(&[usize], &dyn for<'g> Fn(Var<'g>) -> Var<'g>); 8] = [
-        (&[0, 2, 4, 5, 6], &|x| nn::conv3d(x.g, "n", x, 3, [2; 3], Conv3d::default().pad([1; 6]))),
-        (&[0, 2, 4, 5, 6], &|x| nn::conv_transpose3d(x.g, "n", x, 3, [2; 3], ConvTranspose::default())),
+        (&[0, 2, 4, 5, 6], &|x| nn::conv3d(x.builder(), "n", x, 3, [2; 3], Conv3d::default().pad([1; 6]))),
+        (&[0, 2, 4, 5, 6], &|x| nn::conv_transpose3d(x.builder(), "n", x, 3, [2; 3], ConvTranspose::default())),
         (&[0, 2, 4, 5, 6], &|x| x.max_pool3d(Pool3d::new([2; 3]))),
         (&[0, 2, 4, 5, 6], &|x| x.avg_pool3d(Pool3d::new([3; 3]).ceil_mode(true))),
         (&[0, 2, 5, 6], &|x| x.adaptive_max_pool2d([3, 4])),
@@ -259,7 +259,7 @@ fn a_transposed_convolution_steps_and_reaches_in_depth() {
     for (stride, want) in (1..).zip(apart) {
         let o = ConvTranspose::default().stride([stride, 1, 1]).dilation([2, 1, 1]);
         let [y, dx] = with_gradient(&[1, 1, 2, 1, 1], &[1.0, 2.0], |x| {
-            let w = x.g.iota(2, [1, 1, 2, 1, 1], DType::F64) * 2.0 + 3.0;
+            let w = x.builder().iota(2, [1, 1, 2, 1, 1], DType::F64) * 2.0 + 3.0;
             x.conv_transpose3d(w, o)
         });
         assert_eq!((&y[..], &dx[..]), (want, &[8.0, 8.0][..]), "stride {stride}");

@@ -236,8 +236,8 @@ fn the_first_error_stays() {
         |x| x.pixel_shuffle(2),
         |x| x.pixel_unshuffle(2),
         |x| x.grid_sample(x, GridSample::default()),
-        |x| x.grid_sample(x.g.full(0.0, [1, 2, 2, 2], DType::F32), GridSample::default()),
-        |x| x.g.full(0.0, [1, 2, 2, 2], DType::F32).grid_sample(x, GridSample::default()),
+        |x| x.grid_sample(x.builder().full(0.0, [1, 2, 2, 2], DType::F32), GridSample::default()),
+        |x| x.builder().full(0.0, [1, 2, 2, 2], DType::F32).grid_sample(x, GridSample::default()),
     ]);
 }
 
@@ -266,7 +266,7 @@ fn scans_keep_the_first_error_and_refuse_operands_of_another_builder() {
         |x| x.ssd(x, x, x, x, Ssd::default().h0(x))[1],
         |x| x.selective_scan(x, x, x, x, SelectiveScan::default().d(x))[1],
         |x| x.gated_delta_net(x, x, x, x, Some(x))[1],
-        |x| nn::mamba(x.g, "m", x, nn::Mamba::default()),
+        |x| nn::mamba(x.builder(), "m", x, nn::Mamba::default()),
     ]);
     refuse_another_builder("ssd", |x, y| x.ssd(x, x, x, y, Ssd::default())[0]);
     refuse_another_builder("ssd", |x, y| x.ssd(x, x, x, x, Ssd::default().d(y))[1]);

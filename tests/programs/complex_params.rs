@@ -14,7 +14,7 @@ fn loss(complex: bool) -> GraphBuf {
         (w * x.view_as_complex() - 1.0).abs2()
     } else {
         let w = g.param("w", [2, 2], DType::F64, Init::Zeros);
-        let part = |x: Var<'_>, k: usize| (x.narrow(-1, k, 1)).reshape([2]).v;
+        let part = |x: Var<'_>, k: usize| (x.narrow(-1, k, 1)).reshape([2]).value();
         let take = |v| g.var(v);
         let (a, b) = (take(part(w, 0)), take(part(w, 1)));
         let (c, d) = (take(part(x, 0)), take(part(x, 1)));

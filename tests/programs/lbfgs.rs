@@ -177,7 +177,7 @@ fn the_history_is_written_in_place() {
 
 /// A group of L-BFGS.
 fn own_history(history_size: usize) -> Group {
-    Group::default().rule(Rule::Lbfgs { history_size, weight_decay: 0.0 })
+    Group::default().rule(Lbfgs::new(0.1).history_size(history_size).rule())
 }
 
 #[test]

@@ -7,7 +7,7 @@ use arenagrad::graph::window::{Conv2d, Pool2d};
 use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, LeafKind, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn::{self, BatchNorm, Gpt};
-use arenagrad::optim::{self, LR, Optimiser, Rule, train};
+use arenagrad::optim::{self, LR, Optimiser, train};
 use arenagrad::session::{Program, Session};
 
 const STEPS: usize = 20;
@@ -74,8 +74,8 @@ const NETWORKS: [Network; 4] = [
         name: "gpt",
         loss: gpt,
         optimiser: || {
-            let rule = Rule::Adam { betas: (0.9, 0.95), eps: 1e-8, weight_decay: 0.1, decoupled: true, amsgrad: false };
-            Optimiser::new(rule, 3e-3).decay_from_rank(2).clip_norm(1.0)
+            let opt = optim::AdamW::new(3e-3).betas((0.9, 0.95)).weight_decay(0.1);
+            opt.decay_from_rank(2).clip_norm(1.0).into()
         },
         below: 29,
     },
@@ -84,10 +84,7 @@ const NETWORKS: [Network; 4] = [
     Network {
         name: "resnet",
         loss: resnet,
-        optimiser: || {
-            let rule = Rule::Sgd { momentum: 0.9, dampening: 0.0, nesterov: true, weight_decay: 5e-4 };
-            Optimiser::new(rule, 0.02)
-        },
+        optimiser: || optim::Sgd::new(0.02).momentum(0.9).nesterov(true).weight_decay(5e-4).into(),
         below: 10,
     },
 ];

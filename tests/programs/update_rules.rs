@@ -179,15 +179,16 @@ fn a_rule_keeps_the_states_that_it_reads() {
 /// The operands of an update are p, g, states and numbers.
 #[test]
 fn an_update_reads_the_numbers_that_it_needs() {
-    let adam = |decoupled| Rule::Adam { betas: (0.8, 0.9), eps: 1e-8, weight_decay: 0.1, decoupled, amsgrad: true };
-    let radam = |decoupled_weight_decay| Rule::RAdam {
-        betas: (0.8, 0.9),
-        eps: 1e-8,
-        weight_decay: 0.1,
-        decoupled_weight_decay,
+    let betas = (0.8, 0.9);
+    let adam = |decoupled| match decoupled {
+        true => optim::AdamW::new(0.1).betas(betas).weight_decay(0.1).amsgrad(true).rule(),
+        false => optim::Adam::new(0.1).betas(betas).weight_decay(0.1).amsgrad(true).rule(),
     };
-    let adagrad =
-        |start| Rule::Adagrad { lr_decay: 0.1, initial_accumulator_value: start, eps: 1e-8, weight_decay: 0.1 };
+    let radam =
+        |decoupled| optim::RAdam::new(0.1).betas(betas).weight_decay(0.1).decoupled_weight_decay(decoupled).rule();
+    let adagrad = |start| {
+        optim::Adagrad::new(0.1).lr_decay(0.1).initial_accumulator_value(start).eps(1e-8).weight_decay(0.1).rule()
+    };
     let rules = [
         (adam(false), 5 + 2),
         (adam(true), 5 + 3),
@@ -270,7 +271,7 @@ fn numbers_at_the_ends_of_ranges_are_taken_and_those_beyond_refused() {
     refused(adafactor().d(0.9).validate(), "adafactor: d is 0.9; it must be finite and not below 1");
     refused(adafactor().beta2_decay(0.1).validate(), "beta2_decay is 0.1; it must be finite and not above 0");
     refused(adafactor().eps((Some(-1.0), 0.0)).validate(), "adafactor: eps1 is -1; it must be finite and not negative");
-    let bad = Group::default().rule(Rule::Lion { betas: (1.5, 0.9), weight_decay: 0.0 });
+    let bad = Group::default().rule(optim::Lion::new(0.1).betas((1.5, 0.9)).rule());
     refused(sgd().group("p*", bad).validate(), "group \"p*\"");
     let fast = Group::default().lr_scale(f64::INFINITY);
     refused(sgd().group("p*", fast).validate(), "lr_scale is inf; it must be finite and not negative");

@@ -9,7 +9,7 @@ use arenagrad::error::Result;
 use arenagrad::graph::window::{Conv2d, Pool2d};
 use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var};
 use arenagrad::nn;
-use arenagrad::optim::{self, Optimiser, Rule, train};
+use arenagrad::optim::{self, Optimiser, train};
 use arenagrad::session::{Binding, Program, Role};
 use arenagrad::train::Loaded;
 use std::path::Path;
@@ -73,8 +73,8 @@ pub const WORKLOADS: [Workload; 5] = [
                 .mean(..)
         },
         optimiser: || {
-            let rule = Rule::Adam { betas: (0.9, 0.95), eps: 1e-8, weight_decay: 0.1, decoupled: true, amsgrad: false };
-            Optimiser::new(rule, 1e-3).decay_from_rank(2).clip_norm(1.0)
+            let opt = optim::AdamW::new(1e-3).betas((0.9, 0.95)).weight_decay(0.1);
+            opt.decay_from_rank(2).clip_norm(1.0).into()
         },
         alias: workload_short_name,
     },

@@ -1,7 +1,7 @@
 //! Configurations: what they mean, and how they are refused.
 
 use super::*;
-use arenagrad::optim::{Group, MuonScale, Rule};
+use arenagrad::optim::{Group, Lbfgs, Muon, MuonScale, NAdamW, RAdam};
 
 fn from(text: &str) -> Run<Config> {
     let args = TrainArgs { lr: Some(0.5), ..TrainArgs::default() };
@@ -32,20 +32,11 @@ fn an_optimiser_is_what_its_table_says() {
                  accumulate = 4\ndecay_from_rank = 2\n[[optimiser.group]]\npattern = \"conv*\"\nlr_scale = 0.5\n\
                  rule = { kind = \"nadamw\", eps = 1e-6 }\n[[optimiser.group]]\npattern = \"*\"\nweight_decay = 0.0";
     let c = from(table).unwrap();
-    let nadamw =
-        Rule::NAdam { betas: (0.9, 0.999), eps: 1e-6, momentum_decay: 4e-3, weight_decay: 1e-2, decoupled: true };
+    let nadamw = NAdamW::new(1.0).eps(1e-6).rule();
     let conv = Group::default().lr_scale(0.5).rule(nadamw);
     let all = Group::default().weight_decay(0.0);
-    let muon = Rule::Muon {
-        momentum: 0.95,
-        nesterov: true,
-        ns_coefficients: (3.4445, -4.7750, 2.0315),
-        ns_steps: 3,
-        eps: 1e-7,
-        weight_decay: 0.1,
-        scale: MuonScale::MatchRmsAdamw,
-    };
-    let want = Optimiser::new(muon, 0.5).ema(0.99).accumulate(4).decay_from_rank(2);
+    let muon = Muon::new(0.5).ns_steps(3).scale(MuonScale::MatchRmsAdamw);
+    let want = Optimiser::from(muon).ema(0.99).accumulate(4).decay_from_rank(2);
     assert_eq!(c.optimiser, want.group("conv*", conv).group("*", all));
     // What is written for resuming says the same.
     assert_eq!(from(&c.text).unwrap().optimiser, c.optimiser);
@@ -72,12 +63,12 @@ fn an_optimiser_is_what_its_table_says() {
     let table = "[optimiser]\nkind = \"radam\"\ndecoupled_weight_decay = true\nweight_decay = 0.1\nclip_value = 0.5\n\
                  clip_norm = 2\nnorm_type = inf\nclip_each = true";
     let c = from(table).unwrap();
-    let radam = Rule::RAdam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.1, decoupled_weight_decay: true };
-    let want = Optimiser::new(radam, 0.5).clip_value(0.5).clip_norm(2.0).norm_type(f64::INFINITY).clip_each(true);
+    let radam = RAdam::new(0.5).weight_decay(0.1).decoupled_weight_decay(true);
+    let want = Optimiser::from(radam).clip_value(0.5).clip_norm(2.0).norm_type(f64::INFINITY).clip_each(true);
     assert_eq!(c.optimiser, want);
     assert_eq!(from(&c.text).unwrap().optimiser, want);
     let c = from("[optimiser]\nkind = \"lbfgs\"\nhistory_size = 7").unwrap();
-    assert_eq!(c.optimiser.rule(), Rule::Lbfgs { history_size: 7, weight_decay: 0.0 });
+    assert_eq!(c.optimiser.rule(), Lbfgs::new(0.5).history_size(7).rule());
 }
 
 #[test]

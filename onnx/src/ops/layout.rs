@@ -227,7 +227,7 @@ fn pad<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
 
 /// `x` with a value around it that is known only when a step runs.
 fn framed<'g>(x: Var<'g>, low: &[usize], high: &[usize], value: Var<'g>) -> Var<'g> {
-    let inside = x.g.full(1.0, x.dims(), DType::Bool).pad(low, high, 0.0);
+    let inside = x.builder().full(1.0, x.dims(), DType::Bool).pad(low, high, 0.0);
     inside.select(x.pad(low, high, 0.0), value.broadcast(inside.dims()))
 }
 

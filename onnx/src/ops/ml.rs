@@ -32,7 +32,7 @@ pub const TRAINING: &[Entry] = &[
             let (alpha, beta) = (c.float("alpha", 0.9), c.float("beta", 1.0));
             let g = g + x * c.float("norm_coefficient", 0.0);
             let first = c.x(1)?.equal(0.0);
-            let factor = first.select(x.g.full(1.0, [], x.dtype()), x.g.full(beta, [], x.dtype()));
+            let factor = first.select(x.builder().full(1.0, [], x.dtype()), x.builder().full(beta, [], x.dtype()));
             let v = v * alpha + g * factor;
             let way = if c.text("mode", "standard") == "nesterov" { g + v * alpha } else { v };
             Ok(vec![x - r * way, v])
@@ -45,7 +45,7 @@ pub const TRAINING: &[Entry] = &[
             let g = g + x * c.float("norm_coefficient", 0.0);
             let (v, h) = (v * a + g * (1.0 - a), h * b + g * g * (1.0 - b));
             let t = c.x(1)?.cast(DType::F64);
-            let power = |k: f64| 1.0 - x.g.full(k, [], DType::F64).pow(t);
+            let power = |k: f64| 1.0 - x.builder().full(k, [], DType::F64).pow(t);
             let ratio = (power(b).sqrt() / power(a)).cast(x.dtype());
             let rate = c.x(1)?.greater(0.0).select(r * ratio, r);
             let x =

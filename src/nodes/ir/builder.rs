@@ -84,9 +84,9 @@ pub struct Builder {
 #[derive(Clone, Copy)]
 pub struct Var<'g> {
     /// The graph's builder.
-    pub g: &'g Builder,
+    pub(crate) g: &'g Builder,
     /// The value; [`Value::NONE`] after an error.
-    pub v: Value,
+    pub(crate) v: Value,
     /// The scope of the value's region.
     pub(super) scope: u32,
     /// The name of an output made of this handle, or [`Sym::NONE`]. Other handles of the value may have other names.

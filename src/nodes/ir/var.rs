@@ -63,6 +63,16 @@ impl<'g> Var<'g> {
         self.dims().len()
     }
 
+    /// The builder of the value's graph.
+    pub fn builder(self) -> &'g Builder {
+        self.g
+    }
+
+    /// The value's id in its graph; [`Value::NONE`] after an error.
+    pub fn value(self) -> Value {
+        self.v
+    }
+
     /// Number of elements.
     pub fn numel(self) -> usize {
         self.dims().numel()

@@ -5,10 +5,19 @@
 
 /// An update rule, with torch's names, formulas and defaults. All rules give torch's numbers, except [`Rule::Lion`] and
 /// [`Rule::Lamb`], which torch does not have. [`Rule::Lbfgs`] gives those of one iteration of torch's.
+///
+/// A rule with other numbers than the defaults is that of an optimiser.
+///
+/// ```
+/// use arenagrad::optim::{NAdamW, Rule};
+/// let rule = NAdamW::new(1e-3).eps(1e-6).rule();
+/// assert_ne!(rule, Rule::NADAMW);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Rule {
     /// `g += wd·p; buf = μ·buf + (1 − damp)·g (g at the first step); p −= lr·(buf, or g + μ·buf with nesterov)`.
+    #[non_exhaustive]
     Sgd {
         /// μ.
         momentum: f64,
@@ -21,6 +30,7 @@ pub enum Rule {
     },
     /// `m += (1 − β₁)(g − m); v = β₂v + (1 − β₂)g²; p −= lr/(1 − β₁ᵗ)·m / (√v/√(1 − β₂ᵗ) + ε)`. With amsgrad it is the
     /// largest v so far that stands under the root.
+    #[non_exhaustive]
     Adam {
         /// β₁ and β₂.
         betas: (f64, f64),
@@ -35,6 +45,7 @@ pub enum Rule {
     },
     /// `g += wd·p; m += (1 − β₁)(g − m); u = max(β₂u, |g| + ε); p −= lr/(1 − β₁ᵗ)·m/u` (Kingma and Ba, arXiv:1412.6980,
     /// section 7.1), as in `torch.optim.Adamax`.
+    #[non_exhaustive]
     Adamax {
         /// β₁ and β₂.
         betas: (f64, f64),
@@ -46,6 +57,7 @@ pub enum Rule {
     /// Adam whose rate follows the variance of its moments (Liu et al., arXiv:1908.03265), as in `torch.optim.RAdam`.
     /// With `ρ∞ = 2/(1 − β₂) − 1` and `ρ = ρ∞ − 2tβ₂ᵗ/(1 − β₂ᵗ)`, `p −= lr·m/(1 − β₁ᵗ)·r·√(1 − β₂ᵗ)/(√v + ε)` where
     /// `r = √((ρ − 4)(ρ − 2)ρ∞ / ((ρ∞ − 4)(ρ∞ − 2)ρ))`. While ρ is at most 5, `p −= lr·m/(1 − β₁ᵗ)`.
+    #[non_exhaustive]
     RAdam {
         /// β₁ and β₂.
         betas: (f64, f64),
@@ -60,6 +72,7 @@ pub enum Rule {
     /// `g += wd·p; y = g − g₋₁; s = p − p₋₁`; the pair (y, s) joins the history if `y·s > 1e-10`, and the oldest pair
     /// leaves a full one; then `p −= t·H·g`, where H is the two-loop recursion over the history from `y·s/(y·y)·I`
     /// (the newest pair's), and t is lr, in the first step `lr·min(1, 1/Σ|g|)`. All params of L-BFGS are one vector.
+    #[non_exhaustive]
     Lbfgs {
         /// Number of pairs (y, s) that are kept: twice as many times the memory of the params.
         history_size: usize,
@@ -68,6 +81,7 @@ pub enum Rule {
     },
     /// `g += wd·p; v = αv + (1 − α)g²; d = √v + ε (centered: √(v − ḡ²) + ε, ḡ += (1 − α)(g − ḡ)); p −= lr·g/d, with
     /// momentum buf = μ·buf + g/d; p −= lr·buf`.
+    #[non_exhaustive]
     RmsProp {
         /// α.
         alpha: f64,
@@ -81,6 +95,7 @@ pub enum Rule {
         weight_decay: f64,
     },
     /// `g += wd·p; s += g²; p −= lr/(1 + (t − 1)·decay)·g / (√s + ε)`.
+    #[non_exhaustive]
     Adagrad {
         /// decay.
         lr_decay: f64,
@@ -92,6 +107,7 @@ pub enum Rule {
         weight_decay: f64,
     },
     /// `g += wd·p; v = ρv + (1 − ρ)g²; Δ = √(u + ε)/√(v + ε)·g; u = ρu + (1 − ρ)Δ²; p −= lr·Δ`.
+    #[non_exhaustive]
     Adadelta {
         /// ρ.
         rho: f64,
@@ -102,6 +118,7 @@ pub enum Rule {
     },
     /// Adam with Nesterov momentum: with `μₜ = β₁(1 − 0.96^(t·ψ)/2)` and `Π = μ₁⋯μₜ`,
     /// `p −= lr·((1 − μₜ)/(1 − Π)·g + μₜ₊₁/(1 − Π·μₜ₊₁)·m) / (√(v/(1 − β₂ᵗ)) + ε)`.
+    #[non_exhaustive]
     NAdam {
         /// β₁ and β₂.
         betas: (f64, f64),
@@ -115,6 +132,7 @@ pub enum Rule {
         decoupled: bool,
     },
     /// `p −= lr·(sign(β₁m + (1 − β₁)g) + wd·p); m = β₂m + (1 − β₂)g` (Chen et al., arXiv:2302.06675, algorithm 2).
+    #[non_exhaustive]
     Lion {
         /// β₁ and β₂.
         betas: (f64, f64),
@@ -124,6 +142,7 @@ pub enum Rule {
     /// Adam's moments, bias-corrected; `u = m̂/(√v̂ + ε) + wd·p; p −= lr·‖p‖/‖u‖·u` (You et al., arXiv:1904.00962,
     /// algorithm 2, with φ(z) = z). The factor is 1 where ‖p‖ is 0, or ‖u‖ is so
     /// small that its squares underflow.
+    #[non_exhaustive]
     Lamb {
         /// β₁ and β₂.
         betas: (f64, f64),
@@ -136,6 +155,7 @@ pub enum Rule {
     /// `w = t^decay; r += w(mean g² by row − r); c likewise; u = g/√(max(r·c/max(mean r, ε₁), ε₁²));
     /// α = max(ε₂, rms p)·min(lr, 1/√t); p = (1 − lr·wd)p − α·u/max(1, rms u/d)`. Params of
     /// fewer than two axes keep an unfactored second moment.
+    #[non_exhaustive]
     Adafactor {
         /// decay, not above 0.
         beta2_decay: f64,
@@ -149,6 +169,7 @@ pub enum Rule {
     /// Orthogonalised momentum, for matrices only, as in `torch.optim.Muon`: `m += (1 − μ)(g − m)`, `u = m` (nesterov:
     /// `g + μ(m − g)`), `X = u/max(‖u‖, ε)`, `ns_steps` times `A = XXᵀ, X = aX + (bA + cAA)X`,
     /// `p = (1 − lr·wd)p − lr·scale·X`. X is computed in the param's type (torch rounds it to bf16).
+    #[non_exhaustive]
     Muon {
         /// μ.
         momentum: f64,
