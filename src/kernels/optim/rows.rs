@@ -416,10 +416,8 @@ mod tests {
     fn coalesced_rows_hold_each_sum_once() {
         for [n, k, inner] in SHAPES {
             let c = case(n, k, inner, 0);
-            let writes = [
-                Out::of::<f64>(k * inner, c.p.per_unit()),
-                Out(c.p.places(), 4, Split::PerThread(c.p.places())),
-            ];
+            let writes =
+                [Out::of::<f64>(k * inner, c.p.per_unit()), Out(c.p.places(), 4, Split::PerThread(c.p.places()))];
             let reads = [In::of(&c.g), In::of(&c.idx)];
             let got = run_in_ranges(coalesce_kernel::<f64, i64>, &c.p.to_words(), &reads, &writes, c.p.units(k));
             let (mut left, mut want) = (sums(&c), Vec::new());

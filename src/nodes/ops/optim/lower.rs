@@ -14,8 +14,8 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::matmul::lower::{emit_product_call, product_cost_class, product_of_operands, whole_operands};
 use crate::nodes::ops::optim::attrs::{
-    AdagradRowsAttrs, AdamAttrs, AdamRowsAttrs, CoalesceAttrs, MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs, SgdAttrs,
-    SgdMomentumAttrs,
+    AdagradRowsAttrs, AdamAttrs, AdamRowsAttrs, CoalesceAttrs, MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs,
+    SgdAttrs, SgdMomentumAttrs,
 };
 use crate::nodes::ops::optim::{step_layout, step_of_fused_form};
 
