@@ -1,6 +1,6 @@
 //! Rows of tables: SGD, Adagrad and SparseAdam update the rows that a step reads, and no others.
 
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Var, Vmap};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Vmap};
 use arenagrad::nn;
 use arenagrad::optim::{self, Group, Optimiser, train};
 use arenagrad::session::{Program, Session};
@@ -45,7 +45,8 @@ fn rows(t: i32, k: usize) -> Vec<f64> {
 fn sums(t: i32) -> BTreeMap<usize, Vec<f32>> {
     let (a, b) = ids(t);
     let mut all = BTreeMap::new();
-    for (ids, c) in [(&a[..], rows(t, 6)), (&b[..], rows(t + 50, 4))] {
+    // The gather that the loss reads last has its gradient first.
+    for (ids, c) in [(&b[..], rows(t + 50, 4)), (&a[..], rows(t, 6))] {
         for (&i, c) in ids.iter().zip(c.chunks(WIDTH)) {
             let sum = all.entry(i as usize).or_insert(vec![0f32; WIDTH]);
             sum.iter_mut().zip(c).for_each(|(s, &c)| *s += c as f32);
@@ -76,7 +77,7 @@ fn start() -> Vec<f32> {
 #[test]
 fn sgd_on_rows_has_the_bits_of_sgd_on_the_sum_of_all_rows() {
     let step = train(&gathered(DType::F32), "loss", optim::Sgd::new(0.3)).unwrap();
-    assert!(text(&step).contains("sgd_rows(") && !text(&step).contains("scatter_add("), "{step}");
+    assert!(text(&step).contains("sgd_rows ") && !text(&step).contains("scatter_add "), "{step}");
     let got = run(&step, 1, 4, &["table"]);
     assert_eq!(run(&step, 2, 4, &["table"]), got);
     let mut want = start();
@@ -92,7 +93,7 @@ fn sgd_on_rows_has_the_bits_of_sgd_on_the_sum_of_all_rows() {
 fn adagrad_on_rows_has_the_bits_of_adagrad() {
     for decay in [0.0, 0.5] {
         let step = train(&gathered(DType::F32), "loss", optim::Adagrad::new(0.3).lr_decay(decay).eps(1e-4)).unwrap();
-        assert!(text(&step).contains("adagrad_rows(") && !text(&step).contains("scatter_add("));
+        assert!(text(&step).contains("adagrad_rows ") && !text(&step).contains("scatter_add "));
         let got = run(&step, 2, 4, &["table", "opt.sum.table"]);
         let (mut p, mut s) = (start(), vec![0f32; ROWS * WIDTH]);
         for (t, got) in (1..).zip(&got) {
@@ -127,7 +128,7 @@ fn sparse_adam_leaves_rows_and_moments_that_no_index_names() {
     for decay in [0.0, 0.1] {
         let rule = optim::SparseAdam::new(0.05).betas((0.8, 0.9)).eps(1e-3).weight_decay(decay);
         let step = train(&gathered(DType::F32), "loss", rule).unwrap();
-        assert!(text(&step).contains("adam_rows(") && step.warnings().is_empty());
+        assert!(text(&step).contains("adam_rows ") && step.warnings().is_empty());
         let got = run(&step, 1, 5, &["table", "opt.exp_avg.table", "opt.exp_avg_sq.table"]);
         let wide = |x: Vec<f32>| x.into_iter().map(f64::from).collect::<Vec<f64>>();
         let (mut p, mut m, mut v) = (wide(start()), vec![0f64; ROWS * WIDTH], vec![0f64; ROWS * WIDTH]);
@@ -147,7 +148,7 @@ fn sparse_adam_leaves_rows_and_moments_that_no_index_names() {
 fn what_moves_every_row_takes_a_dense_gradient() {
     let dense = |opt: Optimiser| {
         let step = train(&gathered(DType::F32), "loss", opt).unwrap();
-        assert!(!text(&step).contains("_rows("), "{step}");
+        assert!(!text(&step).contains("_rows "), "{step}");
     };
     dense(optim::Sgd::new(0.1).weight_decay(0.1).into());
     dense(optim::Sgd::new(0.1).momentum(0.9).into());
@@ -160,7 +161,7 @@ fn what_moves_every_row_takes_a_dense_gradient() {
     let table = g.param("table", [7, WIDTH], DType::F32, Init::Ones);
     let y = table.gather(g.input("ids", [4], DType::I32), 0);
     let step = train(&g.finish([y.sum(..).named("loss")]).unwrap(), "loss", optim::Sgd::new(0.1)).unwrap();
-    assert!(!text(&step).contains("sgd_rows("));
+    assert!(!text(&step).contains("sgd_rows "));
 }
 
 #[test]
@@ -176,9 +177,11 @@ fn a_table_that_is_read_otherwise_too_is_updated_whole_and_says_so() {
     let mut p = compile(&step, 1);
     assert!(p.plan().warnings.len() == 1);
     let before = p.values::<f32>("emb.weight").unwrap().to_vec();
+    p.values_mut::<i32>("ids").unwrap().copy_from_slice(&[3, 9]);
+    p.values_mut::<i32>("label").unwrap().copy_from_slice(&[1, 2]);
     p.step().unwrap();
     assert!(p.values::<f32>("emb.weight").unwrap().iter().zip(&before).all(|(a, b)| a != b));
-    assert!(!text(&train(&graph, "loss", optim::Sgd::new(0.1)).unwrap()).contains("sgd_rows("));
+    assert!(!text(&train(&graph, "loss", optim::Sgd::new(0.1)).unwrap()).contains("sgd_rows "));
 }
 
 #[test]
@@ -186,7 +189,7 @@ fn clipping_and_its_norm_are_those_of_the_summed_rows() {
     let norm = sums(1).values().flatten().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
     let opt = optim::Sgd::new(0.3).clip_norm(1.0).grad_norm(true);
     let step = train(&gathered(DType::F32), "loss", opt).unwrap();
-    assert!(text(&step).contains("coalesce(") && !text(&step).contains("scatter_add("));
+    assert!(text(&step).contains("coalesce ") && !text(&step).contains("scatter_add "));
     let got = run(&step, 2, 1, &["table", "grad_norm"]);
     assert!((f64::from(got[0][1][0]) - norm).abs() < 1e-5 * norm && norm > 1.0);
     let clipped = train(&gathered(DType::F32), "loss", optim::Sgd::new(0.3).clip_value(0.5)).unwrap();
@@ -207,8 +210,11 @@ fn clipping_and_its_norm_are_those_of_the_summed_rows() {
 fn a_step_with_an_overflow_leaves_the_table_alone() {
     let opt = optim::SparseAdam::new(0.3).loss_scale(optim::LossScale::dynamic());
     let mut p = compile(&train(&gathered(DType::F32), "loss", opt).unwrap(), 1);
-    // Two rows that are finite, and whose sum is not.
-    p.values_mut::<f32>("c").unwrap()[..2 * WIDTH].fill(f32::MAX);
+    p.values_mut::<i32>("ids").unwrap().fill(5);
+    p.values_mut::<i32>("more_ids").unwrap().fill(5);
+    p.values_mut::<f32>("more_c").unwrap().fill(0.0);
+    // Rows that are finite, with the scale of the loss too, and whose sum is not.
+    p.values_mut::<f32>("c").unwrap().fill(f32::MAX / 65536.0 * 0.9);
     p.step().unwrap();
     assert_eq!(p.values::<f32>("table").unwrap(), start());
     p.values_mut::<f32>("c").unwrap().fill(1.0);
@@ -228,7 +234,7 @@ fn micro_batches_update_the_rows_of_all_of_them_once() {
     let c: Vec<f64> = (0..18).map(|i| f64::from(i % 5) - 1.5).collect();
     let run = |g: &GraphBuf, opt: Optimiser| {
         let step = train(g, "loss", opt).unwrap();
-        assert!(text(&step).contains("_rows("), "{step}");
+        assert!(text(&step).contains("_rows "), "{step}");
         let mut p = compile(&step, 1);
         p.values_mut::<i64>("ids").unwrap().copy_from_slice(&ids);
         p.values_mut::<f64>("c").unwrap().copy_from_slice(&c);
@@ -280,17 +286,17 @@ fn a_padding_row_stays_and_a_bad_index_changes_nothing() {
     let graph = |padded: bool| {
         let g = Builder::new("padded");
         let ids = g.input("ids", [3], DType::I32);
-        let sized: fn(Var<'_>) -> Var<'_> = |y| y.square().sum(..);
         let y = match padded {
             true => nn::padded_embedding(&g, "emb", ids, [50, 8], DType::F32, 2),
             false => nn::embedding(&g, "emb", ids, 50, 8, DType::F32),
         };
-        g.finish([sized(y).named("loss")]).unwrap()
+        g.finish([y.square().sum(..).named("loss")]).unwrap()
     };
-    for opt in [Optimiser::from(optim::Sgd::new(0.1)), optim::SparseAdam::new(0.1).into()] {
+    let rules: [Optimiser; 2] = [optim::Sgd::new(0.1).into(), optim::SparseAdam::new(0.1).into()];
+    for opt in rules {
         for padded in [false, true] {
             let step = train(&graph(padded), "loss", opt.clone()).unwrap();
-            assert!(text(&step).contains("_rows("));
+            assert!(text(&step).contains("_rows "));
             let mut p = compile(&step, 2);
             let before = p.values::<f32>("emb.weight").unwrap().to_vec();
             p.values_mut::<i32>("ids").unwrap().copy_from_slice(&[2, 50, 5]);

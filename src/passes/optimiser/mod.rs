@@ -318,7 +318,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     projection::check_projections(&opt.projections, &names)?;
     if opt.accumulate > 1 {
         let one = differentiate_from_seed(g, loss, &options, &|b, loss| loss_scale::first_cotangent(b, opt, loss))?;
-        return rebuilt_by_pass("train", |bump| {
+        let step = rebuilt_by_pass("train", |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
             let rules: Vec<Rule> = settings.kind_of.iter().map(|&i| settings.kinds[i].rule).collect();
             let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, &names, (opt, &rules))?;
@@ -326,10 +326,11 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
             append_updates(&b, opt, &settings, &names, &params, grads);
             finish_rebuild(b, bump)
         });
+        return rows::without_unread_sums(step?);
     }
     let prepared = derivable_form(g, &names, &[loss], Mode::Reverse)?;
     let g = prepared.view();
-    rebuilt_by_pass("train", |bump| {
+    rows::without_unread_sums(rebuilt_by_pass("train", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
@@ -344,7 +345,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
         append_updates(&b, opt, &settings, &names, &params, grads);
         drop(c);
         finish_rebuild(b, bump)
-    })
+    })?)
 }
 
 /// The step counter after this step, 1-based.

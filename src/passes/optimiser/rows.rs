@@ -8,10 +8,12 @@
 use super::rule::Rule;
 use super::{Optimiser, groups::Settings};
 use crate::arena::{Value, ids::Id};
+use crate::error::Result;
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
 use crate::nodes::ops::optim::attrs::CoalesceAttrs;
-use crate::nodes::{DType, Graph, Op, Var};
+use crate::nodes::{DType, Graph, GraphBuf, Op, Var};
+use crate::passes::rebuild::rebuild_buf;
 
 /// The most gathers of a table that are followed. With more its gradient is dense.
 const MOST_GATHERS: usize = 256;
@@ -95,6 +97,12 @@ fn takes_rows(rule: &Rule, k: usize, n: usize) -> bool {
         }
         _ => false,
     }
+}
+
+/// The step without the sums of scatters whose rows it takes, which nothing reads.
+pub(super) fn without_unread_sums(step: GraphBuf) -> Result<GraphBuf> {
+    let by_rows = |op: &Op| matches!(*op, Op::SGD_ROWS | Op::ADAGRAD_ROWS | Op::ADAM_ROWS);
+    if step.view().op.iter().any(by_rows) { rebuild_buf(step.view(), &mut |_| None) } else { Ok(step) }
 }
 
 /// The rows of all `parts`, one after another, and their indices.

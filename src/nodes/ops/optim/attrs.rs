@@ -177,6 +177,7 @@ impl AdamAttrs {
 impl AdamRowsAttrs {
     /// Checks the ranges of these numbers.
     pub fn check(&self) -> Result<(), String> {
+        ensure!(self.eps.is_finite(), "eps is {}; it must be finite", self.eps);
         check_moments(self.weight_decay, [self.beta1, self.beta2])
     }
 }
