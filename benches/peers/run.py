@@ -211,12 +211,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", default="1,2", help="numbers of threads")
     parser.add_argument("--turns", type=int, help="turns of each peer")
     parser.add_argument("--seconds", type=float, help="length of a turn")
-    parser.add_argument("--until", type=float, default=float("inf"), help="begin no cell after this many seconds")
+    parser.add_argument("--until", type=float, help="begin no cell after this many seconds [default: 420 if quick]")
     parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs" / "benchmarks.md")
     options = parser.parse_args()
     options.peers = [p for p in PEERS if not (options.quick and p == "torch compile")]
     options.turns = options.turns or (3 if options.quick else 8)
     options.seconds = options.seconds or (0.2 if options.quick else 1.0)
+    options.until = options.until or (420.0 if options.quick else float("inf"))
     options.partial = options.only is not None
     options.only = options.only.split(",") if options.only else [w for w in WORKLOADS if not (options.quick and w in LONG)]
     options.threads = [int(t) for t in options.threads.split(",")]

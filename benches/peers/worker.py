@@ -16,9 +16,9 @@ from collections.abc import Callable
 LOSSES = 5
 WARMUP = 20
 # Seconds after which no more of them are begun, once the losses are there.
-WARMUP_LIMIT = 2.0
+WARMUP_LIMIT = 1.0
 # The fewest steps of a turn.
-LEAST = 3
+LEAST = 2
 
 
 def status(key: str) -> int:
