@@ -19,5 +19,6 @@
 pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::passes::optimiser::{
     Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, EMA, GRAD_NORM, Group, LOSS_SCALE, LR, Lamb, Lbfgs, Lion,
-    LossScale, Muon, MuonScale, NAdam, NAdamW, Optimiser, Projection, RAdam, RmsProp, Rule, STEP, Sgd, train,
+    LossScale, Muon, MuonScale, NAdam, NAdamW, Optimiser, Projection, RAdam, RmsProp, Rule, STEP, Sgd, SparseAdam,
+    train,
 };

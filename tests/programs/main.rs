@@ -27,6 +27,7 @@ mod optimisers;
 mod plans;
 mod precision;
 mod projections;
+mod row_updates;
 mod schedules;
 mod sizes;
 mod sizes_bad;

@@ -117,7 +117,7 @@ impl Indexed {
 }
 
 /// Position of the first index outside `0..n`.
-fn first_out_of_range<I: Index>(indices: &[I], n: usize) -> Option<usize> {
+pub(crate) fn first_out_of_range<I: Index>(indices: &[I], n: usize) -> Option<usize> {
     // A negative index is huge as `u64`, so one comparison checks both bounds. The loop has no early exit, so it
     // vectorises.
     let bad = |i: &I| i.index_to_i64() as u64 >= n as u64;
@@ -127,7 +127,7 @@ fn first_out_of_range<I: Index>(indices: &[I], n: usize) -> Option<usize> {
 
 /// Reports element `at` of the indices, which lies outside `0..n`.
 #[cold]
-fn report_out_of_range<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
+pub(crate) fn report_out_of_range<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
     args.fault_index(at, idx[at].index_to_i64(), n);
 }
 

@@ -3,10 +3,11 @@
 //! This file has the user's options ([`Optimiser`]), of which `clip`, `groups` and `projection` have their own, and
 //! adds clipping and moving averages to a rule. `rule` has the rules and their hyperparameters, `rule_ranges` the range
 //! of each hyperparameter, `named_optimisers` the types that users name ([`AdamW`] …). `groups` finds the settings of
-//! each param. `update_target` and `adam_family` write elementwise updates (one instruction for each param, in place),
-//! `matrix` the updates that need the whole param, `lbfgs` the update of all params together. `projection` writes what
-//! follows an update. `grad_accumulation` sums gradients over micro-batches. Invariant: the optimiser adds one input,
-//! [`LR`]; it keeps all else in states, so a run resumed from params and states gives the same bits.
+//! each param, `rows` the rows of tables that have a gradient. `update_target` and `adam_family` write elementwise
+//! updates (one instruction for each param, in place), `matrix` the updates that need the whole param, `lbfgs` the
+//! update of all params together. `projection` writes what follows an update. `grad_accumulation` sums gradients over
+//! micro-batches. Invariant: the optimiser adds one input, [`LR`]; it keeps all else in states, so a run resumed from
+//! params and states gives the same bits.
 
 mod adam_family;
 mod clip;
@@ -17,6 +18,7 @@ mod loss_scale;
 mod matrix;
 mod named_optimisers;
 mod projection;
+mod rows;
 mod rule;
 mod rule_ranges;
 mod update_target;
@@ -34,11 +36,13 @@ use crate::passes::ad::prepare::derivable_form;
 use groups::Settings;
 pub use named_optimisers::{
     Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, Lamb, Lbfgs, Lion, Muon, NAdam, NAdamW, RAdam, RmsProp, Sgd,
+    SparseAdam,
 };
 use std::marker::PhantomData;
 use std::panic::Location;
 use update_target::UpdateTarget;
 
+pub use adam_family::WHOLE_SPARSE_ADAM;
 pub use grad_accumulation::ACCUMULATION;
 pub use groups::Group;
 pub use loss_scale::{LOSS_SCALE, LossScale};
@@ -314,17 +318,19 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     projection::check_projections(&opt.projections, &names)?;
     if opt.accumulate > 1 {
         let one = differentiate_from_seed(g, loss, &options, &|b, loss| loss_scale::first_cotangent(b, opt, loss))?;
-        return rebuilt_by_pass("train", |bump| {
+        let step = rebuilt_by_pass("train", |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
-            let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, &names, opt)?;
+            let rules: Vec<Rule> = settings.kind_of.iter().map(|&i| settings.kinds[i].rule).collect();
+            let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, &names, (opt, &rules))?;
             b.come_from(caller);
             append_updates(&b, opt, &settings, &names, &params, grads);
             finish_rebuild(b, bump)
         });
+        return rows::without_unread_sums(step?);
     }
     let prepared = derivable_form(g, &names, &[loss], Mode::Reverse)?;
     let g = prepared.view();
-    rebuilt_by_pass("train", |bump| {
+    rows::without_unread_sums(rebuilt_by_pass("train", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
@@ -339,7 +345,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
         append_updates(&b, opt, &settings, &names, &params, grads);
         drop(c);
         finish_rebuild(b, bump)
-    })
+    })?)
 }
 
 /// The step counter after this step, 1-based.
@@ -363,6 +369,7 @@ fn append_updates<'g>(
     let leaves = params;
     let params: Vec<Var<'g>> = leaves.iter().map(|p| p.view_as_real()).collect();
     let mut grads: Vec<Var<'g>> = grads.into_iter().map(Var::view_as_real).collect();
+    let rows = rows::take_rows(opt, settings, &params, &mut grads);
     // First: all that follows reads the gradients of the loss itself.
     let scaled = loss_scale::unscale_grads(b, &mut grads);
     // Before clipping, which it is there to tell of.
@@ -390,7 +397,8 @@ fn append_updates<'g>(
         let mu = schedules[settings.kind_of[i]];
         let projections = &opt.projections;
         let lbfgs = moves[i];
-        let next = UpdateTarget { b, name, leaf, p, g, lr, lr64, t, mu, lbfgs, projections }.update(&kind.rule);
+        let rows = rows[i];
+        let next = UpdateTarget { b, name, leaf, p, g, rows, lr, lr64, t, mu, lbfgs, projections }.update(&kind.rule);
         // Of the next value, which is behind rule and projections.
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, leaf.dims(), leaf.dtype());

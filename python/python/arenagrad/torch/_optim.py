@@ -15,6 +15,7 @@ _KINDS: dict[str, tuple[Any, dict[str, str]]] = {
     "SGD": (ours.Sgd, {"momentum": "momentum", "dampening": "dampening", "nesterov": "nesterov"}),
     "Adam": (ours.Adam, {"betas": "betas", "eps": "eps", "amsgrad": "amsgrad"}),
     "AdamW": (ours.AdamW, {"betas": "betas", "eps": "eps", "amsgrad": "amsgrad"}),
+    "SparseAdam": (ours.SparseAdam, {"betas": "betas", "eps": "eps"}),
     "Adamax": (ours.Adamax, {"betas": "betas", "eps": "eps"}),
     "RAdam": (ours.RAdam, {"betas": "betas", "eps": "eps", "decoupled_weight_decay": "decoupled_weight_decay"}),
     "RMSprop": (
