@@ -143,6 +143,10 @@ pub struct TrainArgs {
     /// Continue from a checkpoint: a file, or the folder of a run [default: a new run].
     #[arg(long, value_name = "PATH")]
     pub resume: Option<PathBuf>,
+    /// Resume at another number of ranks than the checkpoint was written at. Sums of gradients get other last bits, and
+    /// dropout draws other numbers; data and order stay.
+    #[arg(long, requires = "resume")]
+    pub rescale: bool,
     /// Data to train on [default: the built-in data]: for images, a folder of IDX files under MNIST's names, gzipped or
     /// not; for chargpt, a text file.
     #[arg(long, value_name = "PATH")]
