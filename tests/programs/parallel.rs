@@ -89,6 +89,50 @@ fn ranks_learn_what_one_process_learns() {
     }
 }
 
+/// Each rank keeps the states of its own params, and all have the bits of whole states; so has the checkpoint.
+#[test]
+fn states_that_are_shared_out_change_no_bit() {
+    let file = std::env::temp_dir().join(format!("arenagrad-shard-{}.safetensors", std::process::id()));
+    let all: [Optimiser; 4] = [
+        optim::AdamW::new(0.05).clip_norm(0.3).ema(0.9).into(),
+        optim::NAdam::new(0.05).accumulate(2).grad_norm(true).into(),
+        optim::Adafactor::new(0.05).loss_scale(optim::LossScale::dynamic().growth_interval(3)).into(),
+        optim::Sgd::new(0.05).momentum(0.9).group("fc1.*", optim::Group::default().rule(optim::Rule::ADAM)).into(),
+    ];
+    for opt in all {
+        let sharded = |comm: LocalComm| {
+            let split = split_of(8 / comm.size() / opt.accumulate.max(1), &opt).shard(comm.rank(), comm.size()).unwrap();
+            let program = Session::new().compile_all(&split.methods()).unwrap();
+            let parallel = Parallel::new(&program, comm, &split).unwrap();
+            let batches = Batches::new(40, 8, 1).unwrap();
+            Trainer::parallel(program, parallel, Schedule::Constant { lr: 0.05 }, batches, 1).unwrap()
+        };
+        for n in [1, 2, 4] {
+            let (losses, whole) = run(n, &opt, 4 << 20);
+            let kept_by = ranks(n, |comm| {
+                let mut t = sharded(comm);
+                let first: Vec<f64> = (0..5).map(|_| t.step(&mut put).unwrap().loss).collect();
+                t.save(&file).unwrap();
+                let mut rest: Vec<f64> = (5..8).map(|_| t.step(&mut put).unwrap().loss).collect();
+                t.restore(&file).unwrap();
+                rest.extend((5..12).map(|_| t.step(&mut put).unwrap().loss));
+                assert_eq!((&first[..], &rest[3..]), (&losses[..5], &losses[5..]), "{} {n}", opt.rule().name());
+                kept(t.program())
+            });
+            // What a rank has is what it has without shards; each state is on some rank.
+            assert!(kept_by.iter().flatten().all(|x| whole.contains(x)), "{} {n}", opt.rule().name());
+            assert!(whole.iter().all(|x| kept_by.iter().flatten().any(|y| x == y)), "{} {n}", opt.rule().name());
+            let count = |all: &[(String, Vec<u8>)]| all.iter().filter(|x| x.0.starts_with("opt.")).count();
+            assert!(n == 1 || kept_by.iter().any(|k| count(k) < count(&whole)), "nothing was shared out");
+        }
+    }
+    std::fs::remove_file(&file).unwrap();
+    let split = split_of(8, &optim::Lbfgs::new(0.1).into());
+    let why = "shard: lbfgs keeps one history of all params, which cannot be shared out";
+    assert_eq!(split.shard(0, 2).unwrap_err().message, why);
+    assert_eq!(split.shard(2, 2).unwrap_err().message, "shard: there is no rank 2 of 2");
+}
+
 #[test]
 fn a_sum_is_that_of_a_loss_that_is_a_sum() {
     let w = |n: usize, how: Reduce| {

@@ -144,6 +144,8 @@ pub struct Config {
     pub trace: Option<PathBuf>,
     /// Whether a step ends at the first op that makes a NaN or an infinity.
     pub find_nan: bool,
+    /// Whether each rank keeps the optimiser's states of its share of the params alone.
+    pub shard_states: bool,
     /// Whether the checkpoint may be of another number of ranks.
     pub rescale: bool,
     /// An ONNX model that takes the place of the convnet.
@@ -281,6 +283,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         keep,
         trace: args.trace.clone(),
         find_nan: args.find_nan,
+        shard_states: args.shard_states,
         rescale: args.rescale,
         onnx: args.onnx.clone(),
         optimiser,

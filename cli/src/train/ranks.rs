@@ -69,6 +69,10 @@ impl Ranks {
         if ranks > 1 && c.trace.is_some() {
             return Err(fail_bad_input("--trace records a step of one process, not of ranks under mpirun"));
         }
+        if c.shard_states && (ranks == 1 || c.optimiser.ema.is_some()) {
+            let why = if ranks == 1 { "there is one rank" } else { "moving averages stay whole" };
+            return Err(fail_bad_input(format!("--shard-states shares states out over the ranks of mpirun; {why}")));
+        }
         if !c.batch.is_multiple_of(ranks) {
             let text = format!("batch is {}, of which {ranks} ranks have no equal shares", c.batch);
             return Err(fail_bad_input(text));

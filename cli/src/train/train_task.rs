@@ -8,7 +8,7 @@ use crate::fail::Run;
 use crate::measure::Measure;
 use arenagrad::error::Result;
 use arenagrad::session::{Program, Session};
-use arenagrad::train::{Batches, Parallel, Progress, Trainer};
+use arenagrad::train::{Batches, Comm, Parallel, Progress, Trainer};
 use arenagrad::{graph::GraphBuf, optim};
 
 /// A file that a task writes beside the weights.
@@ -65,7 +65,10 @@ pub fn train_task_trainer(c: &Config, ranks: &Ranks, graph: &GraphBuf, loss: &st
     let batches = Batches::new(examples, whole, c.seed)?;
     let session = c.max_memory.map_or_else(|| train_task_session(c), |m| train_task_session(c).memory_budget(m));
     if let Some(comm) = ranks.comm() {
-        let split = optim::train_split(graph, loss, &c.optimiser)?;
+        let mut split = optim::train_split(graph, loss, &c.optimiser)?;
+        if c.shard_states {
+            split = split.shard(comm.rank(), ranks.size())?;
+        }
         let program = session.compile_all(&split.methods())?;
         let parallel = Parallel::new(&program, comm, &split)?;
         let trainer = Trainer::parallel(program, parallel, c.schedule.clone(), batches, c.seed)?;

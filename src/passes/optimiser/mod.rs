@@ -5,8 +5,8 @@
 //! of each hyperparameter, `named_optimisers` the types that users name ([`AdamW`] …). `groups` finds the settings of
 //! each param. `update_target` and `adam_family` write elementwise updates (one instruction for each param, in place),
 //! `matrix` the updates that need the whole param, `lbfgs` the update of all params together. `projection` writes what
-//! follows an update. `grad_accumulation` sums gradients over micro-batches. `split` makes a step of two graphs, with the
-//! gradients in between. Invariant: the optimiser adds one input,
+//! follows an update. `grad_accumulation` sums gradients over micro-batches. `split` makes a step of two graphs, with
+//! the gradients in between, and `shard` shares out its states over ranks. Invariant: the optimiser adds one input,
 //! [`LR`]; it keeps all else in states, so a run resumed from params and states gives the same bits.
 
 mod adam_family;
@@ -20,6 +20,7 @@ mod named_optimisers;
 mod projection;
 mod rule;
 mod rule_ranges;
+mod shard;
 mod split;
 mod update_target;
 
@@ -46,6 +47,7 @@ pub use groups::Group;
 pub use loss_scale::{LOSS_SCALE, LossScale};
 pub use projection::Projection;
 pub use rule::{MuonScale, Rule};
+pub use shard::{OwnedState, Shard};
 pub use split::{FLAT_GRADS, FlatParam, Layout, Split, flat_grads_name, is_flat_grads, train_split};
 
 /// Name of the input that holds the learning rate.

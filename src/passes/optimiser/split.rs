@@ -7,6 +7,7 @@
 //! [`train`](super::train), for every rule and option. `grads` has all that reads the batch (accumulation, the scale of
 //! the loss, states that the forward half moves); `update` has all that reads whole gradients (clipping, norms, rules).
 
+use super::shard::Shard;
 use super::{LOSS_SCALE, Optimiser, TrainedParams, append_to_gradients, append_updates};
 use crate::arena::ids::Id;
 use crate::error::{Error, Kind, Result};
@@ -44,6 +45,8 @@ pub struct Split {
     pub layout: Layout,
     /// The name of the output of `grads` that is the loss.
     pub loss: String,
+    /// What this rank owns, if the states are shared out; see [`Split::shard`].
+    pub shard: Option<Shard>,
 }
 
 impl Split {
@@ -162,7 +165,7 @@ pub fn train_split<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optim
         drop(c);
         finish_rebuild(b, bump)
     })?;
-    Ok(Split { grads, update, layout, loss: loss.to_string() })
+    Ok(Split { grads, update, layout, loss: loss.to_string(), shard: None })
 }
 
 /// An error if a leaf of `g` has a name that a split step adds.

@@ -16,8 +16,9 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::nodes::ir::text;
 use crate::nodes::ops::random::var::RNG_STATE;
-use crate::passes::optimiser::{Split, flat_grads_name, is_flat_grads};
+use crate::passes::optimiser::{Layout, OwnedState, Shard, Split, flat_grads_name, is_flat_grads};
 use crate::session::{Binding, Handle, Method, Program, Role};
+use crate::train::checkpoint::Tensor;
 use crate::train::trainer::Scalar;
 use agreement::Reports;
 use rank_sum::RankSum;
@@ -96,7 +97,9 @@ pub struct Parallel {
     update: Method,
     loss: Scalar,
     flat: Vec<Flat>,
-    layout: crate::passes::optimiser::Layout,
+    layout: Layout,
+    /// What this rank owns, if the optimiser's states are shared out.
+    shard: Option<Shard>,
     sum: RankSum,
     reports: Reports,
     reduce: Reduce,
@@ -112,15 +115,21 @@ impl Parallel {
     /// On all ranks: a rank has another graph; the error names it. On this rank: the program is of another split.
     pub fn new(program: &Program, comm: impl Comm + 'static, split: &Split) -> Result<Parallel> {
         let text = |g| fingerprint(text::print(g).as_bytes());
+        let update = split.shard.as_ref().map_or(&split.update, |s| &s.whole);
         agreement::agree(
             &comm,
             &[
                 ("number of ranks", comm.size() as u64),
                 ("number of params", split.layout.params.len() as u64),
                 ("graph of gradients", text(split.grads.view())),
-                ("graph of updates", text(split.update.view())),
+                ("graph of updates", text(update.view())),
+                ("choice of sharing out states", u64::from(split.shard.is_some())),
             ],
         )?;
+        if let Some(s) = split.shard.as_ref().filter(|s| (s.rank, s.ranks) != (comm.rank(), comm.size())) {
+            let (rank, ranks) = (comm.rank(), comm.size());
+            return Err(refused(&format!("the shard is of rank {} of {}, this is {rank} of {ranks}", s.rank, s.ranks)));
+        }
         let (grads, update) = (program.method(GRADS)?, program.method(UPDATE)?);
         let loss = Scalar::output(program, grads, &split.loss)?;
         let ranks = comm.size();
@@ -131,6 +140,7 @@ impl Parallel {
             loss,
             flat: Vec::new(),
             layout: split.layout.clone(),
+            shard: split.shard.clone(),
             sum: RankSum::new(0, ranks),
             reports: Reports::new(ranks),
             reduce: Reduce::default(),
@@ -223,7 +233,38 @@ impl Parallel {
             }
         }
         program.run(self.update)?;
+        self.gather_params(program)?;
         Ok(loss)
+    }
+
+    /// Gives this rank the params that others have updated.
+    fn gather_params(&self, program: &mut Program) -> Result<()> {
+        let Some(shard) = &self.shard else { return Ok(()) };
+        for (param, &owner) in self.layout.params.iter().zip(&shard.owners) {
+            self.comm.broadcast(owner, program.persistent_mut(&param.name)?.1)?;
+        }
+        Ok(())
+    }
+
+    /// The states that only their owner has, for a checkpoint; `None` if all ranks have all states.
+    pub(in crate::train) fn gather_states(&self, program: &Program) -> Result<Vec<Tensor>> {
+        let gathered = |s: &OwnedState| {
+            let own = program.persistent().find(|(b, _)| b.name == s.name).map(|(_, bytes)| bytes.to_vec());
+            let mut bytes = own.unwrap_or_else(|| vec![0; s.dims.iter().product::<usize>() * s.dtype.size()]);
+            self.comm.broadcast(s.owner, &mut bytes)?;
+            Ok(Tensor { name: s.name.clone(), dtype: s.dtype, dims: s.dims.clone(), bytes })
+        };
+        self.owned_states().iter().map(gathered).collect()
+    }
+
+    /// The states that only their owner has.
+    pub(in crate::train) fn owned_states(&self) -> &[OwnedState] {
+        self.shard.as_ref().map_or(&[], |s| &s.states)
+    }
+
+    /// Whether only one rank has the state called `name`.
+    fn is_owned(&self, name: &str) -> bool {
+        self.owned_states().iter().any(|s| s.name == name)
     }
 
     /// Tells all ranks how this rank fared: an error of one becomes an error of all, which names it.
@@ -255,7 +296,7 @@ impl Parallel {
     /// # Errors
     /// A rank has ended.
     pub fn take_from_first(&mut self, program: &mut Program) -> Result<()> {
-        for name in names_of(program, |b| !is_flat_grads(&b.name)) {
+        for name in names_of(program, |b| !is_flat_grads(&b.name) && !self.is_owned(&b.name)) {
             self.comm.broadcast(0, program.persistent_mut(&name)?.1)?;
         }
         self.restart();
@@ -288,12 +329,15 @@ impl Parallel {
         Ok(())
     }
 
-    /// A digest of the params and of the states that updates read. It is equal on all ranks.
+    /// A digest of the params and of the states that updates read, but for those that are shared out. It is equal on all
+    /// ranks.
     ///
     /// # Errors
     /// The program is another one.
     pub fn hash(&self, program: &Program) -> Result<u64> {
-        let shared = |b: &Binding| matches!(b.role, Role::Param | Role::State) && !is_flat_grads(&b.name);
+        let shared = |b: &Binding| {
+            matches!(b.role, Role::Param | Role::State) && !is_flat_grads(&b.name) && !self.is_owned(&b.name)
+        };
         let mut digest = agreement::Fingerprint::new();
         program.bindings_of(self.update)?.filter(|b| shared(b)).for_each(|b| digest.add(program.bytes_of(b)));
         Ok(digest.finish())

@@ -4,7 +4,7 @@
 
 use super::{Feed, StepIo, Trainer};
 use crate::error::Result;
-use crate::passes::optimiser::LR;
+use crate::passes::optimiser::{LR, OwnedState};
 use crate::session::Program;
 use crate::train::parallel::{Parallel, SyncStates};
 use crate::train::trainer::step_io::Scalar;
@@ -37,6 +37,11 @@ impl Trainer {
         let loss = parallel.loss().name(&program).to_string();
         let made = Trainer::with_first(program, io, &loss, rate.into(), Feed::Shuffled(batches), seed)?;
         Ok(Trainer { parallel: Some(parallel), ..made })
+    }
+
+    /// The number of this rank.
+    pub(super) fn rank(&self) -> usize {
+        self.parallel.as_ref().map_or(0, |p| p.comm().rank())
     }
 
     /// The number of ranks; 1 of a run of one process.
@@ -72,8 +77,9 @@ impl Trainer {
 
     /// As [`Trainer::save`], if `ready` is no error on any rank.
     pub(in crate::train) fn save_after(&self, path: &Path, ready: Result<()>) -> Result<()> {
-        let Some(p) = &self.parallel else { return ready.and_then(|()| self.write_file(path)) };
-        p.share_result(ready.and_then(|()| if p.is_first() { self.write_file(path) } else { Ok(()) }))
+        let Some(p) = &self.parallel else { return ready.and_then(|()| self.write_file(path, &[])) };
+        let owned = p.gather_states(&self.program)?;
+        p.share_result(ready.and_then(|()| if p.is_first() { self.write_file(path, &owned) } else { Ok(()) }))
     }
 
     /// `own`, unless it is an error on another rank.
@@ -97,6 +103,11 @@ impl Trainer {
         let start = Instant::now();
         self.mean_loss = p.step_after(&mut self.program, filled)?;
         Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The states that only one rank has, none in a run of one process.
+    pub(super) fn owned_states(&self) -> &[OwnedState] {
+        self.parallel.as_ref().map_or(&[], |p| p.owned_states())
     }
 
     /// The loss of the step that method `at` has made.

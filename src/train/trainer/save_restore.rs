@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::passes::optimiser::{STEP, is_flat_grads};
 use crate::train::Partial;
-use crate::train::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded, entries};
+use crate::train::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded, Tensor, entries};
 use crate::train::plateau::PlateauState;
 use crate::train::saved_names::{
     CURSOR, EXAMPLES, KEPT, LAST_RATE, PARTIAL, RANKS, RATE, STREAM, is_saved_trainer_tensor,
@@ -124,8 +124,8 @@ impl Trainer {
         self.save_after(path.as_ref(), Ok(()))
     }
 
-    /// Writes the file of [`Trainer::save`].
-    pub(super) fn write_file(&self, path: &Path) -> Result<()> {
+    /// Writes the file of [`Trainer::save`]; `owned` are the states that only one rank has.
+    pub(super) fn write_file(&self, path: &Path, owned: &[Tensor]) -> Result<()> {
         let (cursor, partial, taken) = (self.saved_cursor().to_words(), [self.saved_partial()], [self.batches_taken()]);
         let rate = SavedTrainerRate { loss: self.last_loss, metric: self.metric, plateau: self.plateau }.to_words();
         let rate_words = [self.saved_rate_words()];
@@ -134,7 +134,9 @@ impl Trainer {
         let sizes: Vec<[usize; 1]> = self.kept.iter().map(|k| [k.numbers.len()]).collect();
         let ranks = [self.ranks() as u64];
         // No step reads the gradients of the one before.
-        let mut all = entries(&self.program, |b| !is_flat_grads(&b.name));
+        let is_owned = |name: &str| owned.iter().any(|t| t.name == name);
+        let mut all = entries(&self.program, |b| !is_flat_grads(&b.name) && !is_owned(&b.name));
+        all.extend(owned.iter().map(Tensor::entry));
         let mut put = |name, dtype, dims, bytes| all.push(Entry { name, dtype, dims, bytes });
         put(CURSOR, DType::I64, &[6], bytemuck::cast_slice(&cursor));
         if examples != [0] {
@@ -171,7 +173,8 @@ impl Trainer {
     }
 
     fn read_file(&mut self, path: &Path) -> Result<Digest> {
-        let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).sum();
+        let owned = self.owned_states().iter().map(|s| (s.dims.iter().product::<usize>() * s.dtype.size()) as u64);
+        let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).chain(owned).sum();
         let file = Loaded::open_within(path, data + HEADER_LIMIT + 8 * KEPT_LIMIT as u64)?;
         self.restore_from(&file).map_err(|e| e.context(path.display()))?;
         Ok(file.digest())
@@ -193,6 +196,10 @@ impl Trainer {
             (self.last_loss, self.metric, self.plateau) = (r.loss, r.metric, r.plateau);
         }
         for e in file.entries().filter(|e| !is_saved_trainer_tensor(e.name)) {
+            // A state that another rank has.
+            if self.owned_states().iter().any(|s| s.name == e.name && s.owner != self.rank()) {
+                continue;
+            }
             self.program.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
         }
         Ok(())
@@ -282,6 +289,7 @@ impl Trainer {
             }
         }
         let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
+        known.extend(self.owned_states().iter().map(|s| s.name.as_str()));
         known.sort_unstable();
         let mut entries = file.entries();
         match entries.find(|e| !is_saved_trainer_tensor(e.name) && known.binary_search(&e.name).is_err()) {
