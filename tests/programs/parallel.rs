@@ -101,7 +101,8 @@ fn states_that_are_shared_out_change_no_bit() {
     ];
     for opt in all {
         let sharded = |comm: LocalComm| {
-            let split = split_of(8 / comm.size() / opt.accumulate.max(1), &opt).shard(comm.rank(), comm.size()).unwrap();
+            let split =
+                split_of(8 / comm.size() / opt.accumulate.max(1), &opt).shard(comm.rank(), comm.size()).unwrap();
             let program = Session::new().compile_all(&split.methods()).unwrap();
             let parallel = Parallel::new(&program, comm, &split).unwrap();
             let batches = Batches::new(40, 8, 1).unwrap();
