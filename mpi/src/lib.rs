@@ -1,10 +1,11 @@
-//! Ranks of MPI as a [`Comm`] of the library: `mpirun -n 4 PROGRAM` starts four processes, and each [joins](MpiComm::join).
+//! Ranks of MPI as a [`Comm`] of the library: `mpirun -n 4 PROGRAM` starts four processes, and each
+//! [joins](MpiComm::join).
 //!
-//! Invariant: no rank waits for one that has ended. A rank that gives up, panics, exits or drops its communicator before
-//! the run is finished calls `MPI_Abort`, which ends all of them; one that is killed is noticed by `mpirun`.
+//! Invariant: no rank waits for one that has ended. A rank that gives up, panics, exits or drops its communicator
+//! before the run is finished calls `MPI_Abort`, which ends all of them; one that is killed is noticed by `mpirun`.
 //!
-//! Collectives move bytes only: `MPI_Alltoall`, `MPI_Allgather`, `MPI_Bcast`. MPI's reductions are not used, because the
-//! order in which they add depends on library, size and network.
+//! Collectives move bytes only: `MPI_Alltoall`, `MPI_Allgather`, `MPI_Bcast`. MPI's reductions are not used, because
+//! the order in which they add depends on library, size and network.
 //!
 //! ```no_run
 //! use arenagrad::prelude::*;

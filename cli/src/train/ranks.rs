@@ -1,7 +1,7 @@
 //! The ranks of a run under `mpirun`: one process each, of which rank 0 writes files and prints.
 //!
-//! Invariants: a failure of one rank ends all of them. Without the feature `mpi`, a run that `mpirun` has started fails:
-//! it would be several equal runs.
+//! Invariants: a failure of one rank ends all of them. Without the feature `mpi`, a run that `mpirun` has started
+//! fails: it would be several equal runs.
 
 use crate::config::Config;
 use crate::fail::{Fail, Run, fail_bad_input};

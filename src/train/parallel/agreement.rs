@@ -21,7 +21,8 @@ impl Reports {
         Reports { mine: vec![0; RECORD], all: vec![0; RECORD * ranks] }
     }
 
-    /// Tells all ranks how this rank fared, with a number. Returns the mean of the numbers, added in the order of ranks.
+    /// Tells all ranks how this rank fared, with a number. Returns the mean of the numbers, added in the order of
+    /// ranks.
     ///
     /// # Errors
     /// The error of the first rank that has one, on all ranks; those of `comm`.

@@ -4,8 +4,9 @@ use crate::error::{Error, Kind, Result};
 
 /// A group of ranks that run the same program: processes on one machine or on many, or threads ([`LocalComm`]).
 ///
-/// All ranks call the same functions in the same order; each call waits for the others. A rank that stops calling leaves
-/// the others waiting, so an implementation must end them: [`LocalComm`] gives them an error, MPI ends their processes.
+/// All ranks call the same functions in the same order; each call waits for the others. A rank that stops calling
+/// leaves the others waiting, so an implementation must end them: [`LocalComm`] gives them an error, MPI ends their
+/// processes.
 ///
 /// [`LocalComm`]: super::LocalComm
 pub trait Comm: Send {

@@ -1,5 +1,5 @@
-//! Data parallel steps: each rank computes the gradients of its share of a batch, their mean is taken over the ranks, and
-//! all ranks make the same update.
+//! Data parallel steps: each rank computes the gradients of its share of a batch, their mean is taken over the ranks,
+//! and all ranks make the same update.
 //!
 //! Invariants: what updates read (params, states of the optimiser) has the same bits on all ranks, which the first step
 //! checks; what only gradients read (statistics of layers, the random key) is each rank's own. A step that fails on one
@@ -105,6 +105,8 @@ pub struct Parallel {
     reduce: Reduce,
     /// Whether the ranks are known to agree on what updates read.
     started: bool,
+    /// The seed of this rank's random key, once it has one of its own.
+    own_seed: Option<[u32; 2]>,
 }
 
 impl Parallel {
@@ -145,6 +147,7 @@ impl Parallel {
             reports: Reports::new(ranks),
             reduce: Reduce::default(),
             started: false,
+            own_seed: None,
         };
         p.with_buckets(program, BUCKET)
     }
@@ -204,8 +207,8 @@ impl Parallel {
     /// ranks' losses.
     ///
     /// # Errors
-    /// On all ranks: the gradients of a rank fail; the error names it, and nothing is updated. The first step also fails
-    /// if a rank has other params than rank 0.
+    /// On all ranks: the gradients of a rank fail; the error names it, and nothing is updated. The first step also
+    /// fails if a rank has other params than rank 0.
     pub fn step(&mut self, program: &mut Program) -> Result<f64> {
         self.step_after(program, Ok(()))
     }
@@ -329,8 +332,8 @@ impl Parallel {
         Ok(())
     }
 
-    /// A digest of the params and of the states that updates read, but for those that are shared out. It is equal on all
-    /// ranks.
+    /// A digest of the params and of the states that updates read, but for those that are shared out. It is equal on
+    /// all ranks.
     ///
     /// # Errors
     /// The program is another one.
@@ -349,9 +352,11 @@ impl Parallel {
         let rank = self.comm.rank() as u64;
         if let Ok(key) = program.values_mut::<u32>(RNG_STATE)
             && let [low, high, ..] = key
+            && self.own_seed != Some([*low, *high])
         {
             let seed = (u64::from(*high) << 32 | u64::from(*low)) ^ rank.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             (*low, *high) = (seed as u32, (seed >> 32) as u32);
+            self.own_seed = Some([*low, *high]);
         }
         self.started = true;
         Ok(())

@@ -1,7 +1,7 @@
 //! Sums over ranks whose bits depend on the number of ranks alone.
 //!
-//! MPI's own reductions add in an order that depends on library, size and network. Here every rank sends part `i` of its
-//! numbers to rank `i`, each rank adds the parts that it received in the order of ranks, and all gather the sums.
+//! MPI's own reductions add in an order that depends on library, size and network. Here every rank sends part `i` of
+//! its numbers to rank `i`, each rank adds the parts that it received in the order of ranks, and all gather the sums.
 //! Invariant: an element's sum is ((x₀ + x₁) + x₂) + …, wherever it lies, so neither the size of a bucket nor the place
 //! of a param changes a bit.
 

@@ -6,7 +6,7 @@ use super::{Feed, StepIo, Trainer};
 use crate::error::Result;
 use crate::passes::optimiser::{LR, OwnedState};
 use crate::session::Program;
-use crate::train::parallel::{Parallel, SyncStates};
+use crate::train::parallel::{Parallel, SyncStates, refused};
 use crate::train::trainer::step_io::Scalar;
 use crate::train::{Batches, Rate};
 use std::path::Path;
@@ -60,8 +60,8 @@ impl Trainer {
     }
 
     /// Whether [`Trainer::restore`] takes the checkpoint of another number of ranks. By default it does not: sums of
-    /// gradients have other last bits then, random ops on ranks from 1 on draw other numbers, and statistics of layers go
-    /// on from one value on all ranks.
+    /// gradients have other last bits then, random ops on ranks from 1 on draw other numbers, and statistics of layers
+    /// go on from one value on all ranks.
     pub fn rescale(mut self, on: bool) -> Trainer {
         self.rescale = on;
         self
@@ -91,7 +91,7 @@ impl Trainer {
             Err(e) => (Err(e), None),
         };
         p.share_result(done)?;
-        own.ok_or_else(|| crate::train::parallel::refused("an error was lost"))
+        own.ok_or_else(|| refused("an error was lost"))
     }
 
     /// Steps the program, if the batch could be filled on all ranks. Returns the time in nanoseconds.
@@ -99,6 +99,10 @@ impl Trainer {
         let Some(p) = &mut self.parallel else {
             filled?;
             return self.run(at);
+        };
+        let filled = match std::mem::take(&mut self.tracing) {
+            true => Err(refused("none is recorded")),
+            false => filled,
         };
         let start = Instant::now();
         self.mean_loss = p.step_after(&mut self.program, filled)?;

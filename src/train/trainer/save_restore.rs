@@ -118,8 +118,8 @@ impl Trainer {
         if self.rate.plateau().is_some() { 6 } else { 2 }
     }
 
-    /// Writes params, states and what the trainer counts and keeps to `path`, as a whole or not at all. Of several ranks
-    /// the first one writes its values; all call this, and an error of one is an error of all.
+    /// Writes params, states and what the trainer counts and keeps to `path`, as a whole or not at all. Of several
+    /// ranks the first one writes its values; all call this, and an error of one is an error of all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         self.save_after(path.as_ref(), Ok(()))
     }

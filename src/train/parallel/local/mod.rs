@@ -1,7 +1,7 @@
 //! Ranks that are threads of one process: for tests, and to try a program before it runs on many machines.
 //!
-//! Invariant: no thread waits for one that has ended. What a rank sends lies in its slot from one meeting of all ranks to
-//! the next.
+//! Invariant: no thread waits for one that has ended. What a rank sends lies in its slot from one meeting of all ranks
+//! to the next.
 
 use super::comm::{Comm, block_bytes, check_gathered_bytes, check_root};
 use crate::error::{Error, Kind, Result};
