@@ -143,6 +143,14 @@ pub struct TrainArgs {
     /// Continue from a checkpoint: a file, or the folder of a run [default: a new run].
     #[arg(long, value_name = "PATH")]
     pub resume: Option<PathBuf>,
+    /// Resume at another number of ranks than the checkpoint was written at. Sums of gradients get other last bits, and
+    /// dropout draws other numbers; data and order stay.
+    #[arg(long, requires = "resume")]
+    pub rescale: bool,
+    /// Under mpirun: each rank keeps the optimiser's states of its share of the params alone. The weights do not depend
+    /// on it.
+    #[arg(long)]
+    pub shard_states: bool,
     /// Data to train on [default: the built-in data]: for images, a folder of IDX files under MNIST's names, gzipped or
     /// not; for chargpt, a text file.
     #[arg(long, value_name = "PATH")]
