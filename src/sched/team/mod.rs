@@ -9,7 +9,7 @@ pub(super) mod waiting;
 
 use super::exec::{Exec, Stop, ThreadState};
 use super::link::Segment;
-use super::observer::StepObserver;
+use super::observer::{END, Meeting, StepObserver};
 use super::track::{Track, TrackObserver};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
@@ -63,6 +63,17 @@ struct TeamThread<'a> {
     /// Threads that run the step.
     threads: usize,
     barriers: usize,
+    /// True if it runs the part of a tape that it stands in.
+    owns: bool,
+    /// True if it runs parts of threads that are late.
+    helps: bool,
+}
+
+impl TeamThread<'_> {
+    /// Begins the part behind the barriers that it passed, unless another thread has begun it.
+    fn begin(&mut self) {
+        self.owns = !self.helps || self.shared.gate.begin(self.thread, self.barriers);
+    }
 }
 
 impl StepObserver for TeamThread<'_> {
@@ -77,9 +88,33 @@ impl StepObserver for TeamThread<'_> {
     }
 
     #[inline(always)]
-    fn barrier(&mut self, time: usize) -> bool {
-        self.barriers += 1;
-        self.goes_on(time) && self.shared.gate.barrier(self.thread, self.barriers * self.threads, time)
+    fn owns(&self) -> bool {
+        self.owns
+    }
+
+    #[inline]
+    fn barrier(&mut self, time: usize) -> Meeting {
+        if !self.goes_on(time) {
+            return Meeting::Stopped;
+        }
+        let gate = &self.shared.gate;
+        if std::mem::take(&mut self.owns) {
+            gate.arrive();
+        }
+        // The caller's thread sees to it that all parts run; the end of the others' tapes is awaited by the gate.
+        if time == END && (self.thread > 0 || !self.helps) {
+            return Meeting::Open;
+        }
+        let met = gate.meet([self.thread, self.threads], self.barriers, time, self.helps);
+        match met {
+            Meeting::Open => {
+                self.barriers += 1;
+                self.begin();
+            }
+            Meeting::Late(_) => self.owns = true,
+            Meeting::Stopped => {}
+        }
+        met
     }
 
     #[inline(always)]
@@ -105,25 +140,32 @@ impl TeamShared {
         // SAFETY: only threads that take part in a step call this, before they count themselves as done.
         #[allow(unsafe_code)]
         let exec = unsafe { self.exec() };
-        let mut observer = TeamThread { shared: self, arena, thread: t, threads: exec.threads(), barriers: 0 };
-        match self.traced.load(Ordering::Relaxed) {
+        let traced = self.traced.load(Ordering::Relaxed);
+        // A track has space for the events of its own thread.
+        let (helps, threads) = (exec.moves_parts && !traced, exec.threads());
+        let mut observer = TeamThread { shared: self, arena, thread: t, threads, barriers: 0, owns: false, helps };
+        observer.begin();
+        let ended = match traced {
             true => self.walk(exec, t, &mut TrackObserver::new(observer, &mut self.states[t].track())),
             false => self.walk(exec, t, &mut observer),
+        };
+        if ended && t == 0 && helps {
+            self.gate.excuse();
         }
     }
 
-    /// Runs thread `t`'s part with its [`TeamThread`] of this step, or with an observer that wraps it.
-    fn walk<W: StepObserver>(&self, exec: &Exec, t: usize, observer: &mut W) {
+    /// Runs thread `t`'s part with its [`TeamThread`] of this step, or with an observer that wraps it. True if all of
+    /// it ran.
+    fn walk<W: StepObserver>(&self, exec: &Exec, t: usize, observer: &mut W) -> bool {
         let state = &self.states[t].state;
         // SAFETY: the arena of `observer` is the one that `Team::step` borrows until every thread has finished; each
-        // thread runs its own part, in order, and waits for the others at each barrier.
+        // thread runs the parts that it began, in order, and waits for the others at each barrier.
         #[allow(unsafe_code)]
-        unsafe {
-            exec.run(t, state, observer)
-        };
+        let ended = unsafe { exec.run(t, state, observer) };
         if state.fault.get().is_some() {
             self.gate.stop(state.at.load(Ordering::Relaxed));
         }
+        ended
     }
 
     /// As [`TeamShared::run`]; a panic becomes a stop of the step.
@@ -138,7 +180,7 @@ impl TeamShared {
     /// The main loop of thread `t`, not the caller's.
     fn work(&self, t: usize, parker: &Parker) {
         self.gate.work(t, parker, || {
-            // SAFETY: the gate calls this once this thread has seen the step's epoch, and counts it as done afterwards.
+            // SAFETY: the gate calls this once this thread has joined the step, and counts it as done afterwards.
             #[allow(unsafe_code)]
             let threads = unsafe { self.exec() }.threads();
             if t < threads {
@@ -409,7 +451,7 @@ mod tests {
 
     fn first_of_two(shared: &TeamShared) -> TeamThread<'_> {
         let arena = ArenaPtr::from_parts(std::ptr::null_mut(), 0);
-        TeamThread { shared, arena, thread: 0, threads: 2, barriers: 0 }
+        TeamThread { shared, arena, thread: 0, threads: 2, barriers: 0, owns: true, helps: false }
     }
 
     #[test]
@@ -418,7 +460,7 @@ mod tests {
         team.shared.gate.stop(5);
         let mut thread = first_of_two(&team.shared);
         assert_eq!([5, 6].map(|time| thread.goes_on(time)), [true, false]);
-        assert!(!thread.barrier(6));
+        assert_eq!(thread.barrier(6), Meeting::Stopped);
     }
 
     #[test]
@@ -429,15 +471,14 @@ mod tests {
             s.spawn(|| {
                 let mut thread = first_of_two(shared);
                 for _ in 0..2 {
-                    assert!(thread.barrier(3));
+                    assert_eq!(thread.barrier(3), Meeting::Open);
                     passed.fetch_add(1, Ordering::Relaxed);
                 }
             });
             for arrivals in 0..2 {
                 std::thread::sleep(Duration::from_millis(2));
                 assert!(passed.load(Ordering::Relaxed) <= arrivals);
-                // The other thread arrives, and waits for no arrival.
-                assert!(shared.gate.barrier(1, 0, 3));
+                shared.gate.arrive();
             }
         });
         assert_eq!(passed.into_inner(), 2);
