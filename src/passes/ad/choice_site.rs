@@ -52,7 +52,7 @@ impl<'r, 'x, 'g> ChoiceSite<'r, 'x, 'g> {
         for (new, &region) in written.iter_mut().zip(&self.branches) {
             g.with(|e| e.open_region(name));
             let args: Vec<Var<'g>> = tys.iter().map(|&ty| g.var(g.with(|e| e.region_arg(ty)))).collect();
-            let (captured, results) = args[..first_seed].split_at(src.region_args(region).len());
+            let (captured, results) = args[..first_seed].split_at(src.args_of(self.node).len() - 1);
             // A captured value that is a yield as well is read from where it was captured.
             let yielded = src.region_yields(region).iter().copied().zip(results.iter().copied());
             let known: Vec<(Value, Var<'g>)> =

@@ -154,7 +154,8 @@ class Bridge:
                     state[key].copy_(value)
                 elif self.count or key != "momentum_buffer":
                     state[key] = value
-            if type(self.optimizer).__name__ != "SGD":
-                state["step"] = torch.tensor(float(self.count))
+            kind = type(self.optimizer).__name__
+            if kind != "SGD":
+                state["step"] = self.count if kind == "SparseAdam" else torch.tensor(float(self.count))
             if "opt.mu_product" in states:
                 state["mu_product"] = torch.tensor(float(states["opt.mu_product"]))
