@@ -132,13 +132,13 @@ simd! {
 }
 
 /// Position of the first index outside `0..n`.
-fn first_out_of_range<I: Index>(indices: &[I], n: usize) -> Option<usize> {
+pub(crate) fn first_out_of_range<I: Index>(indices: &[I], n: usize) -> Option<usize> {
     if any_out_of_range(indices, n) { indices.iter().position(|i| i.within(n).is_none()) } else { None }
 }
 
 /// Reports element `at` of the indices, which lies outside `0..n`.
 #[cold]
-fn report_out_of_range<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
+pub(crate) fn report_out_of_range<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
     args.fault_index(at, idx[at].index_to_i64(), n);
 }
 

@@ -8,6 +8,7 @@ use super::tensor_type::TensorType;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gguf::{BlockType, decode_gguf_blocks};
 use crate::nodes::DType;
+use crate::session::encoded_readers::EncodedReader;
 use crate::session::{Binding, Program, Role};
 use crate::train::checkpoint::floats::{read_checkpoint_float, write_checkpoint_float};
 use crate::train::{Load, LoadReport};
@@ -25,6 +26,13 @@ enum GgufConversion {
     Cast(DType),
     /// Blocks to numbers.
     Decode(BlockType),
+}
+
+/// True if `reader` reads a tensor in this encoding and of these dimensions as what it is.
+fn fits(reader: &EncodedReader, encoding: &str, dims: &[usize]) -> bool {
+    let (columns, lead) = dims.split_last().unwrap_or((&1, &[]));
+    let same = |m: [usize; 2]| m == [lead.iter().product(), *columns];
+    reader.encoding == encoding && reader.matrix.is_none_or(same)
 }
 
 /// A tensor for a leaf.
@@ -141,7 +149,7 @@ fn choose_conversion(
             return differ(&format!("; its blocks are u8[{}]", t.bytes));
         }
         // Blocks of several types have the same number of bytes.
-        return match leaf.encoded.iter().find(|reader| !reader.fits(b.name(), dims)) {
+        return match leaf.encoded.iter().find(|reader| !fits(reader, b.name(), dims)) {
             Some(reader) => differ(&format!("; the program reads {:?} as {reader}", leaf.name)),
             None => Ok(GgufConversion::Copy),
         };
