@@ -3,7 +3,8 @@
 //! One-sided Jacobi (Hestenes, 1958): rotations make the k rows of A, or of Aᵀ if A has more rows than columns,
 //! orthogonal. Their lengths are the singular values. The reduced QR factor of the sorted rows makes them orthonormal,
 //! even where a singular value is 0. In each column of U, the element of largest magnitude is positive; of several, the
-//! first one is. Small matrices are rotated sixteen at a time (`svd_lanes`). A matrix with a NaN or an infinity has NaN as result.
+//! first one is. Small matrices are rotated sixteen at a time (`svd_lanes`). A matrix with a NaN or an infinity has NaN
+//! as result.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
