@@ -4,43 +4,13 @@
 //! Invariant: with all gradients in the flat states, a rank's update gives the params that it owns the bits of the
 //! whole update. A state that the updates of two params read, such as the count of steps, is on every rank.
 
-use super::split::{Layout, Split};
+use super::split::{Layout, OwnedState, Shard, Split};
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::leaf::StateAttrs;
-use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, LeafKind};
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
-
-/// What one rank of several owns of a [`Split`]; see [`Split::shard`].
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Shard {
-    /// The rank.
-    pub rank: usize,
-    /// The number of ranks.
-    pub ranks: usize,
-    /// The owner of each param, in the order of the [`Layout`].
-    pub owners: Vec<usize>,
-    /// The states that only their owner has.
-    pub states: Vec<OwnedState>,
-    /// The update of all params.
-    pub whole: GraphBuf,
-}
-
-/// A state that only one rank has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OwnedState {
-    /// Its name.
-    pub name: String,
-    /// Its dtype.
-    pub dtype: DType,
-    /// Its dimensions.
-    pub dims: Vec<usize>,
-    /// The rank that has it.
-    pub owner: usize,
-}
 
 impl Layout {
     /// The owner of each param among `ranks`: whole params that follow one another, shares as equal as that allows.
