@@ -28,6 +28,7 @@ mod parallel;
 mod plans;
 mod precision;
 mod projections;
+mod row_updates;
 mod schedules;
 mod sizes;
 mod sizes_bad;

@@ -424,7 +424,7 @@ pub struct PackArgs {
 /// Options of `trace`.
 #[derive(Args, Debug)]
 pub struct TraceArgs {
-    /// A workload of `bench` (w1, w2, w3, w4, w6), or a file with a graph's text.
+    /// A workload of `bench` (w1 to w8, w10 to w16, resnet18), or a file with a graph's text.
     pub target: String,
     /// Sizes of the text's symbols.
     #[command(flatten)]
@@ -450,10 +450,11 @@ pub struct TraceArgs {
 /// Options of `bench`.
 #[derive(Args, Debug, Default)]
 pub struct BenchArgs {
-    /// Workloads to time, separated by commas: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1,
-    /// SGD), w3 (MLP 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum), w6 (character GPT,
-    /// 4 layers, 12 x 64 tokens, AdamW), act (a policy MLP 4-64-64-2 acts on one observation, in a program of its own
-    /// and in one that also learns; at least 20,000 acts of each).
+    /// Workloads to time, separated by commas: w1 (MLP 784-128-10), w2 (MLP 4-32-32-2), w3 (MLP 1024-4096-4096-1024), w4
+    /// (LeNet), w5 (residual network), w6 (character GPT), w7 (GPT-2), w8 (GRU), w10 (EEGNet-like network), w11 (tabular
+    /// network), w12 (ViT), w13 (VAE), w14 (Burgers' equation in f64), w15 (DLRM), w16 (LSTMs with attention), resnet18,
+    /// act (a policy MLP 4-64-64-2 acts on one observation, in a program of its own and in one that also learns; at
+    /// least 20,000 acts of each). A wrong name tells the sizes.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "w1,w2")]
     pub workloads: Vec<String>,
     /// Number of threads.
@@ -469,8 +470,8 @@ pub struct BenchArgs {
     /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
     #[arg(long, value_parser = keep_arg, value_name = "TYPE", default_value = "f32")]
     pub keep: Keep,
-    /// Folder with WORKLOAD.safetensors for each workload (params under `p.PARAM`, batches under `x` and `y`) [default:
-    /// synthetic data].
+    /// Folder with WORKLOAD.safetensors for each workload (params under `p.PARAM`, batches under the names of the
+    /// inputs) [default: synthetic data].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// After the timed steps, record one more into this file, for chrome://tracing or ui.perfetto.dev [default: no

@@ -112,8 +112,6 @@ pub const PREFETCH_DOTS: usize = 32 << 10;
 pub const TRANSPOSED_BLOCK: usize = 256 << 10;
 /// Rows of C that are transposed back at once, and elements of each.
 pub const TRANSPOSED_SQUARE: (usize, usize) = (16, 64);
-/// Elements that the loop of an outer product computes together: whole vectors on every instruction set.
-pub const OUTER_ELEMENTS: usize = 16;
 /// Bytes of A that a product for a sink packs at once. A larger A is packed block by block, and B again for each block.
 pub const SINK_BLOCK_A: usize = 4 << 20;
 /// Bytes of a block of B of a product for a sink: it stays in a part of L2 unless sums are long.

@@ -7,6 +7,7 @@
 //! [`train`](super::train), for every rule and option. `grads` has all that reads the batch (accumulation, the scale of
 //! the loss, states that the forward half moves); `update` has all that reads whole gradients (clipping, norms, rules).
 
+use super::rule::Rule;
 use super::{LOSS_SCALE, Optimiser, TrainedParams, append_to_gradients, append_updates};
 use crate::arena::ids::Id;
 use crate::error::{Error, Kind, Result};
@@ -150,7 +151,8 @@ impl Layout {
 ///
 /// [`train::Parallel`](crate::train::Parallel) sums the flat gradients of several processes.
 ///
-/// Errors: those of `train`; a leaf of `g` is called `dp.…`; a param is neither `f32` nor `f64` nor complex.
+/// Errors: those of `train`; a leaf of `g` is called `dp.…`; a param is neither `f32` nor `f64` nor complex;
+/// the rule of one is `SparseAdam`.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -176,8 +178,13 @@ pub fn train_split<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optim
     check_split_names(g)?;
     let trained = TrainedParams::new(g, loss, opt)?;
     let names = trained.names();
+    if let Some(i) = trained.rules().iter().position(|rule| matches!(rule, Rule::SparseAdam { .. })) {
+        let text =
+            format!("train_split: SparseAdam takes rows of a table, and flat gradients have all of {:?}", names[i]);
+        return Err(Error::new(Kind::Data, text));
+    }
     let layout = lay_out_gradients(g, &names)?;
-    let grads = append_to_gradients("train_split", g, (loss, opt), &names, caller, |b, _, grads| {
+    let grads = append_to_gradients("train_split", g, (loss, opt, &[]), &names, caller, |b, _, grads| {
         write_flat_gradients(b, &layout, &names, grads);
     })?;
     let update = rebuilt_by_pass("train_split", |bump| {
