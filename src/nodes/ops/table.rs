@@ -260,23 +260,8 @@ ops! {
     MAX_POOL2D_GATHER = pool::pool2d;
     AVG_POOL2D = pool::pool2d;
     AVG_POOL2D_BACKWARD = pool::pool2d;
-    MAX_POOL1D = pool::pool_nd;
-    MAX_POOL3D = pool::pool_nd;
-    MIN_POOL1D = pool::pool_nd;
-    MIN_POOL2D = pool::pool_nd;
-    MIN_POOL3D = pool::pool_nd;
-    SUM_POOL1D = pool::pool_nd;
-    SUM_POOL2D = pool::pool_nd;
-    SUM_POOL2D_BACKWARD = pool::pool_nd;
-    SUM_POOL3D = pool::pool_nd;
-    AVG_POOL1D = pool::pool_nd;
-    AVG_POOL3D = pool::pool_nd;
-    ADAPTIVE_MAX_POOL1D = pool::adaptive_pool;
-    ADAPTIVE_MAX_POOL2D = pool::adaptive_pool;
-    ADAPTIVE_MAX_POOL3D = pool::adaptive_pool;
-    ADAPTIVE_AVG_POOL1D = pool::adaptive_pool;
-    ADAPTIVE_AVG_POOL2D = pool::adaptive_pool;
-    ADAPTIVE_AVG_POOL3D = pool::adaptive_pool;
+    SUM_POOL2D = pool::pool2d;
+    SUM_POOL2D_BACKWARD = pool::pool2d;
 
     IM2COL = window::unfold;
     COL2IM = window::unfold;

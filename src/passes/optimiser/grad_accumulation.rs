@@ -32,8 +32,8 @@ struct StepLeaf<'g> {
 }
 
 /// Writes the step over `k` micro-batches to `b`. `g` is the graph of one micro-batch; its last outputs are the
-/// gradients of the params `names`, which `rules` update. Returns the params and the means of their gradients, weighted if `opt` says by
-/// what.
+/// gradients of the params `names`, which `rules` update, if they are given. Returns the params and the means of their
+/// gradients, weighted if `opt` says by what.
 pub(super) fn accumulate_grads<'g>(
     g: Graph<'_>,
     b: &'g Builder,
@@ -51,8 +51,8 @@ pub(super) fn accumulate_grads<'g>(
     if inputs.is_empty() {
         return Err(Error::new(Kind::Shape, "accumulation: the graph has no input, so there are no micro-batches"));
     }
-    let rows: Vec<_> =
-        grads.iter().zip(rules).map(|(&v, rule)| rows_of_micro_batch(g, v, rule, opt.accumulate)).collect();
+    let rows_of = |(i, &v): (usize, &Value)| rows_of_micro_batch(g, v, rules.get(i)?, opt.accumulate);
+    let rows: Vec<_> = grads.iter().enumerate().map(rows_of).collect();
     let sums: Vec<Value> = grads.iter().zip(&rows).filter(|x| x.1.is_none()).map(|x| *x.0).collect();
     let zeros = sums.iter().map(|&v| b.full(0.0, g.dims(v), g.dtype[v.at()]));
     let carries: Vec<Var<'g>> = zeros.chain(states.iter().map(|l| l.new)).collect();
