@@ -49,6 +49,7 @@ pub mod simplify;
 mod stretches;
 mod strip_checkpoints;
 pub mod trim;
+mod unroll;
 
 pub use ad::grad::{GradOptions, Missing, grad, vjp};
 pub use ad::higher_derivatives::{directional_nth_grad, hvp, nth_grad};

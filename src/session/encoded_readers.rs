@@ -13,19 +13,10 @@ use std::fmt;
 /// As what an op reads bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodedReader {
-    encoding: &'static str,
+    /// The encoding.
+    pub encoding: &'static str,
     /// Rows and columns; `None` if it reads some of the bytes.
-    matrix: Option<[usize; 2]>,
-}
-
-impl EncodedReader {
-    /// True if it reads a tensor in this encoding and of these dimensions as what it is.
-    #[cfg(feature = "gguf")]
-    pub fn fits(&self, encoding: &str, dims: &[usize]) -> bool {
-        let (columns, lead) = dims.split_last().unwrap_or((&1, &[]));
-        let same = |m: [usize; 2]| m == [lead.iter().product(), *columns];
-        self.encoding == encoding && self.matrix.is_none_or(same)
-    }
+    pub matrix: Option<[usize; 2]>,
 }
 
 impl fmt::Display for EncodedReader {

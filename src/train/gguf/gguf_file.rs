@@ -1,7 +1,7 @@
 //! An open GGUF file: its metadata, the list of its tensors, and their bytes on demand.
 
 use super::bad_gguf;
-use super::cursor::Cursor;
+use super::bounded_reader::Cursor;
 use super::metadata::{Meta, find_alignment};
 use super::tensor_type::TensorType;
 use crate::error::{Error, Result};

@@ -8,6 +8,7 @@ use super::tensor_type::TensorType;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gguf::{BlockType, decode_gguf_blocks};
 use crate::nodes::DType;
+use crate::session::encoded_readers::EncodedReader;
 use crate::session::{Binding, Program, Role};
 use crate::train::checkpoint::floats::{read_checkpoint_float, write_checkpoint_float};
 use crate::train::{Load, LoadReport};
@@ -27,6 +28,13 @@ enum GgufConversion {
     Decode(BlockType),
 }
 
+/// True if `reader` reads a tensor in this encoding and of these dimensions as what it is.
+fn fits(reader: &EncodedReader, encoding: &str, dims: &[usize]) -> bool {
+    let (columns, lead) = dims.split_last().unwrap_or((&1, &[]));
+    let same = |m: [usize; 2]| m == [lead.iter().product(), *columns];
+    reader.encoding == encoding && reader.matrix.is_none_or(same)
+}
+
 /// A tensor for a leaf.
 struct Pair {
     leaf: String,
@@ -42,11 +50,18 @@ impl Program {
     ///
     /// The report does not list inputs without a tensor: they may be the batch.
     ///
-    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; no tensor has
-    /// a leaf; a tensor has another shape, or another number of bytes than a `u8` leaf; its type differs, or that of
-    /// its blocks, or cannot be read ([`TensorType::Other`]); two tensors are for one leaf.
+    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids, and
+    /// [`Load::transpose`]; no tensor has a leaf; a tensor has another shape, or another number of bytes than a `u8`
+    /// leaf; its type differs, or that of its blocks, or cannot be read ([`TensorType::Other`]); two tensors are for
+    /// one leaf.
     pub fn load_gguf(&mut self, file: &Gguf, how: Load<'_>) -> Result<LoadReport> {
         let at = |e: Error| e.context(file.path().display());
+        if let Some(p) = how.transpose.first() {
+            return Err(at(Error::new(
+                Kind::Name,
+                format!("transpose {p:?}: tensors of GGUF files are not transposed"),
+            )));
+        }
         let (pairs, report) = self.gguf_pairs(file, &how).map_err(at)?;
         for pair in &pairs {
             let done = self.fill_from_gguf(file, pair);
@@ -141,7 +156,7 @@ fn choose_conversion(
             return differ(&format!("; its blocks are u8[{}]", t.bytes));
         }
         // Blocks of several types have the same number of bytes.
-        return match leaf.encoded.iter().find(|reader| !reader.fits(b.name(), dims)) {
+        return match leaf.encoded.iter().find(|reader| !fits(reader, b.name(), dims)) {
             Some(reader) => differ(&format!("; the program reads {:?} as {reader}", leaf.name)),
             None => Ok(GgufConversion::Copy),
         };

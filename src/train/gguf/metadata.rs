@@ -1,7 +1,7 @@
 //! Metadata: values of thirteen types under keys.
 
 use super::bad_gguf;
-use super::cursor::{Cursor, escaped_gguf_text};
+use super::bounded_reader::{Cursor, escaped_gguf_text};
 use crate::error::Result;
 use std::fmt;
 use std::io::Read;

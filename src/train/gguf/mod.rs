@@ -11,14 +11,14 @@
 //! is mapped: a file may be cut or written anew while it is open. A written file is replaced as a whole or not at all,
 //! and equal contents give equal bytes.
 
-mod cursor;
+mod bounded_reader;
 mod gguf_file;
 mod load;
 mod metadata;
 mod tensor_type;
 mod write;
 
-pub use cursor::HEADER_LIMIT;
+pub use bounded_reader::HEADER_LIMIT;
 pub use gguf_file::{Gguf, GgufTensor};
 pub use metadata::{Meta, MetaArray};
 pub use tensor_type::TensorType;

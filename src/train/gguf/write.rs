@@ -1,7 +1,7 @@
 //! Writing GGUF files.
 
 use super::bad_gguf;
-use super::cursor::HEADER_LIMIT;
+use super::bounded_reader::HEADER_LIMIT;
 use super::metadata::{Meta, append_string, find_alignment};
 use super::tensor_type::TensorType;
 use crate::error::Result;
@@ -120,7 +120,7 @@ fn check_gguf_entry(t: &GgufEntry<'_>) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::train::gguf::cursor::Cursor;
+    use crate::train::gguf::bounded_reader::Cursor;
 
     #[test]
     fn the_longest_head_that_is_written_is_the_longest_that_is_read() {
