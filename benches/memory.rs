@@ -80,7 +80,8 @@ fn status(name: &str) -> u64 {
 fn stepped(graph: &GraphBuf) -> Program {
     let mut p = Session::new().compile(graph).expect("a valid program");
     p.init(0).expect("start values");
-    let inputs: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Input && b.default.is_none()).cloned().collect();
+    let inputs: Vec<_> =
+        p.bindings().iter().filter(|b| b.role == Role::Input && b.default.is_none()).cloned().collect();
     for b in &inputs {
         match b.dtype {
             DType::I32 => p.values_mut::<i32>(&b.name).expect("an input").fill(0),
@@ -109,7 +110,8 @@ fn memory(c: &mut Criterion<Bytes>) {
     group.sampling_mode(SamplingMode::Flat);
     for model in zoo::ZOO.iter().filter(|m| MODELS.contains(&m.name)) {
         let graph = (model.full)();
-        let arena = |graph: &GraphBuf| Session::new().compile(graph).expect("a valid program").plan().arena_bytes as u64;
+        let arena =
+            |graph: &GraphBuf| Session::new().compile(graph).expect("a valid program").plan().arena_bytes as u64;
         group.bench_function(format!("{} arena", model.name), |b| {
             b.iter_custom(|times| (0..times).map(|_| arena(&graph)).sum());
         });

@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use crate::common::slopes::derivatives_agree;
+use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run};
 use arenagrad::graph::window::{Conv3d, ConvTranspose, Interpolation, PadMode, Pool1d, Pool2d, Pool3d, Unfold};
-use arenagrad::graph::{Builder, DType, Var};
-use arenagrad::graph::{GradOptions, grad};
+use arenagrad::graph::{Builder, DType, GradOptions, Var, Vmap, grad};
 use arenagrad::nn;
 use arenagrad::session::Session;
+use arenagrad::tools::ir::opdef::Domain;
 use safetensors::SafeTensors;
 use std::path::Path;
 
@@ -263,5 +265,57 @@ fn a_transposed_convolution_steps_and_reaches_in_depth() {
             x.conv_transpose3d(w, o)
         });
         assert_eq!((&y[..], &dx[..]), (want, &[8.0, 8.0][..]), "stride {stride}");
+    }
+}
+
+/// A pool, by the shape of its operand.
+type Pooling = (&'static [usize], for<'g> fn(Var<'g>) -> Var<'g>);
+
+/// Formulas of ops over planes: all derivatives, in reverse and forward mode and twice, batches, and f32.
+#[test]
+fn pools_that_are_formulas_have_all_modes() {
+    fn one() -> Pool1d {
+        Pool1d::new([3]).stride([2]).pad([1, 0])
+    }
+    fn three() -> Pool3d {
+        Pool3d::new([3, 2, 2]).stride([1, 2, 1]).pad([1, 1, 1, 0, 0, 1])
+    }
+    let (row, plane, volume) = (&[2, 2, 7][..], &[1, 2, 5, 7][..], &[2, 1, 4, 5, 3][..]);
+    let all: [Pooling; 16] = [
+        (row, |x| x.max_pool1d(one().dilation(2))),
+        (row, |x| x.min_pool1d(one().dilation(2))),
+        (row, |x| x.sum_pool1d(one())),
+        (row, |x| x.avg_pool1d(one().count_include_pad(false))),
+        (plane, |x| x.min_pool2d(Pool2d::new([3, 3]).stride([2, 1]).pad([1, 1, 1, 0]).dilation([1, 2]))),
+        (volume, |x| x.max_pool3d(three().dilation([1, 2, 1]))),
+        (volume, |x| x.min_pool3d(three().dilation([1, 2, 1]))),
+        (volume, |x| x.sum_pool3d(three())),
+        (volume, |x| x.avg_pool3d(three().count_include_pad(false))),
+        (row, |x| x.adaptive_max_pool1d([3])),
+        (plane, |x| x.adaptive_max_pool2d([3, 4])),
+        (volume, |x| x.adaptive_max_pool3d([2, 3, 2])),
+        (row, |x| x.adaptive_avg_pool1d([3])),
+        (plane, |x| x.adaptive_avg_pool2d([3, 4])),
+        (plane, |x| x.adaptive_avg_pool2d([1, 1])),
+        (volume, |x| x.adaptive_avg_pool3d([2, 3, 2])),
+    ];
+    let squared = |dims: &[usize], dtype: DType, f: fn(Var<'_>) -> Var<'_>| {
+        let g = Builder::new("pool");
+        let y = f(g.input("x", dims, dtype));
+        g.finish([(y * y).named("y")]).unwrap()
+    };
+    for (i, &(dims, f)) in all.iter().enumerate() {
+        let mut draw = TensorDraws(i as u64);
+        let members = [0; 2].map(|_| draw.tensor(DType::F64, dims, Domain::Distinct));
+        let graph = squared(dims, DType::F64, f);
+        derivatives_agree(&graph, &members[..1]);
+        let alone = members.each_ref().map(|x| run(&graph, std::slice::from_ref(x), PLAIN).remove(0).data).concat();
+        let data = members.each_ref().map(|x| &x.data[..]).concat();
+        let both = Tensor { dtype: DType::F64, dims: [&[2], dims].concat(), data };
+        let batch = graph.vmap(&Vmap::new(2).leaf("x", 0)).unwrap();
+        assert_eq!(run(&batch, &[both], PLAIN)[0].data, alone, "{i}");
+        let [x, _] = members;
+        let short = run(&squared(dims, DType::F32, f), &[Tensor { dtype: DType::F32, ..x }], PLAIN).remove(0).data;
+        assert!(conform_distance(&short, &alone[..short.len()]) < 1e-5, "{i}");
     }
 }

@@ -144,12 +144,8 @@ const RULES: &[(&str, Rule)] = &[
     ("conv_transpose1d", transposed),
     ("conv_transpose2d", transposed),
     ("conv_transpose3d", transposed),
-    ("max_pool1d", |w, n| n.first(w, "MaxPool", n.windows(true))),
     ("max_pool2d", |w, n| n.first(w, "MaxPool", n.windows(true))),
-    ("max_pool3d", |w, n| n.first(w, "MaxPool", n.windows(true))),
-    ("avg_pool1d", average),
     ("avg_pool2d", average),
-    ("avg_pool3d", average),
     ("gather", |w, n| n.all(w, "Gather", vec![("axis", Given::Int(n.int("axis")))])),
     ("take_along_axis", |w, n| n.all(w, "GatherElements", vec![("axis", Given::Int(n.int("axis")))])),
     ("one_hot", |w, n| {

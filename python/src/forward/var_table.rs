@@ -1,9 +1,10 @@
 //! Methods of values that are no op of the table, or take options that the table does not.
 
-use super::{Forward, forwards};
+use super::{Args, Forward, forwards};
 use arenagrad::graph::signal::FftNorm;
-use arenagrad::graph::window::{GridSample, GridSampling, Interpolation, Outside, PadMode};
+use arenagrad::graph::window::{GridSample, GridSampling, Interpolation, Outside, PadMode, Pool};
 use arenagrad::graph::{CrossEntropy, Scatter};
+use pyo3::PyResult;
 
 const NORMS: &[(&str, FftNorm)] =
     &[("backward", FftNorm::Backward), ("ortho", FftNorm::Ortho), ("forward", FftNorm::Forward)];
@@ -375,6 +376,51 @@ pub const TABLE: &[Forward] = forwards! {
     "lstsq" "(b: Var) -> Var"
     "The least-squares solution."
     => |a| a.me()?.lstsq(a.var(1)?);
+    "max_pool1d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
+    "The largest element of each window of x [N, C, L]; NaN if the window has one. Padding never wins."
+    => |a| a.me()?.max_pool1d(pool(a)?.dilation(a.each::<1>(4)?));
+    "min_pool1d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
+    "The smallest element of each window of x [N, C, L]; NaN if the window has one. Padding never wins."
+    => |a| a.me()?.min_pool1d(pool(a)?.dilation(a.each::<1>(4)?));
+    "sum_pool1d" "(kernel: Shape, stride: Shape, pad: Shape) -> Var"
+    "The sum of each window of x [N, C, L]."
+    => |a| a.me()?.sum_pool1d(pool(a)?);
+    "avg_pool1d" "(kernel: Shape, stride: Shape, pad: Shape, count_include_pad: bool) -> Var"
+    "The mean of each window of x [N, C, L]."
+    => |a| a.me()?.avg_pool1d(pool(a)?.count_include_pad(a.bool(4)?));
+    "adaptive_max_pool1d" "(output: Shape) -> Var"
+    "The largest element of each of `output` windows along each axis of x [N, C, L]."
+    => |a| a.me()?.adaptive_max_pool1d(a.each(1)?);
+    "adaptive_avg_pool1d" "(output: Shape) -> Var"
+    "The mean of each of `output` windows along each axis of x [N, C, L]."
+    => |a| a.me()?.adaptive_avg_pool1d(a.each(1)?);
+    "min_pool2d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
+    "The smallest element of each window of x [N, C, H, W]; NaN if the window has one. Padding never wins."
+    => |a| a.me()?.min_pool2d(pool(a)?.dilation(a.each::<2>(4)?));
+    "adaptive_max_pool2d" "(output: Shape) -> Var"
+    "The largest element of each of `output` windows along each axis of x [N, C, H, W]."
+    => |a| a.me()?.adaptive_max_pool2d(a.each(1)?);
+    "adaptive_avg_pool2d" "(output: Shape) -> Var"
+    "The mean of each of `output` windows along each axis of x [N, C, H, W]."
+    => |a| a.me()?.adaptive_avg_pool2d(a.each(1)?);
+    "max_pool3d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
+    "The largest element of each window of x [N, C, D, H, W]; NaN if the window has one. Padding never wins."
+    => |a| a.me()?.max_pool3d(pool(a)?.dilation(a.each::<3>(4)?));
+    "min_pool3d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
+    "The smallest element of each window of x [N, C, D, H, W]; NaN if the window has one. Padding never wins."
+    => |a| a.me()?.min_pool3d(pool(a)?.dilation(a.each::<3>(4)?));
+    "sum_pool3d" "(kernel: Shape, stride: Shape, pad: Shape) -> Var"
+    "The sum of each window of x [N, C, D, H, W]."
+    => |a| a.me()?.sum_pool3d(pool(a)?);
+    "avg_pool3d" "(kernel: Shape, stride: Shape, pad: Shape, count_include_pad: bool) -> Var"
+    "The mean of each window of x [N, C, D, H, W]."
+    => |a| a.me()?.avg_pool3d(pool(a)?.count_include_pad(a.bool(4)?));
+    "adaptive_max_pool3d" "(output: Shape) -> Var"
+    "The largest element of each of `output` windows along each axis of x [N, C, D, H, W]."
+    => |a| a.me()?.adaptive_max_pool3d(a.each(1)?);
+    "adaptive_avg_pool3d" "(output: Shape) -> Var"
+    "The mean of each of `output` windows along each axis of x [N, C, D, H, W]."
+    => |a| a.me()?.adaptive_avg_pool3d(a.each(1)?);
     "pixel_shuffle" "(r: int) -> Var"
     "Channels to pixels, by a factor."
     => |a| a.me()?.pixel_shuffle(a.size(1)?);
@@ -390,6 +436,11 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| a.me()?.grid_sample(a.var(1)?, GridSample::default().mode(a.one_of(2, "mode", SAMPLINGS)?)
         .padding(a.one_of(3, "padding", OUTSIDES)?).align_corners(a.bool(4)?));
 };
+
+/// A pool with a padding for each side of each axis.
+fn pool<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N, P>> {
+    Ok(Pool::new(a.each::<N>(1)?).stride(a.each::<N>(2)?).pad(a.each(3)?))
+}
 
 /// `y`, a reduction of `x` over `axes`, with these axes of size 1 if `keepdims`.
 fn keep<'g>(

@@ -9,7 +9,7 @@ use crate::nodes::ir::builder::{Builder, Routine, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Lower, Op, OpDef};
 use crate::nodes::ir::results::Results;
-use crate::nodes::ir::text::{describe_attr_kind, parse_attr_text};
+use crate::nodes::ir::text::{describe_attr_kind, instead_of, parse_attr_text};
 
 /// The value of an attribute, as [`Builder::op`] takes it.
 #[derive(Clone, Copy)]
@@ -100,7 +100,7 @@ impl Builder {
     fn op_called(&self, name: &str) -> Result<(Op, &'static OpDef)> {
         self.with(|e| {
             let Some(at) = e.ops.iter().position(|d| d.name == name) else {
-                let near = nearest_name(name, e.ops.iter().map(|d| d.name));
+                let near = instead_of(name).unwrap_or_else(|| nearest_name(name, e.ops.iter().map(|d| d.name)));
                 return Err(Error::new(Kind::Name, format!("there is no op {name:?}{near}")));
             };
             let op = Op(at as u16);

@@ -260,23 +260,8 @@ ops! {
     MAX_POOL2D_GATHER = pool::pool2d;
     AVG_POOL2D = pool::pool2d;
     AVG_POOL2D_BACKWARD = pool::pool2d;
-    MAX_POOL1D = pool::pool_nd;
-    MAX_POOL3D = pool::pool_nd;
-    MIN_POOL1D = pool::pool_nd;
-    MIN_POOL2D = pool::pool_nd;
-    MIN_POOL3D = pool::pool_nd;
-    SUM_POOL1D = pool::pool_nd;
-    SUM_POOL2D = pool::pool_nd;
-    SUM_POOL2D_BACKWARD = pool::pool_nd;
-    SUM_POOL3D = pool::pool_nd;
-    AVG_POOL1D = pool::pool_nd;
-    AVG_POOL3D = pool::pool_nd;
-    ADAPTIVE_MAX_POOL1D = pool::adaptive_pool;
-    ADAPTIVE_MAX_POOL2D = pool::adaptive_pool;
-    ADAPTIVE_MAX_POOL3D = pool::adaptive_pool;
-    ADAPTIVE_AVG_POOL1D = pool::adaptive_pool;
-    ADAPTIVE_AVG_POOL2D = pool::adaptive_pool;
-    ADAPTIVE_AVG_POOL3D = pool::adaptive_pool;
+    SUM_POOL2D = pool::pool2d;
+    SUM_POOL2D_BACKWARD = pool::pool2d;
 
     IM2COL = window::unfold;
     COL2IM = window::unfold;
@@ -308,6 +293,10 @@ ops! {
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;
+    SGD_ROWS = optim::rows;
+    ADAGRAD_ROWS = optim::rows;
+    ADAM_ROWS = optim::rows;
+    COALESCE = optim::rows;
     ROOT_SUM_SQUARES = reduce::euclidean_length;
 
     SCAN = control::scan;

@@ -56,6 +56,7 @@ pub use parse_type::{parse_type, parse_types};
 pub use parser::MAX_ERRORS;
 pub(in crate::nodes) use print::Printer;
 pub use print::{PrintOptions, print, print_with};
+pub(in crate::nodes) use renamed::instead_of;
 
 /// The longest text, in bytes.
 pub const MAX_TEXT: usize = 64 << 20;

@@ -6,7 +6,7 @@
 use super::lexer::{Tok, Token};
 use super::parse_type::parsed_type_fields;
 use super::parser::{Defined, Parser};
-use super::renamed::replacement_name;
+use super::renamed::instead_of;
 use super::strings::brief_text_string;
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Result};
@@ -92,8 +92,7 @@ impl<'t> Parser<'t, '_> {
             return Err(self.expected("an op"));
         }
         let Some(&op) = self.ops.get(word) else {
-            let now = replacement_name(word).map(|n| format!("; it is called {n} now"));
-            let near = now.unwrap_or_else(|| nearest_name(word, self.e.ops.iter().map(|d| d.name)));
+            let near = instead_of(word).unwrap_or_else(|| nearest_name(word, self.e.ops.iter().map(|d| d.name)));
             let own = "; an op of your own is read by `parse_with`, given its definition";
             let near = if near.is_empty() { own.to_string() } else { near };
             return Err(self.error(&t, format!("there is no op {}{near}", brief_text_string(word))));

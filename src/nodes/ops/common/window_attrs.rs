@@ -6,7 +6,7 @@ use crate::nodes::arguments::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attr_types::attrs;
 
 attrs! {
-    /// The attributes of `im2col` and of pools of maxima and minima. Other ops over windows have more attributes, and
+    /// The attributes of `im2col` and of pools of maxima. Other ops over windows have more attributes, and
     /// give these by conversion.
     pub struct WindowAttrs {
         /// Taps along each axis.

@@ -1,4 +1,4 @@
-//! Attributes of pools. Those of pools of maxima and minima are [`WindowAttrs`].
+//! Attributes of pools. Those of pools of maxima are [`WindowAttrs`].
 
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
@@ -64,14 +64,6 @@ attrs! {
         pad: Vec<i64>,
         /// Whether padding counts as elements.
         count_include_pad: bool,
-    }
-}
-
-attrs! {
-    /// Attributes of adaptive pools.
-    pub struct AdaptivePoolAttrs {
-        /// Windows along each axis.
-        output: Vec<i64>,
     }
 }
 

@@ -1,10 +1,10 @@
-//! Pools: over planes, over other numbers of axes, and adaptive ones.
+//! Pools: ops over planes, and formulas of them over other numbers of axes and to a given size.
 
-pub mod adaptive_pool;
+mod adaptive_pool;
 pub mod attrs;
 pub mod lower;
+mod planes;
 pub mod pool2d;
-pub mod pool_nd;
 pub mod pool_options;
 pub mod var;
 

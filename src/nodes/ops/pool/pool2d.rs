@@ -1,7 +1,7 @@
 //! 2-D pools (NCHW). A max pool keeps the position of each maximum; its derivatives move elements between those
 //! positions, by two ops that are each other's transpose.
 
-use super::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, MaxPoolBackwardAttrs};
+use super::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, MaxPoolBackwardAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
 use super::lower;
 use crate::ensure;
 use crate::kernels::window::WindowGeometry;
@@ -196,8 +196,8 @@ pub const MAX_POOL2D_GATHER: OpDef = OpDef {
     )
 };
 
-/// Checks an average pool over planes of this size, and counts its windows.
-fn count_mean_windows(windows: &WindowAttrs, plane: [usize; 2]) -> Result<[usize; 2], String> {
+/// Checks a pool of sums or means over planes of this size, and counts its windows.
+fn count_windows(windows: &WindowAttrs, plane: [usize; 2]) -> Result<[usize; 2], String> {
     windows.check::<2>()?;
     let win = windows.over(plane);
     win.all_touch()?;
@@ -227,7 +227,7 @@ pub const AVG_POOL2D: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
         let d = cx.rank(0, "x", 4)?;
-        let [ho, wo] = count_mean_windows(&AvgPoolAttrs::of(&cx.attrs).windows(), last_two_dims(&d))?;
+        let [ho, wo] = count_windows(&AvgPoolAttrs::of(&cx.attrs).windows(), last_two_dims(&d))?;
         cx.result(dtype, &[d[0], d[1], ho, wo])
     },
     decompose: Some(|s| {
@@ -279,7 +279,7 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
         let d = cx.rank(0, "dy", 4)?;
         let a = AvgPoolBackwardAttrs::of(&cx.attrs);
         let hw = check_window_sizes::<2>("in_hw", &a.in_hw)?;
-        let [ho, wo] = count_mean_windows(&a.windows(), hw)?;
+        let [ho, wo] = count_windows(&a.windows(), hw)?;
         cx.expect_dims(0, "dy", &[d[0], d[1], ho, wo])?;
         cx.result(dtype, &[d[0], d[1], hw[0], hw[1]])
     },
@@ -320,6 +320,78 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
             let attrs =
                 AvgPoolAttrs { kernel: a.kernel, stride: a.stride, pad: a.pad, count_include_pad: a.count_include_pad };
             Some(s.g.emit1(Op::AVG_POOL2D, &[g], &attrs.list()))
+        }),
+    )
+};
+
+/// The sum of each 2-D window.
+pub const SUM_POOL2D: OpDef = OpDef {
+    infer: |cx| {
+        let dtype = cx.float(0)?;
+        let d = cx.rank(0, "x", 4)?;
+        let [ho, wo] = count_windows(&SumPoolAttrs::of(&cx.attrs).windows(), last_two_dims(&d))?;
+        check_i32_plane(last_two_dims(&d))?;
+        cx.result(dtype, &[d[0], d[1], ho, wo])
+    },
+    decompose: Some(|s| {
+        let x = s.args[0];
+        let win = SumPoolAttrs::of(&s.attrs).windows().over(last_two_dims(&x.dims()));
+        let Ok(count) = win.count() else { return Vec::new() };
+        let padded = win.pad(x, 0.0);
+        sum_over_window_taps(win.taps().map(|t| win.tap(padded, t, count))).into_iter().collect()
+    }),
+    cost: |cx| 2 * cx.arg(0),
+    cases: &[
+        Case { args: "f[2,3,4,6]", attrs: "kernel=[2,2] stride=[2,2] pad=[0,0,0,0]", domains: &[Real] },
+        Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,1] pad=[1,2,1,0]", domains: &[Real] },
+    ],
+    lower: Lower::Kernel(lower::emit_sum_pool2d),
+    ..define_op(
+        "sum_pool2d",
+        "y = Σ x over each window of x [N, C, H, W]",
+        1,
+        SumPoolAttrs::FIELDS,
+        Deriv::Linear(|s, _, g| {
+            let SumPoolAttrs { kernel, stride, pad } = SumPoolAttrs::of(&s.attrs);
+            let in_hw = size_attrs_to_i64(&last_two_dims(&s.args[0].dims()));
+            let attrs = SumPoolBackwardAttrs { in_hw, kernel, stride, pad };
+            Some(s.g.emit1(Op::SUM_POOL2D_BACKWARD, &[g], &attrs.list()))
+        }),
+    )
+};
+
+/// The transpose of [`SUM_POOL2D`].
+pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
+    infer: |cx| {
+        let dtype = cx.float(0)?;
+        let d = cx.rank(0, "dy", 4)?;
+        let a = SumPoolBackwardAttrs::of(&cx.attrs);
+        let hw = check_window_sizes::<2>("in_hw", &a.in_hw)?;
+        let [ho, wo] = count_windows(&a.windows(), hw)?;
+        check_i32_plane(hw)?;
+        cx.expect_dims(0, "dy", &[d[0], d[1], ho, wo])?;
+        cx.result(dtype, &[d[0], d[1], hw[0], hw[1]])
+    },
+    decompose: Some(|s| {
+        let a = SumPoolBackwardAttrs::of(&s.attrs);
+        let win = a.windows().over(first_entries(&to_size_attrs(&a.in_hw)));
+        let dx = sum_over_window_taps(win.taps().map(|t| win.untap(s.args[0], t)));
+        dx.map(|dx| win.crop(dx)).into_iter().collect()
+    }),
+    cost: |cx| 2 * cx.out(),
+    cases: &[
+        Case { args: "f[2,3,2,3]", attrs: "in_hw=[4,6] kernel=[2,2] stride=[2,2] pad=[0,0,0,0]", domains: &[Real] },
+        Case { args: "f[1,2,3,7]", attrs: "in_hw=[5,7] kernel=[3,2] stride=[2,1] pad=[1,2,1,0]", domains: &[Real] },
+    ],
+    lower: Lower::Kernel(lower::emit_sum_pool2d_backward),
+    ..define_op(
+        "sum_pool2d_backward",
+        "dx[..] = Σ dy over the windows that contain the element; the transpose of sum_pool2d",
+        1,
+        SumPoolBackwardAttrs::FIELDS,
+        Deriv::Linear(|s, _, g| {
+            let SumPoolBackwardAttrs { in_hw: _, kernel, stride, pad } = SumPoolBackwardAttrs::of(&s.attrs);
+            Some(s.g.emit1(Op::SUM_POOL2D, &[g], &SumPoolAttrs { kernel, stride, pad }.list()))
         }),
     )
 };

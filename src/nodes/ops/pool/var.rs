@@ -1,24 +1,18 @@
-//! Pools as methods of [`Var`]. `ceil_mode` becomes padding at the end: the ops have no such mode.
+//! Pools as methods of [`Var`]: formulas of pools of planes. `ceil_mode` becomes padding at the end: the ops have no
+//! such mode.
 //!
 //! Maxima come with their positions, too, as in torch's `return_indices`. One axis is a plane of height 1. Three axes
 //! are pooled in two steps: each plane, then along the planes. The first of equal elements wins in both, so the first
 //! in row-major order wins.
 
-use crate::error::Kind;
+use crate::ensure;
 use crate::kernels::window::WindowGeometry;
-use crate::nodes::arguments::size_attrs::size_attrs_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::common::positions::numbers_by_position;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
-use crate::nodes::ops::pool::attrs::{AdaptivePoolAttrs, AvgPoolAttrs, SumPoolAttrs};
 use crate::nodes::ops::pool::pool_options::{Pool, Pool1d, Pool2d, Pool3d};
-
-// Pools by the number of axes.
-const MAX: [Op; 3] = [Op::MAX_POOL1D, Op::MAX_POOL2D, Op::MAX_POOL3D];
-const MIN: [Op; 3] = [Op::MIN_POOL1D, Op::MIN_POOL2D, Op::MIN_POOL3D];
-const SUM: [Op; 3] = [Op::SUM_POOL1D, Op::SUM_POOL2D, Op::SUM_POOL3D];
-const AVG: [Op; 3] = [Op::AVG_POOL1D, Op::AVG_POOL2D, Op::AVG_POOL3D];
+use crate::nodes::ops::pool::{adaptive_pool, planes};
 
 /// Methods for one, two and three axes.
 macro_rules! by_axes {
@@ -30,41 +24,39 @@ macro_rules! by_axes {
                 one. Padding never wins.")]
             #[track_caller]
             pub fn $max(self, opt: Pool<$n, $p>) -> Var<'g> {
-                self.extreme_pool(MAX[$n - 1], &opt)
+                self.pool(stringify!($max), Of::Max, &opt)
             }
 
             #[doc = concat!("The smallest element of each window of x `[N, C, ", $shape, "]`; NaN if the window has \
                 one. Padding never wins.")]
             #[track_caller]
             pub fn $min(self, opt: Pool<$n, $p>) -> Var<'g> {
-                self.extreme_pool(MIN[$n - 1], &opt)
+                self.pool(stringify!($min), Of::Min, &opt)
             }
 
             #[doc = concat!("The sum of each window of x `[N, C, ", $shape, "]`. A dilation is an error.")]
             #[track_caller]
             pub fn $sum(self, opt: Pool<$n, $p>) -> Var<'g> {
-                self.sum_pool(SUM[$n - 1], &opt)
+                self.pool(stringify!($sum), Of::Sum, &opt)
             }
 
             #[doc = concat!("The mean of each window of x `[N, C, ", $shape, "]`. A dilation is an error.")]
             #[track_caller]
             pub fn $avg(self, opt: Pool<$n, $p>) -> Var<'g> {
-                self.avg_pool(AVG[$n - 1], &opt)
+                self.pool(stringify!($avg), Of::Mean, &opt)
             }
 
             #[doc = concat!("The largest element of each of `output` windows along each axis of x `[N, C, ", $shape, "]`; window i of an axis of n begins at ⌊i·n/output⌋ and ends before ⌈(i + 1)·n/output⌉.")]
             #[track_caller]
             pub fn $adaptive_max(self, output: [usize; $n]) -> Var<'g> {
-                let op = [Op::ADAPTIVE_MAX_POOL1D, Op::ADAPTIVE_MAX_POOL2D, Op::ADAPTIVE_MAX_POOL3D][$n - 1];
-                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: size_attrs_to_i64(&output) }.list())
+                self.adaptive_pool(stringify!($adaptive_max), &output, adaptive_pool::max)
             }
 
             #[doc = concat!("The mean of each of `output` windows along each axis of x `[N, C, ", $shape, "]`; window \
                 i of an axis of n begins at ⌊i·n/output⌋ and ends before ⌈(i + 1)·n/output⌉.")]
             #[track_caller]
             pub fn $adaptive_avg(self, output: [usize; $n]) -> Var<'g> {
-                let op = [Op::ADAPTIVE_AVG_POOL1D, Op::ADAPTIVE_AVG_POOL2D, Op::ADAPTIVE_AVG_POOL3D][$n - 1];
-                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: size_attrs_to_i64(&output) }.list())
+                self.adaptive_pool(stringify!($adaptive_avg), &output, adaptive_pool::mean)
             }
             )*
         }
@@ -77,79 +69,67 @@ by_axes! {
     3 6 "D, H, W": max_pool3d min_pool3d sum_pool3d avg_pool3d adaptive_max_pool3d adaptive_avg_pool3d;
 }
 
+/// What a pool makes of the elements of a window.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    Max,
+    Min,
+    Sum,
+    Mean,
+}
+
 impl<'g> Var<'g> {
     /// The windows of a pool on this: without `ceil_mode`, and with it if it is set.
-    pub(super) fn pool_windows<const N: usize, const P: usize>(
-        self,
-        opt: &Pool<N, P>,
-    ) -> Result<[WindowGeometry<N>; 2], String> {
-        let d = self.dims();
-        if d.len() != N + 2 {
-            return Err(format!("x has shape {d}; rank {} is needed", N + 2));
-        }
-        let win = opt.over(&d[2..]);
+    fn pool_windows<const N: usize, const P: usize>(self, opt: &Pool<N, P>) -> Result<[WindowGeometry<N>; 2], String> {
+        let win = opt.over(&planes::check_operand(self, N)?[2..]);
         win.half_padded()?;
-        if opt.ceil_mode {
-            return Ok([win, win.ceiled()?]);
-        }
-        win.count()?;
-        Ok([win, win])
+        let whole = if opt.ceil_mode { win.ceiled()? } else { win };
+        whole.all_touch().map(|()| [win, whole])
     }
 
+    /// The pool called `name`.
     #[track_caller]
-    pub(super) fn refused_pool(self, op: Op, why: &str) -> Var<'g> {
-        self.g.fail(Kind::Shape, format!("{}({self:?}): {why}", self.g.op_name(op)))
-    }
-
-    /// A pool of maxima or minima.
-    #[track_caller]
-    fn extreme_pool<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
-        match self.pool_windows(opt) {
-            _ if !self.is_some() => self,
-            Ok([_, win]) => self.g.emit1(op, &[self], &WindowAttrs::from(win).list()),
-            Err(e) => self.refused_pool(op, &e),
+    fn pool<const N: usize, const P: usize>(self, name: &str, of: Of, opt: &Pool<N, P>) -> Var<'g> {
+        if !self.is_some() {
+            return self;
         }
-    }
-
-    /// The windows of a sum, which have no dilation.
-    fn undilated_pool_windows<const N: usize, const P: usize>(
-        self,
-        opt: &Pool<N, P>,
-    ) -> Result<[WindowGeometry<N>; 2], String> {
-        match opt.dilation == [1; N] {
-            true => self.pool_windows(opt),
-            false => Err(format!("dilation {:?}; only pools of maxima and minima have one", opt.dilation)),
-        }
-    }
-
-    #[track_caller]
-    fn sum_pool<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
-        match self.undilated_pool_windows(opt) {
-            _ if !self.is_some() => self,
-            Ok([_, win]) => self.g.emit1(op, &[self], &SumPoolAttrs::new(win.into()).list()),
-            Err(e) => self.refused_pool(op, &e),
-        }
-    }
-
-    #[track_caller]
-    fn avg_pool<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
+        let checked = || {
+            let dilated = opt.dilation != [1; N] && matches!(of, Of::Sum | Of::Mean);
+            ensure!(!dilated, "dilation {:?}; only pools of maxima and minima have one", opt.dilation);
+            ensure!(of != Of::Mean || opt.divisor_override != Some(0), "divisor_override is 0");
+            let windows = self.pool_windows(opt)?;
+            planes::check(self.dims()[1], &windows[1]).map(|()| windows)
+        };
         // All nodes get the caller's location.
         self.g.with_caller(|| {
-            if !self.is_some() {
-                return self;
-            }
-            let [win, whole] = match self.undilated_pool_windows(opt) {
-                Ok(both) => both,
-                Err(e) => return self.refused_pool(op, &e),
+            let [win, whole] = match checked() {
+                Ok(windows) => windows,
+                Err(why) => return self.refuse(name, why),
             };
-            let sums = || self.g.emit1(SUM[N - 1], &[self], &SumPoolAttrs::new(whole.into()).list());
-            match opt.divisor_override {
-                Some(0) => self.refused_pool(op, "divisor_override is 0"),
-                Some(n) => sums() / n as f64,
+            let count_pad = opt.count_include_pad;
+            let sums = || planes::pool(self, planes::Of::Sum, &whole);
+            match (of, opt.divisor_override) {
+                (Of::Max, _) => planes::pool(self, planes::Of::Max, &whole),
+                (Of::Min, _) => -planes::pool(-self, planes::Of::Max, &whole),
+                (Of::Sum, _) => sums(),
+                (Of::Mean, Some(n)) => sums() / n as f64,
                 // Taps beyond the padding do not count, so windows have different divisors.
-                None if opt.count_include_pad && win.pad != whole.pad => divide_sums(sums(), &win),
-                None => self.g.emit1(op, &[self], &AvgPoolAttrs::new(whole.into(), opt.count_include_pad).list()),
+                (Of::Mean, None) if count_pad && win.pad != whole.pad => divide_sums(sums(), &win),
+                (Of::Mean, None) => planes::pool(self, planes::Of::Mean { count_pad }, &whole),
             }
+        })
+    }
+
+    /// The pool called `name` to `output` windows along each axis.
+    #[track_caller]
+    fn adaptive_pool(self, name: &str, output: &[usize], pool: fn(Var<'g>, &[usize]) -> Var<'g>) -> Var<'g> {
+        if !self.is_some() {
+            return self;
+        }
+        self.g.with_caller(|| match adaptive_pool::check(self, output) {
+            Err(why) => self.refuse(name, why),
+            Ok(to) if self.numel() == 0 => self.reshape(to),
+            Ok(_) => pool(self, output),
         })
     }
 
@@ -157,14 +137,13 @@ impl<'g> Var<'g> {
     /// `return_indices`.
     #[track_caller]
     pub fn max_pool1d_with_indices(self, opt: Pool1d) -> [Var<'g>; 2] {
-        let windows = self.pool_windows(&opt).and_then(|w| w[1].all_touch().map(|()| w));
-        self.g.with_caller(|| match windows {
+        self.g.with_caller(|| match self.pool_windows(&opt) {
             _ if !self.is_some() => [self; 2],
             Ok([_, win]) => {
                 let found = self.unsqueeze(2).max_of_planes(win.on_plane([None, Some(0)]));
                 found.map(|x| x.squeeze(2))
             }
-            Err(e) => [self.refused_pool(Op::MAX_POOL1D, &e); 2],
+            Err(e) => [self.refuse("max_pool1d", e); 2],
         })
     }
 
@@ -175,7 +154,7 @@ impl<'g> Var<'g> {
         match self.pool_windows(&opt) {
             _ if !self.is_some() => [self; 2],
             Ok([_, win]) => self.max_of_planes(win),
-            Err(e) => [self.refused_pool(Op::MAX_POOL2D, &e); 2],
+            Err(e) => [self.refuse("max_pool2d", e); 2],
         }
     }
 
@@ -185,15 +164,15 @@ impl<'g> Var<'g> {
     pub fn max_pool3d_with_indices(self, opt: Pool3d) -> [Var<'g>; 2] {
         self.g.with_caller(|| {
             let dims = self.dims();
-            let win = match self.pool_windows(&opt).and_then(|w| w[1].all_touch().map(|()| w)) {
+            let win = match self.pool_windows(&opt) {
                 _ if !self.is_some() => return [self; 2],
                 Ok([_, win]) => win,
-                Err(e) => return [self.refused_pool(Op::MAX_POOL3D, &e); 2],
+                Err(e) => return [self.refuse("max_pool3d", e); 2],
             };
             let [n, c, d, h, w] = [0, 1, 2, 3, 4].map(|i| dims[i]);
             if d.checked_mul(h).and_then(|x| x.checked_mul(w)).is_none_or(|all| all > i32::MAX as usize) {
                 let why = format!("a volume of {d} × {h} × {w} has more places than i32");
-                return [self.refused_pool(Op::MAX_POOL3D, &why); 2];
+                return [self.refuse("max_pool3d", why); 2];
             }
             let [y, place] = self.reshape([n, c * d, h, w]).max_of_planes(win.on_plane([Some(1), Some(2)]));
             if !y.is_some() {
