@@ -1,9 +1,9 @@
 //! Depthwise 3 × 3 convolutions with stride 1: rows of planes in pieces of fixed size that fill vectors. No plane is
 //! copied to a strip and back; some rows with their padding are.
 //!
-//! Invariant: padding is a zero that is multiplied. An element of the forward pass or of the input gradient is one chain
-//! over kernel row, then kernel column: the bits are those of strips. A weight gradient has a chain in each lane through
-//! all images of a block, and the lanes are added in a tree.
+//! Invariant: padding is a zero that is multiplied. An element of the forward pass or of the input gradient is one
+//! chain over kernel row, then kernel column: the bits are those of strips. A weight gradient has a chain in each lane
+//! through all images of a block, and the lanes are added in a tree.
 
 use super::conv_micro::{fma_arrays, load_array, mask_lanes, sum_lanes};
 use super::conv_plan::ConvPlan;
@@ -57,8 +57,8 @@ fn sum_piece<T: Float, const L: usize, const BACK: bool>(lines: [&[T; LINE]; 3],
     acc
 }
 
-/// Copies the rows that row `r` of the results reads, and then as many as there is room for, from row `next` on. Returns
-/// the row after them.
+/// Copies the rows that row `r` of the results reads, and then as many as there is room for, from row `next` on.
+/// Returns the row after them.
 #[inline(always)]
 fn load_rows<T: Float, const L: usize>(c: &ConvPlan, x: &[T], r: usize, next: usize, rows: &mut Rows<T>) -> usize {
     let ([h, width], [above, left]) = (c.src, c.lead);
