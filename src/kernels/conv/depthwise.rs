@@ -81,10 +81,10 @@ fn kernel_rows<'a, T, const BACK: bool>(
     zeros: &'a [T; LINE],
 ) -> [&'a [T; LINE]; 3] {
     let mut lines = [zeros; 3];
-    for i in 0..3 {
+    for (i, line) in lines.iter_mut().enumerate() {
         let row = (r + if BACK { 2 - i } else { i }).wrapping_sub(c.lead[0]);
         if row < c.src[0] {
-            lines[i] = &rows[row % ROWS];
+            *line = &rows[row % ROWS];
         }
     }
     lines
