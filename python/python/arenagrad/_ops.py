@@ -37,29 +37,29 @@ class VarOps:
         """m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; one more scalar operand multiplies g"""
         return self.builder.op("adam", self, *operands, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, decoupled=decoupled)  # type: ignore[attr-defined]
 
-    def adaptive_avg_pool1d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]"""
-        return self.builder.op("adaptive_avg_pool1d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_avg_pool1d(self, output: Shape) -> Var:  # noqa: E501
+        """The mean of each of `output` windows along each axis of x [N, C, L]."""
+        return self._call("adaptive_avg_pool1d", (output,))  # type: ignore[attr-defined, no-any-return]
 
-    def adaptive_avg_pool2d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., i, j] = the mean of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way"""
-        return self.builder.op("adaptive_avg_pool2d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_avg_pool2d(self, output: Shape) -> Var:  # noqa: E501
+        """The mean of each of `output` windows along each axis of x [N, C, H, W]."""
+        return self._call("adaptive_avg_pool2d", (output,))  # type: ignore[attr-defined, no-any-return]
 
-    def adaptive_avg_pool3d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., h, i, j] = the mean of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way"""
-        return self.builder.op("adaptive_avg_pool3d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_avg_pool3d(self, output: Shape) -> Var:  # noqa: E501
+        """The mean of each of `output` windows along each axis of x [N, C, D, H, W]."""
+        return self._call("adaptive_avg_pool3d", (output,))  # type: ignore[attr-defined, no-any-return]
 
-    def adaptive_max_pool1d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., i] = the largest of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]"""
-        return self.builder.op("adaptive_max_pool1d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_max_pool1d(self, output: Shape) -> Var:  # noqa: E501
+        """The largest element of each of `output` windows along each axis of x [N, C, L]."""
+        return self._call("adaptive_max_pool1d", (output,))  # type: ignore[attr-defined, no-any-return]
 
-    def adaptive_max_pool2d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., i, j] = the largest of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way"""
-        return self.builder.op("adaptive_max_pool2d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_max_pool2d(self, output: Shape) -> Var:  # noqa: E501
+        """The largest element of each of `output` windows along each axis of x [N, C, H, W]."""
+        return self._call("adaptive_max_pool2d", (output,))  # type: ignore[attr-defined, no-any-return]
 
-    def adaptive_max_pool3d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., h, i, j] = the largest of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way"""
-        return self.builder.op("adaptive_max_pool3d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_max_pool3d(self, output: Shape) -> Var:  # noqa: E501
+        """The largest element of each of `output` windows along each axis of x [N, C, D, H, W]."""
+        return self._call("adaptive_max_pool3d", (output,))  # type: ignore[attr-defined, no-any-return]
 
     def add(self, other: Operand, /) -> Any:  # noqa: E501
         """y = a + b"""
@@ -141,9 +141,9 @@ class VarOps:
         """the gradient of attention_packed in the packed rows, from (dy, qkv, y, lse[, dlse][, padding][, key])"""
         return self.builder.op("attention_packed_backward", self, *operands, layout=layout, heads=heads, kv_heads=kv_heads, mask=mask, window=window, ahead=ahead, top_left=top_left, scale=scale, softcap=softcap, padding=padding, bias=bias, dropout=dropout, stream=stream, dlse=dlse)  # type: ignore[attr-defined]
 
-    def avg_pool1d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], count_include_pad: bool) -> Any:  # noqa: E501
-        """y = Σ x / n over each window of x [N, C, L]; n counts the padding only if count_include_pad"""
-        return self.builder.op("avg_pool1d", self, kernel=kernel, stride=stride, pad=pad, count_include_pad=count_include_pad)  # type: ignore[attr-defined]
+    def avg_pool1d(self, kernel: Shape, stride: Shape, pad: Shape, count_include_pad: bool) -> Var:  # noqa: E501
+        """The mean of each window of x [N, C, L]."""
+        return self._call("avg_pool1d", (kernel, stride, pad, count_include_pad))  # type: ignore[attr-defined, no-any-return]
 
     def avg_pool2d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], count_include_pad: bool) -> Any:  # noqa: E501
         """y = Σ x / n over each window; n counts the padding only if count_include_pad"""
@@ -153,9 +153,9 @@ class VarOps:
         """dx[..] = Σ dy / n over the windows that contain the element; the transpose of avg_pool2d"""
         return self.builder.op("avg_pool2d_backward", self, in_hw=in_hw, kernel=kernel, stride=stride, pad=pad, count_include_pad=count_include_pad)  # type: ignore[attr-defined]
 
-    def avg_pool3d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], count_include_pad: bool) -> Any:  # noqa: E501
-        """y = Σ x / n over each window of x [N, C, D, H, W]; n counts the padding only if count_include_pad"""
-        return self.builder.op("avg_pool3d", self, kernel=kernel, stride=stride, pad=pad, count_include_pad=count_include_pad)  # type: ignore[attr-defined]
+    def avg_pool3d(self, kernel: Shape, stride: Shape, pad: Shape, count_include_pad: bool) -> Var:  # noqa: E501
+        """The mean of each window of x [N, C, D, H, W]."""
+        return self._call("avg_pool3d", (kernel, stride, pad, count_include_pad))  # type: ignore[attr-defined, no-any-return]
 
     def batch_norm(self, other: Operand, b: Operand, /, eps: float) -> Any:  # noqa: E501
         """y = γ(x − mean)/√(var + eps) + β with the mean and the biased variance of each channel over all other axes; also both statistics"""
@@ -773,9 +773,9 @@ class VarOps:
         """y = max(a, b), NaN if either is; a tie shares the gradient evenly"""
         return self.builder.op("max", self, other)  # type: ignore[attr-defined]
 
-    def max_pool1d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
-        """y = the largest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)"""
-        return self.builder.op("max_pool1d", self, kernel=kernel, stride=stride, pad=pad, dilation=dilation)  # type: ignore[attr-defined]
+    def max_pool1d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+        """The largest element of each window of x [N, C, L]; NaN if the window has one. Padding never wins."""
+        return self._call("max_pool1d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
 
     def max_pool2d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
         """y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its position h·W + w in the plane"""
@@ -789,9 +789,9 @@ class VarOps:
         """y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x, 0 for the index −1"""
         return self.builder.op("max_pool2d_gather", self, other)  # type: ignore[attr-defined]
 
-    def max_pool3d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
-        """y = the largest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)"""
-        return self.builder.op("max_pool3d", self, kernel=kernel, stride=stride, pad=pad, dilation=dilation)  # type: ignore[attr-defined]
+    def max_pool3d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+        """The largest element of each window of x [N, C, D, H, W]; NaN if the window has one. Padding never wins."""
+        return self._call("max_pool3d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
 
     def maximum(self, other: Operand) -> Var:  # noqa: E501
         """The larger of both, which broadcast."""
@@ -805,17 +805,17 @@ class VarOps:
         """y = min(a, b), NaN if either is; a tie shares the gradient evenly"""
         return self.builder.op("min", self, other)  # type: ignore[attr-defined]
 
-    def min_pool1d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
-        """y = the smallest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)"""
-        return self.builder.op("min_pool1d", self, kernel=kernel, stride=stride, pad=pad, dilation=dilation)  # type: ignore[attr-defined]
+    def min_pool1d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+        """The smallest element of each window of x [N, C, L]; NaN if the window has one. Padding never wins."""
+        return self._call("min_pool1d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
 
-    def min_pool2d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
-        """y = the smallest of each window of x [N, C, H, W] (the first of equals; NaN if there is one; padding never wins)"""
-        return self.builder.op("min_pool2d", self, kernel=kernel, stride=stride, pad=pad, dilation=dilation)  # type: ignore[attr-defined]
+    def min_pool2d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+        """The smallest element of each window of x [N, C, H, W]; NaN if the window has one. Padding never wins."""
+        return self._call("min_pool2d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
 
-    def min_pool3d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
-        """y = the smallest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)"""
-        return self.builder.op("min_pool3d", self, kernel=kernel, stride=stride, pad=pad, dilation=dilation)  # type: ignore[attr-defined]
+    def min_pool3d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+        """The smallest element of each window of x [N, C, D, H, W]; NaN if the window has one. Padding never wins."""
+        return self._call("min_pool3d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
 
     def minimum(self, other: Operand) -> Var:  # noqa: E501
         """The smaller of both, which broadcast."""
@@ -1257,9 +1257,9 @@ class VarOps:
         """The sum over axes, or over all."""
         return self._call("sum", (axis, keepdims))  # type: ignore[attr-defined, no-any-return]
 
-    def sum_pool1d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]) -> Any:  # noqa: E501
-        """y = Σ x over each window of x [N, C, L]"""
-        return self.builder.op("sum_pool1d", self, kernel=kernel, stride=stride, pad=pad)  # type: ignore[attr-defined]
+    def sum_pool1d(self, kernel: Shape, stride: Shape, pad: Shape) -> Var:  # noqa: E501
+        """The sum of each window of x [N, C, L]."""
+        return self._call("sum_pool1d", (kernel, stride, pad))  # type: ignore[attr-defined, no-any-return]
 
     def sum_pool2d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]) -> Any:  # noqa: E501
         """y = Σ x over each window of x [N, C, H, W]"""
@@ -1269,9 +1269,9 @@ class VarOps:
         """dx[..] = Σ dy over the windows that contain the element; the transpose of sum_pool2d"""
         return self.builder.op("sum_pool2d_backward", self, in_hw=in_hw, kernel=kernel, stride=stride, pad=pad)  # type: ignore[attr-defined]
 
-    def sum_pool3d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]) -> Any:  # noqa: E501
-        """y = Σ x over each window of x [N, C, D, H, W]"""
-        return self.builder.op("sum_pool3d", self, kernel=kernel, stride=stride, pad=pad)  # type: ignore[attr-defined]
+    def sum_pool3d(self, kernel: Shape, stride: Shape, pad: Shape) -> Var:  # noqa: E501
+        """The sum of each window of x [N, C, D, H, W]."""
+        return self._call("sum_pool3d", (kernel, stride, pad))  # type: ignore[attr-defined, no-any-return]
 
     def sum_squares(self, mean: bool) -> Any:  # noqa: E501
         """y = Σ x² over all elements, or their mean; an empty sum is 0"""
