@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
+use arenagrad::optim::{AdamW, train_split};
 use arenagrad::session::Session;
+use arenagrad::train::{LocalComm, Parallel};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -157,10 +159,38 @@ fn transforms_allocate_nothing() {
     }
 }
 
+/// Steps of two ranks, in several buckets, allocate nothing on either.
+fn ranks_allocate_nothing() {
+    let g = Builder::new("g");
+    let w = g.param("w", [256, 128], DType::F32, Init::Normal(0.1));
+    let b = g.param("b", [128], DType::F32, Init::Zeros);
+    let h = (g.input_or("x", [16, 256], DType::F32, 0.5).matmul(w) + b).tanh();
+    let graph = g.finish([(h * h).mean(..).named("loss")]).unwrap();
+    let split = &train_split(&graph, "loss", AdamW::new(1e-3).clip_norm(1.0)).unwrap();
+    std::thread::scope(|s| {
+        for comm in LocalComm::group(2) {
+            s.spawn(move || {
+                let mut p = Session::new().compile_all(&split.methods()).unwrap();
+                p.init(1).unwrap();
+                let mut ranks = Parallel::new(&p, comm, split).unwrap().bucket_bytes(&p, 1 << 14).unwrap();
+                (0..2).for_each(|_| assert!(ranks.step(&mut p).unwrap().is_finite()));
+                ranks.comm().barrier().unwrap();
+                let before = ALLOCATIONS.load(Ordering::Relaxed);
+                ranks.comm().barrier().unwrap();
+                (0..10).for_each(|_| assert!(ranks.step(&mut p).unwrap().is_finite()));
+                ranks.comm().barrier().unwrap();
+                assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+                ranks.comm().barrier().unwrap();
+            });
+        }
+    });
+}
+
 // One test, so that no other allocates meanwhile.
 #[test]
 fn steps_allocate_nothing() {
     methods_allocate_nothing();
+    ranks_allocate_nothing();
     kept_sizes_allocate_nothing();
     #[cfg(feature = "signal")]
     transforms_allocate_nothing();

@@ -12,7 +12,7 @@ mod sources;
 
 fn everything() -> Vec<(String, String)> {
     let fuzz = ["fuzz/src", "fuzz/tests", "fuzz/libfuzzer/fuzz_targets"];
-    ["src", "cli", "onnx/src", "onnx/tests", "onnx/examples", "python/src", "tests", "benches", "examples"]
+    ["src", "cli", "mpi", "onnx/src", "onnx/tests", "onnx/examples", "python/src", "tests", "benches", "examples"]
         .into_iter()
         .chain(fuzz)
         .flat_map(sources)
@@ -116,8 +116,10 @@ fn functions_do_not_repeat_their_module() {
 }
 
 /// Files that may hold unsafe code: owned graph view, kernel ABI, instruction sets, what is made of their vectors
-/// (tiles, dot products and transposes; AMX, AVX512-BF16), executor, team; NumPy's arrays and forks of Python.
+/// (tiles, dot products and transposes; AMX, AVX512-BF16), executor, team; what a rank does at exit; NumPy's arrays and
+/// forks of Python.
 const UNSAFE: &[&str] = &[
+    "mpi/src/exit.rs",
     "python/src/views.rs",
     "python/src/program.rs",
     "python/src/slot.rs",
@@ -143,7 +145,7 @@ const UNSAFE: &[&str] = &[
 #[test]
 fn unsafe_code_is_rare_and_reasoned() {
     let mut total = 0;
-    for (name, text) in ["src", "python/src"].into_iter().flat_map(sources).filter(|(n, _)| !is_test(n)) {
+    for (name, text) in ["src", "mpi/src", "python/src"].into_iter().flat_map(sources).filter(|(n, _)| !is_test(n)) {
         let code: Vec<&str> = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
         let lines = code.iter().filter(|l| l.contains("unsafe ") && !l.contains("unsafe_code")).count();
         let reasons = text.matches("SAFETY").count() + text.matches("# Safety").count();
@@ -245,17 +247,16 @@ fn every_dependency_has_a_reason() {
         ("cli/tables/Cargo.toml", &[DEPENDENCIES], "## Program"),
         ("python/Cargo.toml", &[DEPENDENCIES], "## Python package"),
         ("onnx/Cargo.toml", &[DEPENDENCIES], "## ONNX"),
+        ("mpi/Cargo.toml", &[DEPENDENCIES], "## MPI"),
         ("Cargo.toml", &["\n[dev-dependencies]", LOOM], "## Tests"),
         ("benches/Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
         ("fuzz/Cargo.toml", &[DEPENDENCIES], "## Tests"),
         ("fuzz/libfuzzer/Cargo.toml", &[DEPENDENCIES], "## Tests"),
     ] {
         let listed = part(head);
-        for name in sections
-            .iter()
-            .flat_map(|s| names_under(manifest, s))
-            .filter(|n| !n.starts_with("arenagrad") || matches!(head, "## Program" | "## Python package" | "## ONNX"))
-        {
+        for name in sections.iter().flat_map(|s| names_under(manifest, s)).filter(|n| {
+            !n.starts_with("arenagrad") || matches!(head, "## Program" | "## Python package" | "## ONNX" | "## MPI")
+        }) {
             assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
         }
         let others = [
@@ -263,6 +264,7 @@ fn every_dependency_has_a_reason() {
             "cli/tables/Cargo.toml",
             "python/Cargo.toml",
             "onnx/Cargo.toml",
+            "mpi/Cargo.toml",
             "benches/Cargo.toml",
             "fuzz/libfuzzer/Cargo.toml",
         ];
@@ -300,7 +302,7 @@ fn published_crates_are_complete() {
             assert_eq!(read(&own), read(&root().join(text)), "{}", own.display());
         }
     }
-    for manifest in ["cli/Cargo.toml", "onnx/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"] {
+    for manifest in ["cli/Cargo.toml", "onnx/Cargo.toml", "mpi/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"] {
         assert!(read(&root().join(manifest)).contains("\npublish = false\n"), "{manifest}");
     }
 }

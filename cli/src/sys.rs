@@ -41,6 +41,12 @@ pub fn sys_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
+/// Cores for each of the ranks that `mpirun` has started on this machine; all cores without ranks.
+pub fn sys_cores_of_rank() -> usize {
+    let ranks = std::env::var("OMPI_COMM_WORLD_LOCAL_SIZE").ok().and_then(|n| n.parse::<usize>().ok());
+    (sys_cores() / ranks.unwrap_or(1).max(1)).max(1)
+}
+
 /// The processor's name.
 pub fn sys_cpu() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;

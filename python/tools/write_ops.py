@@ -145,7 +145,8 @@ def {name}{signature}:  # noqa: E501
 
 
 NAMES = {
-    "sgd": "Sgd", "adam": "Adam", "adamw": "AdamW", "adamax": "Adamax", "radam": "RAdam", "lbfgs": "Lbfgs",
+    "sgd": "Sgd", "adam": "Adam", "adamw": "AdamW", "sparseadam": "SparseAdam", "adamax": "Adamax",
+    "radam": "RAdam", "lbfgs": "Lbfgs",
     "rmsprop": "RmsProp", "adagrad": "Adagrad", "adadelta": "Adadelta", "nadam": "NAdam", "nadamw": "NAdamW",
     "lion": "Lion", "lamb": "Lamb", "adafactor": "Adafactor", "muon": "Muon",
 }

@@ -76,6 +76,9 @@ impl CostClass {
     pub const RANDOM: CostClass = CostClass::new(100, 150_000, 30_000);
     /// Kernels that read their large operands in rare cases only. Their time does not depend on sizes.
     pub const RARE: CostClass = CostClass::new(60, 0, 0);
+    /// Updates of the rows of a table that a step has read; an operation is an element of them. The rows that stay as
+    /// they are cost nothing.
+    pub const ROWS: CostClass = CostClass::new(150, 500_000, 0);
     /// Updates of params.
     pub const OPTIMISER: CostClass = CostClass::new(80, 0, 33_000);
     /// Pointwise programs. [`tile_operations`] gives the number of operations: one is a femtosecond.

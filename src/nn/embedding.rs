@@ -1,4 +1,4 @@
-//! Embeddings: rows of a table.
+//! Embeddings: rows of a table. Their gradients are sparse: SGD, Adagrad and SparseAdam update the rows that are read.
 
 use crate::nodes::arguments::setters::setters;
 use crate::nodes::{Builder, DType, Init, Var};
@@ -31,6 +31,9 @@ setters! {
 }
 
 /// Rows of a table: param `name.weight` `[rows, width]`, standard normal, of `dtype`. `indices` are i32 or i64.
+///
+/// The gradient is sparse where an optimiser can use that: [`Sgd`](crate::optim::Sgd) without momentum,
+/// [`Adagrad`](crate::optim::Adagrad) and [`SparseAdam`](crate::optim::SparseAdam) update the rows that a step reads.
 #[track_caller]
 pub fn embedding<'g>(g: &'g Builder, name: &str, indices: Var<'g>, rows: usize, width: usize, dtype: DType) -> Var<'g> {
     embedding_with(g, name, indices, [rows, width], Embedding::default().dtype(dtype))

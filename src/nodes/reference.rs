@@ -331,6 +331,7 @@ fn name_cost_class(class: CostClass, family: &str) -> &'static str {
         ("ACTIVATION", CostClass::ACTIVATION),
         ("RANDOM", CostClass::RANDOM),
         ("RARE", CostClass::RARE),
+        ("ROWS", CostClass::ROWS),
         ("OPTIMISER", CostClass::OPTIMISER),
         ("TILE", CostClass::TILE),
     ];

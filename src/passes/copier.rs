@@ -5,6 +5,15 @@ use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Kind;
 use crate::nodes::{Builder, Graph, Op, Var};
 
+/// What a region yields beside its yields.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Yield {
+    /// A value of the region.
+    Value(Value),
+    /// Zeros of the type of a value of any region.
+    ZerosLike(Value),
+}
+
 /// Copies a graph into a builder: the common first half of rebuilding and of differentiating.
 pub struct Copier<'x, 'g> {
     src: Graph<'x>,
@@ -17,7 +26,7 @@ pub struct Copier<'x, 'g> {
     /// A leaf that gets another name.
     renamed: Option<(Value, &'x str)>,
     /// Further values that regions yield, after their yields.
-    more: Option<Side<Region, Vec<Value>>>,
+    more: Option<Side<Region, Vec<Yield>>>,
     // Buffers for the operands of the current node, so that a node costs no allocation.
     args: Vec<Var<'g>>,
     ids: Vec<Value>,
@@ -36,9 +45,9 @@ impl<'x, 'g> Copier<'x, 'g> {
         Copier { renamed: Some((v, name)), ..self }
     }
 
-    /// The same copier; region `r` also yields those values of `more[r]` that are copied. They become the last results
-    /// of the loops that run `r`.
-    pub fn yielding(self, more: Side<Region, Vec<Value>>) -> Self {
+    /// The same copier; region `r` also yields `more[r]`, without values that are not copied. They become the last
+    /// results of the loops and choices that run `r`.
+    pub fn yielding(self, more: Side<Region, Vec<Yield>>) -> Self {
         Copier { more: Some(more), ..self }
     }
 
@@ -70,7 +79,10 @@ impl<'x, 'g> Copier<'x, 'g> {
             }
             if r != entry {
                 let yields: Vec<Value> = self.src.region_yields(r).iter().map(|&v| self.map[v].v).collect();
-                let more = self.more.iter().flat_map(|m| &m[r]).map(|&v| self.map[v]);
+                let more = self.more.iter().flat_map(|m| &m[r]).map(|&y| match y {
+                    Yield::Value(v) => self.map[v],
+                    Yield::ZerosLike(v) => self.g.full(0.0, self.src.dims(v), self.src.dtype[v.at()]),
+                });
                 let yields: Vec<Value> = yields.into_iter().chain(more.filter(|v| v.is_some()).map(|v| v.v)).collect();
                 self.regions[r.at()] = self.g.with(|e| e.close_region(&yields));
             }

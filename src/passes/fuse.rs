@@ -5,6 +5,7 @@
 //! it only scales or shifts one operand that stays alive anyway. Then its result need not be kept until the last
 //! reader. An example is the normalised operand of a batch norm, which the backward half reads too. Broadcasts and
 //! fills cost nothing inside a region (a strided read, a constant) and are copied into every region that reads them.
+//! In bodies of loops and branches so are slices, whose copies would be calls in each iteration.
 //! Invariant: fused and unfused graphs have the same bits, because each step of a region rounds on its own.
 
 use super::fusion_notes::{Fusion, Outcome};
@@ -21,6 +22,9 @@ use bumpalo::Bump;
 const MAX_STEPS: usize = 24;
 /// The most operands of a region.
 const MAX_ARGS: usize = 12;
+
+/// The most axes of a slice that a region reads as a part of its operand.
+const MOST_AXES: usize = 3;
 
 /// The most additions of a region that only adds. A longer sum (the gradient of a param with many uses) becomes several
 /// regions, each of which adds to the sum so far in place. One region would keep all operands alive until the last.
@@ -53,6 +57,26 @@ pub(super) fn is_free_in_region(g: Graph<'_>, n: Node) -> bool {
         }
         _ => false,
     }
+}
+
+/// True if a region reads the result of `n` as a part of its operand: a slice in the body of a loop or a branch whose
+/// rows are not adjacent. (A slice of adjacent rows is a view. In the entry, a region would keep all of the operand
+/// alive.)
+fn is_slice_in_body(g: Graph<'_>, n: Node) -> bool {
+    let in_body = g.region_nodes(g.entry()).next().is_some_and(|first| n < first);
+    if g.op[n.at()] != Op::SLICE || !in_body || !matches!(g.dtype[g.out(n).at()], DType::F32 | DType::F64) {
+        return false;
+    }
+    let (from, to) = (g.args_of(n)[0], g.dims(g.out(n)));
+    let inside = matches!(g.op[g.def[from.at()].at()], Op::FULL | Op::BROADCAST);
+    let rows = to.iter().position(|&d| d != 1).unwrap_or(to.len());
+    let apart = to.iter().zip(g.dims(from).iter()).skip(rows + 1).any(|(to, from)| to != from);
+    !inside && apart && to.len() <= MOST_AXES && to.numel() > 0
+}
+
+/// True if a region reads `n` by way of the operand of `n`.
+fn is_read_in_region(g: Graph<'_>, n: Node) -> bool {
+    is_free_in_region(g, n) || is_slice_in_body(g, n)
 }
 
 /// The number of operands that a region must read for the node. Fills are made inside.
@@ -157,7 +181,7 @@ pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)
     let mut made = Vec::new();
     let fused = rebuild(g, bump, &mut |v| {
         let members = &c.members[v.node];
-        let worth = |n: &Node| g.args_of(*n).iter().any(|&a| is_free_in_region(g, g.def[a.at()]));
+        let worth = |n: &Node| g.args_of(*n).iter().any(|&a| is_read_in_region(g, g.def[a.at()]));
         if !v.def.is_pointwise() || members.is_empty() || (members.len() == 1 && !worth(&members[0])) {
             return None;
         }
@@ -187,7 +211,9 @@ fn write_map_node<'g>(v: &RebuildVisit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>
             match src.op[d.at()] {
                 _ if inside(d) => {}
                 Op::FULL => {}
-                Op::BROADCAST | Op::CAST if is_free_in_region(src, d) => note(src.args_of(d)[0], &mut inputs),
+                Op::BROADCAST | Op::CAST | Op::SLICE if is_read_in_region(src, d) => {
+                    note(src.args_of(d)[0], &mut inputs);
+                }
                 Op::RESHAPE if is_free_in_region(src, d) => {
                     note(src.args_of(src.def[src.args_of(d)[0].at()])[0], &mut inputs)
                 }
@@ -214,7 +240,7 @@ fn find_fused(local: &[(Value, Value)], a: Value) -> Option<Value> {
     local.iter().find(|l| l.0 == a).map(|l| l.1)
 }
 
-/// Operand `a` inside the region: a known value, or a broadcast, a reshape or a fill that is copied in.
+/// Operand `a` inside the region: a known value, or a broadcast, a slice, a reshape or a fill that is copied in.
 fn fused_operand(v: &RebuildVisit<'_, '_>, a: Value, local: &mut Vec<(Value, Value)>) -> Value {
     if let Some(x) = find_fused(local, a) {
         return x;

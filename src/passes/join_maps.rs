@@ -84,8 +84,8 @@ fn count_region_users(g: Graph<'_>) -> Side<Region, usize> {
     users
 }
 
-/// An input of a pointwise region: a value, read as it is or as its broadcast to a shape.
-type JoinInput = (Value, Shape);
+/// An input of a pointwise region: a value, and the number of what is read of it: itself, a broadcast or a slice.
+type JoinInput = (Value, u32);
 
 /// The steps of a joined node. Equal steps, of which each region that is joined has its own, become one.
 struct JoinSteps {
@@ -123,8 +123,8 @@ impl JoinSteps {
     fn add(&mut self, g: Graph<'_>, n: Node, args: Vec<u32>) -> u32 {
         let (last, count) = (&mut self.last, &mut self.count);
         *self.known.entry((g.op[n.at()], g.attrs(n).words.to_vec(), args)).or_insert_with(|| {
-            // Operands are read as broadcasts and reshapes of them.
-            *count += usize::from(!matches!(g.op[n.at()], Op::BROADCAST | Op::RESHAPE));
+            // Operands are read as broadcasts, slices and reshapes of them.
+            *count += usize::from(!matches!(g.op[n.at()], Op::BROADCAST | Op::SLICE | Op::RESHAPE));
             *last += 1;
             *last
         })
@@ -189,10 +189,11 @@ impl JoinFacts<'_> {
     fn reads(&self, n: Node, steps: &mut JoinSteps) -> Vec<JoinInput> {
         let g = self.g;
         if g.op[n.at()] != Op::MAP {
-            let args = g.args_of(n).iter().map(|&a| steps.number(a)).collect();
+            let args: Vec<u32> = g.args_of(n).iter().map(|&a| steps.number(a)).collect();
+            let reads = g.args_of(n).iter().copied().zip(args.iter().copied()).collect();
             let own = steps.add(g, n, args);
             steps.of[g.out(n)] = own;
-            return g.args_of(n).iter().map(|&a| (a, g.shape[a.at()])).collect();
+            return reads;
         }
         let mut inputs = Vec::new();
         let region = MapAttrs::of(&g.attrs(n)).body;
@@ -201,15 +202,15 @@ impl JoinFacts<'_> {
         for inner in g.region_nodes(region) {
             let v = g.out(inner);
             let arg = |v: Value| g.args_of(n)[ArgAttrs::of(&g.attrs(g.def[v.at()])).index as usize];
-            match g.op[inner.at()] {
-                Op::ARG if g.shape[v.at()] == to => inputs.push((arg(v), to)),
-                Op::BROADCAST => inputs.push((arg(g.args_of(inner)[0]), g.shape[v.at()])),
-                _ => {}
-            }
             numbers[v] = match g.op[inner.at()] {
                 Op::ARG => steps.number(arg(v)),
                 _ => steps.add(g, inner, g.args_of(inner).iter().map(|&a| numbers[a]).collect()),
             };
+            match g.op[inner.at()] {
+                Op::ARG if g.shape[v.at()] == to => inputs.push((arg(v), numbers[v])),
+                Op::BROADCAST | Op::SLICE => inputs.push((arg(g.args_of(inner)[0]), numbers[v])),
+                _ => {}
+            }
         }
         for (v, y) in g.outs_of(n).zip(g.region_yields(region)) {
             steps.of[v] = numbers[*y];
@@ -217,19 +218,20 @@ impl JoinFacts<'_> {
         inputs
     }
 
-    /// True if the region of `n` broadcasts a result of `others`. It cannot be joined with them then: a region
-    /// broadcasts its arguments only.
+    /// True if the region of `n` broadcasts or slices a result of `others`. It cannot be joined with them then: a region
+    /// does that to its arguments only.
     fn broadcasts_any(&self, n: Node, others: &[Node]) -> bool {
         self.broadcasts(n, |a| others.contains(&self.g.def[a.at()]))
     }
 
-    /// True if the region of `n` broadcasts an operand that `picked` picks.
+    /// True if the region of `n` broadcasts or slices an operand that `picked` picks.
     fn broadcasts(&self, n: Node, picked: impl Fn(Value) -> bool) -> bool {
         let g = self.g;
         if g.op[n.at()] != Op::MAP {
             return false;
         }
-        let mut steps = g.region_nodes(MapAttrs::of(&g.attrs(n)).body).filter(|&step| g.op[step.at()] == Op::BROADCAST);
+        let parts = |step: &Node| matches!(g.op[step.at()], Op::BROADCAST | Op::SLICE);
+        let mut steps = g.region_nodes(MapAttrs::of(&g.attrs(n)).body).filter(parts);
         steps.any(|step| {
             let arg = g.def[g.args_of(step)[0].at()];
             picked(g.args_of(n)[ArgAttrs::of(&g.attrs(arg)).index as usize])

@@ -5,11 +5,12 @@
 //! states that carry a cache, or `log_softmax` before a cross entropy, which changes nothing.
 
 use super::moves::moved_from;
-use super::optimiser::ACCUMULATION;
+use super::optimiser::{ACCUMULATION, WHOLE_SPARSE_ADAM};
 use crate::arena::{Node, Side, Value, Window, ids::Id};
 use crate::error::Location;
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::control::scan::Scan;
+use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Graph, GraphBuf, LeafKind, Op};
 use std::fmt;
 
@@ -43,6 +44,7 @@ impl Graph<'_> {
     pub fn warnings(&self) -> Vec<Warning> {
         let mut all = squashed_logits(*self);
         all.extend(means_of_uneven_means(*self));
+        all.extend(whole_tables(*self));
         if !has_possible_loss(*self) {
             all.extend(find_training_forms(*self));
         }
@@ -57,6 +59,7 @@ impl GraphBuf {
     ///   reshapes, transposes and casts;
     /// * a loss that divides by a number of its micro-batch, as the mean of `cross_entropy` does by the labels that are
     ///   not ignored, where micro-batches are accumulated without a weight;
+    /// * a table that `SparseAdam` updates whole, because the loss does not read it by gathers alone;
     /// * dropout, or batch norm by the statistics of its batch, in a graph that trains nothing;
     /// * a running statistic that a graph which trains nothing moves.
     ///
@@ -84,6 +87,7 @@ impl GraphBuf {
 pub fn find_warnings(g: Graph<'_>) -> Vec<Warning> {
     let mut all = squashed_logits(g);
     all.extend(means_of_uneven_means(g));
+    all.extend(whole_tables(g));
     all.extend(find_training_forms(g));
     all
 }
@@ -171,6 +175,24 @@ fn squashed_logits(g: Graph<'_>) -> Vec<Warning> {
         found.push((source, warn_at(g, n, text)));
     }
     found.into_iter().map(|f| f.1).collect()
+}
+
+/// Tables whose gradient is dense, and whose rule was to update the rows that a step reads.
+fn whole_tables(g: Graph<'_>) -> Vec<Warning> {
+    let gathered = |v| g.region_nodes(g.entry()).any(|n| g.op[n.at()] == Op::GATHER && g.args_of(n)[0] == v);
+    let one = |&(leaf, next): &(Value, Value)| {
+        let n = g.def[next.at()];
+        let whole = g.op[n.at()] == Op::MAP
+            && g.str(g.region_names[MapAttrs::of(&g.attrs(n)).body.at()]) == WHOLE_SPARSE_ADAM
+            && gathered(leaf);
+        let name = g.leaf(leaf).filter(|_| whole)?.1.to_string();
+        let message =
+            "a step updates all rows: the loss does not read this table by gathers alone, so its gradient is \
+                       dense; give it `adam`, or give the other reader a param of its own"
+                .to_string();
+        Some(Warning { op: "update", name, message, location: g.location(n) })
+    };
+    g.updates.iter().filter_map(one).collect()
 }
 
 /// Losses whose mean is over what a micro-batch counts, if micro-batches of other counts have the same weight.

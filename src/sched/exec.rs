@@ -7,11 +7,11 @@ use super::checker::Checked;
 use super::faults::FaultCommits;
 use super::link::{Linked, LinkedBody, Segment, find_red_zones, link};
 use super::nonfinite::{NonfiniteFindings, NonfiniteObserver, WatchedCall};
-use super::observer::StepObserver;
+use super::observer::{END, Meeting, StepObserver};
 use super::panicked::panicked;
 use super::planned_body::{FlagBound, LoopExit};
 use super::races::race_free;
-use super::tape::Tapes;
+use super::tape::{Entry, LAST, Tapes};
 use super::track::{Track, TrackObserver};
 use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
@@ -29,6 +29,8 @@ pub struct Exec {
     bytes: usize,
     /// Timestamp of the first instruction that writes leaves; `usize::MAX` if none does.
     first_commit: usize,
+    /// Whether threads may run parts of others: what all threads run follows from their tapes, not from data.
+    pub(super) moves_parts: bool,
 }
 
 /// Why a step stopped.
@@ -91,49 +93,94 @@ impl<W: StepObserver> ExecWalk<'_, W> {
     unsafe fn segment(&mut self, segment: &Segment, moves: &LoopOffsets<'_>, clock: usize) -> bool {
         let exec = self.exec;
         self.observer.dead(&segment.deaths.before);
+        let mut part = 0;
         for e in segment.tapes.thread(self.thread) {
-            let c = &segment.calls[e.instr as usize];
-            let time = clock + c.time;
             if e.barrier {
-                if !self.observer.barrier(time) {
+                let time = clock + segment.calls[e.instr as usize].time;
+                // SAFETY: as for this function.
+                if !unsafe { self.meet(segment, part, moves, clock, time) } {
                     return false;
                 }
+                part += 1;
                 continue;
             }
-            if !self.observer.goes_on(time) {
+            let runs = self.observer.owns() || exec.linked.is_on_team(&segment.calls[e.instr as usize]);
+            // SAFETY: as for this function.
+            if runs && !unsafe { self.entry(segment, e, moves, clock) } {
                 return false;
             }
-            let (reads, writes) = (items_in_range(&segment.slots, c.reads), items_in_range(&segment.slots, c.writes));
-            let bodies = exec.linked.calls_of(c);
-            if !bodies.is_empty() {
-                let mut start = time + 1;
-                for body in bodies {
-                    // SAFETY: as for this function. The predicate is read 0 of the instruction, which no branch
-                    // writes; a barrier in front of the instruction keeps those who write it apart.
-                    if !unsafe { self.body(body, (reads, writes), moves, start) } {
-                        return false;
-                    }
-                    start += body.length * body.timestamps;
-                }
-            } else {
-                self.state.at.store(time, Ordering::Relaxed);
-                self.observer.begins(segment, e.instr as usize, moves);
-                let (params, units, fault) =
-                    (items_in_range(&segment.params, c.params), e.from..e.to, &self.state.fault);
-                // SAFETY: the checker proved that this instruction's operands lie in the arena and that writes overlap
-                // no reads; tapes give threads disjoint units, and barriers keep other instructions' accesses apart.
-                // In a loop's body that holds of the body's own space, which linking maps to bytes that are distinct
-                // at each iteration, and the barrier after each iteration keeps the next apart.
-                let args =
-                    unsafe { Args::new(self.observer.arena(), reads, writes, params, units, self.thread, fault) };
-                let prepared = segment.prepared[e.instr as usize].as_ref();
-                (c.kernel)(&mut args.with_prepared(prepared).moved(moves));
-                if self.state.fault.get().is_some() {
+        }
+        true
+    }
+
+    /// Waits at the barrier before `time`, behind part `part` of the tapes of `s`, and runs the parts of threads that are
+    /// late. False if the step stopped.
+    ///
+    /// # Safety
+    /// As for [`Exec::run`].
+    #[allow(unsafe_code)]
+    #[inline]
+    unsafe fn meet(&mut self, s: &Segment, part: usize, moves: &LoopOffsets<'_>, clock: usize, time: usize) -> bool {
+        loop {
+            let late = match self.observer.barrier(time) {
+                Meeting::Open => return true,
+                Meeting::Stopped => return false,
+                Meeting::Late(t) => t,
+            };
+            let own = std::mem::replace(&mut self.thread, late);
+            for e in s.tapes.part(late, part) {
+                // All threads walk through a loop that all of them run.
+                let walked = self.exec.linked.is_on_team(&s.calls[e.instr as usize]);
+                // SAFETY: as for this function: the part is this thread's now.
+                if !walked && !unsafe { self.entry(s, e, moves, clock) } {
                     return false;
                 }
             }
-            self.observer.done(segment, e.instr as usize);
+            self.thread = own;
         }
+    }
+
+    /// Runs an entry of a tape of `segment` that is no barrier. False if the step stopped.
+    ///
+    /// # Safety
+    /// As for [`Exec::run`].
+    #[allow(unsafe_code)]
+    #[inline(always)]
+    unsafe fn entry(&mut self, segment: &Segment, e: &Entry, moves: &LoopOffsets<'_>, clock: usize) -> bool {
+        let c = &segment.calls[e.instr as usize];
+        let time = clock + c.time;
+        if !self.observer.goes_on(time) {
+            return false;
+        }
+        let (reads, writes) = (items_in_range(&segment.slots, c.reads), items_in_range(&segment.slots, c.writes));
+        let exec = self.exec;
+        let bodies = exec.linked.calls_of(c);
+        if !bodies.is_empty() {
+            let mut start = time + 1;
+            for body in bodies {
+                // SAFETY: as for this function. The predicate is read 0 of the instruction, which no branch
+                // writes; a barrier in front of the instruction keeps those who write it apart.
+                if !unsafe { self.body(body, (reads, writes), moves, start) } {
+                    return false;
+                }
+                start += body.length * body.timestamps;
+            }
+        } else {
+            self.state.at.store(time, Ordering::Relaxed);
+            self.observer.begins(segment, e.instr as usize, moves);
+            let (params, units, fault) = (items_in_range(&segment.params, c.params), e.from..e.to, &self.state.fault);
+            // SAFETY: the checker proved that this instruction's operands lie in the arena and that writes overlap
+            // no reads; tapes give threads disjoint units, and barriers keep other instructions' accesses apart.
+            // In a loop's body that holds of the body's own space, which linking maps to bytes that are distinct
+            // at each iteration, and the barrier after each iteration keeps the next apart.
+            let args = unsafe { Args::new(self.observer.arena(), reads, writes, params, units, self.thread, fault) };
+            let prepared = segment.prepared[e.instr as usize].as_ref();
+            (c.kernel)(&mut args.with_prepared(prepared).moved(moves));
+            if self.state.fault.get().is_some() {
+                return false;
+            }
+        }
+        self.observer.done(segment, e.instr as usize);
         true
     }
 
@@ -159,7 +206,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
             return true;
         }
         // Behind the barrier all threads have read what ends the loop.
-        if body.exit.is_some() && body.team && !self.observer.barrier(clock - 1) {
+        if body.exit.is_some() && body.team && self.observer.barrier(clock - 1) != Meeting::Open {
             return false;
         }
         let Some(length) = body.iterations(value) else {
@@ -175,14 +222,19 @@ impl<W: StepObserver> ExecWalk<'_, W> {
             moves.at[body.depth] = if body.reverse { length - 1 - n } else { n.min(body.length - 1) };
             let clock = clock + n.min(body.length - 1) * body.timestamps;
             // SAFETY: as for this function.
-            let on = unsafe { self.segment(segment, &moves, clock) };
-            if !on || (body.team && !self.observer.barrier(clock + body.timestamps - body.barriers)) {
+            let mut on = unsafe { self.segment(segment, &moves, clock) };
+            if on && body.team {
+                let time = clock + body.timestamps - body.barriers;
+                // SAFETY: as for this function.
+                on = unsafe { self.meet(segment, LAST, &moves, clock, time) };
+            }
+            if !on {
                 return false;
             }
             if let Some(slot) = flag {
                 // SAFETY: as for this function: one barrier is behind, and the next is ahead.
                 value = unsafe { self.value(slot, &moves) };
-                if body.team && !self.observer.barrier(clock + body.timestamps - 1) {
+                if body.team && self.observer.barrier(clock + body.timestamps - 1) != Meeting::Open {
                     return false;
                 }
             }
@@ -230,7 +282,9 @@ impl Exec {
             link(plan, tapes).map_err(|e| Error::new(Kind::Plan, format!("the plan cannot be linked: {e}")))?;
         let first = FaultCommits::new(plan).writes.iter().position(|w| *w);
         let first_commit = first.map_or(usize::MAX, |i| linked.segments[0].calls[i].time);
-        Ok(Exec { linked, threads, bytes: plan.bytes, first_commit })
+        let decided = |body: &LinkedBody| body.team && (body.when.is_some() || body.exit.is_some());
+        let moves_parts = !linked.loop_calls.iter().any(decided);
+        Ok(Exec { linked, threads, bytes: plan.bytes, first_commit, moves_parts })
     }
 
     /// Lets poisoned steps check the red zones behind the buffers that the graph's instructions write. `plan` must be
@@ -263,17 +317,20 @@ impl Exec {
         Stop { instr, iteration, changed, ..at }
     }
 
-    /// Runs the part of thread `thread`. True if all of it ran.
+    /// Runs the tape of thread `thread`, and the parts of others that `observer` hands to it. True if all of it ran.
     ///
     /// # Safety
-    /// `observer` returns one arena of at least [`Exec::bytes`] bytes that nothing else uses during the step. Each
-    /// thread runs its own part, and `observer` lets no thread pass a barrier before all have reached it.
+    /// `observer` returns one arena of at least [`Exec::bytes`] bytes that nothing else uses during the step. It gives
+    /// each part of a tape to one thread, and lets no thread pass a barrier before all parts in front of it have run.
     #[allow(unsafe_code)]
     pub(super) unsafe fn run<W: StepObserver>(&self, thread: usize, state: &ThreadState, observer: &mut W) -> bool {
         let moves = LoopOffsets { strides: &self.linked.strides, ..LoopOffsets::NONE };
         let mut walk = ExecWalk { exec: self, thread, state, observer };
         // SAFETY: as for this function.
-        unsafe { walk.segment(&self.linked.segments[0], &moves, 0) }
+        unsafe {
+            let graph = &self.linked.segments[0];
+            walk.segment(graph, &moves, 0) && walk.meet(graph, LAST, &moves, 0, END)
+        }
     }
 
     /// Runs one step on this thread. Panics if the arena is too small or the tapes are for more than one thread.
@@ -358,11 +415,6 @@ impl StepObserver for ExecSingleThread {
     }
 
     #[inline(always)]
-    fn barrier(&mut self, _: usize) -> bool {
-        true
-    }
-
-    #[inline(always)]
     fn dead(&mut self, _: &[Range<usize>]) {}
 
     #[inline(always)]
@@ -378,10 +430,6 @@ impl StepObserver for ExecPoison<'_> {
     }
 
     fn goes_on(&mut self, _: usize) -> bool {
-        true
-    }
-
-    fn barrier(&mut self, _: usize) -> bool {
         true
     }
 

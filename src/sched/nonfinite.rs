@@ -197,10 +197,6 @@ impl StepObserver for NonfiniteObserver<'_> {
         true
     }
 
-    fn barrier(&mut self, _: usize) -> bool {
-        true
-    }
-
     fn dead(&mut self, _: &[Range<usize>]) {}
 
     fn begins(&mut self, segment: &Segment, i: usize, moves: &LoopOffsets<'_>) {

@@ -15,6 +15,9 @@ pub struct Entry {
     pub to: usize,
 }
 
+/// The number of the last part of a tape.
+pub(super) const LAST: usize = usize::MAX;
+
 /// The tapes of all threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tapes {
@@ -42,5 +45,11 @@ impl Tapes {
     #[inline]
     pub fn thread(&self, t: usize) -> &[Entry] {
         &self.entries[self.at[t] as usize..self.at[t + 1] as usize]
+    }
+
+    /// Part `nth` of the tape of thread `t`: its entries behind `nth` barriers, up to the next one.
+    pub(super) fn part(&self, t: usize, nth: usize) -> &[Entry] {
+        let mut parts = self.thread(t).split(|e| e.barrier);
+        if nth == LAST { parts.next_back() } else { parts.nth(nth) }.unwrap_or_default()
     }
 }

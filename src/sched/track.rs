@@ -5,7 +5,7 @@
 //! [`exec`](super::exec) and [`team`](super::team).
 
 use super::link::{Linked, LinkedBody, Segment};
-use super::observer::StepObserver;
+use super::observer::{END, Meeting, StepObserver};
 use crate::kernels::abi::ArenaPtr;
 use std::ops::Range;
 use std::time::Instant;
@@ -119,11 +119,17 @@ impl<W: StepObserver> StepObserver for TrackObserver<'_, W> {
         on
     }
 
-    fn barrier(&mut self, time: usize) -> bool {
+    fn owns(&self) -> bool {
+        self.inner.owns()
+    }
+
+    fn barrier(&mut self, time: usize) -> Meeting {
         let from = self.track.now();
-        let on = self.inner.barrier(time);
-        self.track.push(WAIT, from);
-        on
+        let met = self.inner.barrier(time);
+        if time != END {
+            self.track.push(WAIT, from);
+        }
+        met
     }
 
     fn dead(&mut self, bytes: &[Range<usize>]) {

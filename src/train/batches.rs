@@ -45,6 +45,16 @@ pub struct Batches {
     examples: usize,
     /// The epoch's examples; with [`Partial::Pad`], those that fill up its last batch follow.
     order: Vec<u32>,
+    share: Share,
+}
+
+/// What one rank takes of each batch.
+#[derive(Clone, Debug)]
+struct Share {
+    rank: usize,
+    ranks: usize,
+    /// Its examples of the batch taken last; unused if there is one rank.
+    taken: Vec<u32>,
 }
 
 impl Batches {
@@ -55,14 +65,16 @@ impl Batches {
             return Err(Error::new(Kind::Data, text));
         }
         let (partial, order) = (Partial::default(), vec![0; examples]);
-        let mut b = Batches { seed, batch, partial, epoch: 0, at: 0, examples, order };
+        let share = Share { rank: 0, ranks: 1, taken: Vec::new() };
+        let mut b = Batches { seed, batch, partial, epoch: 0, at: 0, examples, order, share };
         b.shuffle();
         Ok(b)
     }
 
-    /// The same batches from the first epoch on, with another choice for the last examples of an epoch.
+    /// The same batches from the first epoch on, whole ones, with another choice for the last examples of an epoch.
     pub fn partial(mut self, how: Partial) -> Batches {
         self.partial = how;
+        self.share = Share { rank: 0, ranks: 1, taken: Vec::new() };
         let filling = if how == Partial::Pad { self.examples.div_ceil(self.batch) * self.batch } else { self.examples };
         self.order = vec![0; filling];
         (self.epoch, self.at) = (0, 0);
@@ -73,6 +85,49 @@ impl Batches {
     /// The choice for the last examples of an epoch.
     pub fn partial_choice(&self) -> Partial {
         self.partial
+    }
+
+    /// The share of rank `rank` of `ranks` in the same batches: each takes the examples of a batch whose place in it is
+    /// `rank` modulo `ranks`. Together the ranks take what one process takes. Cursors, [`Batches::batch`] and
+    /// [`Batches::real`] stay those of whole batches. Fails with [`Kind::Data`] unless `ranks` divides the batch and
+    /// there is such a rank; and for partial batches, of which the ranks would take different numbers.
+    ///
+    /// ```
+    /// # use arenagrad::train::Batches;
+    /// # fn main() -> arenagrad::error::Result<()> {
+    /// let mut whole = Batches::new(10, 4, 0)?;
+    /// let mut second = whole.clone().share(1, 2)?;
+    /// let whole = whole.advance();
+    /// assert_eq!(second.advance(), [whole[1], whole[3]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn share(mut self, rank: usize, ranks: usize) -> Result<Batches> {
+        let bad = |text: String| Err(Error::new(Kind::Data, text));
+        if rank >= ranks || !self.batch.is_multiple_of(ranks) {
+            let batch = self.batch;
+            return bad(format!("rank {rank} of {ranks} has no equal share of a batch of {batch} examples"));
+        }
+        if self.partial != Partial::Drop {
+            return bad("ranks share whole batches: partial ones must be dropped".to_string());
+        }
+        self.share = Share { rank, ranks, taken: Vec::with_capacity(self.batch / ranks) };
+        self.take_share();
+        Ok(self)
+    }
+
+    /// Writes this rank's examples of the batch taken last.
+    fn take_share(&mut self) {
+        if self.share.ranks > 1 {
+            let whole = &self.order[self.at - self.real()..self.at];
+            self.share.taken.clear();
+            self.share.taken.extend(whole.iter().skip(self.share.rank).step_by(self.share.ranks));
+        }
+    }
+
+    /// Number of examples that this rank takes of a batch: all of them, unless [`Batches::share`] says otherwise.
+    pub fn own_batch(&self) -> usize {
+        self.batch / self.share.ranks
     }
 
     /// Writes the order of the present epoch.
@@ -105,11 +160,15 @@ impl Batches {
             self.shuffle();
         }
         self.at = (self.at + self.batch).min(self.examples);
+        self.take_share();
         self.taken()
     }
 
     /// The indices of the batch taken last; none before the first.
     pub fn taken(&self) -> &[u32] {
+        if self.share.ranks > 1 {
+            return &self.share.taken;
+        }
         let from = self.at - self.real();
         let to = if self.partial == Partial::Pad && self.at > 0 { from + self.batch } else { self.at };
         &self.order[from..to]
@@ -155,6 +214,7 @@ impl Batches {
         if moved {
             self.shuffle();
         }
+        self.take_share();
         Ok(())
     }
 
@@ -247,6 +307,31 @@ mod tests {
             assert_eq!(b.advance(), plain.advance());
             assert_eq!(b.real(), 4);
         }
+    }
+
+    /// The ranks together take what one process takes, also after a seek, and each in the order of the batch.
+    #[test]
+    fn shares_make_up_the_whole() {
+        for ranks in [1, 2, 3, 6] {
+            let mut whole = Batches::new(20, 6, 5).unwrap();
+            let share = |rank| Batches::new(20, 6, 5).unwrap().share(rank, ranks).unwrap();
+            let mut shares: Vec<Batches> = (0..ranks).map(share).collect();
+            for _ in 0..8 {
+                whole.advance();
+                for (rank, share) in shares.iter_mut().enumerate() {
+                    let want: Vec<u32> = whole.taken().iter().skip(rank).step_by(ranks).copied().collect();
+                    assert_eq!(share.advance(), want);
+                    let (epoch, at) = share.cursor();
+                    let mut there = Batches::new(20, 6, 5).unwrap().share(rank, ranks).unwrap();
+                    there.seek(epoch, at).unwrap();
+                    assert_eq!((there.taken(), there.own_batch(), there.batch()), (&want[..], 6 / ranks, 6));
+                }
+            }
+        }
+        let of = |rank, ranks| Batches::new(20, 6, 5).unwrap().share(rank, ranks).unwrap_err().message;
+        assert_eq!(of(1, 4), "rank 1 of 4 has no equal share of a batch of 6 examples");
+        assert_eq!(of(2, 2), "rank 2 of 2 has no equal share of a batch of 6 examples");
+        assert!(Batches::new(20, 6, 5).unwrap().partial(Partial::Pad).share(0, 2).is_err());
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod fit;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 pub mod metrics;
+pub mod parallel;
 mod plateau;
 mod rate;
 pub mod sampling;
@@ -33,6 +34,7 @@ pub use early_stopping::{Best, EarlyStopping};
 pub use file_kinds::open_regular;
 pub use fit::{Callback, Ended, Evaluate, Event, Every, Fit, Fitted};
 pub use metrics::{EventFile, Jsonl, Times};
+pub use parallel::{Comm, LocalComm, Parallel, Reduce, SyncStates};
 pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
 pub use rate::{Rate, RateInput};
 pub use sampling::{Sampler, Sampling};

@@ -14,10 +14,12 @@ pub const PARTIAL: &str = "train.partial";
 /// What the rate depends on, `f64[2]`: last loss, last metric; with a plateau `f64[6]`: also its rate, the best metric,
 /// the bad reports and those left of the cooldown. Absent if the rate depends on the step alone.
 pub const RATE: &str = "train.rate";
+/// Number of ranks whose gradients were summed, `i64[1]`. Absent of a run of one process.
+pub const RANKS: &str = "train.ranks";
 /// Begins the name of numbers of [`Trainer::kept`](crate::train::Trainer::kept).
 pub const KEPT: &str = "train.kept.";
 
 /// Whether a checkpoint's tensor of this name is the trainer's, not the program's.
 pub(in crate::train) fn is_saved_trainer_tensor(name: &str) -> bool {
-    [CURSOR, EXAMPLES, LAST_RATE, STREAM, PARTIAL, RATE].contains(&name) || name.starts_with(KEPT)
+    [CURSOR, EXAMPLES, LAST_RATE, STREAM, PARTIAL, RATE, RANKS].contains(&name) || name.starts_with(KEPT)
 }

@@ -120,6 +120,31 @@ fn a_param_of_one_branch_has_a_gradient_or_zeros() {
     }
 }
 
+/// The reverse mode reads what the branch kept, and computes no product or sort of a branch again.
+#[test]
+fn a_gradient_computes_no_branch_again() {
+    let g = Builder::new("kept");
+    let (x, on) = (g.input("x", [4, 5], DType::F64), g.input("on", [], DType::Bool));
+    let (v, w) = (g.param("v", [5, 7], DType::F64, Init::Normal(1.0)), g.param("w", [5, 3], DType::F64, Init::Ones));
+    let y =
+        g.cond(on, || vec![x.matmul(v).tanh().square().sum(..)], || vec![x.matmul(w).sort(1, false).0.exp().sum(..)]);
+    let grad = g.finish([y[0].named("loss")]).unwrap().grad("loss", &GradOptions::default()).unwrap();
+    let text = run_pipeline(&grad, &pipeline_passes(), true).unwrap().0.view().to_string();
+    // A product of each branch, and that of each gradient.
+    let count = |op: &str| text.matches(op).count();
+    assert_eq!((count("= matmul "), count("sort"), count("tanh"), count("exp ")), (4, 1, 1, 1), "{text}");
+    let mut p = Session::new().compile(&grad).unwrap();
+    p.init(1).unwrap();
+    let x: Vec<f64> = (0..20).map(|i| f64::from(i * 7 % 11) / 5.0 - 1.0).collect();
+    p.values_mut::<f64>("x").unwrap().copy_from_slice(&x);
+    for on in [true, false] {
+        p.values_mut::<u8>("on").unwrap()[0] = u8::from(on);
+        p.step().unwrap();
+        let zero = |name: &str| p.values::<f64>(name).unwrap().iter().all(|g| *g == 0.0);
+        assert_eq!((zero("grad.v"), zero("grad.w")), (!on, on));
+    }
+}
+
 /// Dropout in a branch has one mask, forwards and backwards, whether the branch runs or replaces the choice.
 #[test]
 fn random_ops_in_a_branch_draw_the_same_always() {

@@ -5,10 +5,12 @@
 mod derive_args;
 mod fuzz_args;
 mod graph_args;
+mod weights_args;
 
 pub use derive_args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
 pub use fuzz_args::{GenerateArgs, ReduceArgs};
 pub use graph_args::{GraphArgs, SizeArgs};
+pub use weights_args::{InspectArgs, ReadArgs};
 
 use crate::fail::{Run, fail_bad_input};
 use crate::stdout_stderr;
@@ -105,7 +107,8 @@ pub enum Command {
     Generate(GenerateArgs),
     /// Make a graph smaller for as long as a check of yours finds it interesting.
     Reduce(ReduceArgs),
-    /// List what a GGUF or a safetensors file holds: metadata, and the tensors with their types, shapes and bytes.
+    /// List what a file of weights holds (GGUF, safetensors, torch.save): metadata, and the tensors with their types,
+    /// shapes and bytes.
     Inspect(InspectArgs),
     /// Place buffers of known lifetime and size in as little memory as possible.
     Pack(PackArgs),
@@ -143,6 +146,14 @@ pub struct TrainArgs {
     /// Continue from a checkpoint: a file, or the folder of a run [default: a new run].
     #[arg(long, value_name = "PATH")]
     pub resume: Option<PathBuf>,
+    /// Resume at another number of ranks than the checkpoint was written at. Sums of gradients get other last bits, and
+    /// dropout draws other numbers; data and order stay.
+    #[arg(long, requires = "resume")]
+    pub rescale: bool,
+    /// Under mpirun: each rank keeps the optimiser's states of its share of the params alone. The weights do not depend
+    /// on it.
+    #[arg(long)]
+    pub shard_states: bool,
     /// Data to train on [default: the built-in data]: for images, a folder of IDX files under MNIST's names, gzipped or
     /// not; for chargpt, a text file.
     #[arg(long, value_name = "PATH")]
@@ -208,9 +219,13 @@ pub struct SampleArgs {
     /// Seed of the first sample.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// File of the weights, weights_ema.safetensors for instance [default: weights.safetensors of the run].
+    /// File of the weights, weights_ema.safetensors or one of torch.save for instance [default: weights.safetensors of
+    /// the run].
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
+    /// How they are read.
+    #[command(flatten)]
+    pub read: ReadArgs,
     /// Number of threads.
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,
@@ -321,9 +336,13 @@ pub struct RunArgs {
     /// a default may be left out.
     #[arg(long = "in", value_name = "NAME=FILE", num_args = 1..)]
     pub inputs: Vec<String>,
-    /// Safetensors file with the values of all params [default: start values from the seed].
+    /// Safetensors file, file of torch.save, or folder of them, with the values of all params [default: start values
+    /// from the seed].
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
+    /// How they are read.
+    #[command(flatten)]
+    pub read: ReadArgs,
     /// Folder for the outputs, one NAME.npy each. Characters that do not belong in a file name are written as codes:
     /// %2F for a slash.
     #[arg(long, value_name = "DIR")]
@@ -377,16 +396,6 @@ pub struct CompareArgs {
     pub json: bool,
 }
 
-/// Options of `inspect`.
-#[derive(Args, Debug)]
-pub struct InspectArgs {
-    /// A GGUF file, a safetensors file, or the list of its shards (`.index.json`).
-    pub file: PathBuf,
-    /// Print JSON: the format, all metadata, and the tensors.
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// Options of `pack`.
 #[derive(Args, Debug)]
 pub struct PackArgs {
@@ -416,7 +425,7 @@ pub struct PackArgs {
 /// Options of `trace`.
 #[derive(Args, Debug)]
 pub struct TraceArgs {
-    /// A workload of `bench` (w1, w2, w3, w4, w6), or a file with a graph's text.
+    /// A workload of `bench` (w1 to w8, w10 to w16, resnet18), or a file with a graph's text.
     pub target: String,
     /// Sizes of the text's symbols.
     #[command(flatten)]
@@ -442,10 +451,11 @@ pub struct TraceArgs {
 /// Options of `bench`.
 #[derive(Args, Debug, Default)]
 pub struct BenchArgs {
-    /// Workloads to time, separated by commas: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1,
-    /// SGD), w3 (MLP 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum), w6 (character GPT,
-    /// 4 layers, 12 x 64 tokens, AdamW), act (a policy MLP 4-64-64-2 acts on one observation, in a program of its own
-    /// and in one that also learns; at least 20,000 acts of each).
+    /// Workloads to time, separated by commas: w1 (MLP 784-128-10), w2 (MLP 4-32-32-2), w3 (MLP 1024-4096-4096-1024), w4
+    /// (LeNet), w5 (residual network), w6 (character GPT), w7 (GPT-2), w8 (GRU), w10 (EEGNet-like network), w11 (tabular
+    /// network), w12 (ViT), w13 (VAE), w14 (Burgers' equation in f64), w15 (DLRM), w16 (LSTMs with attention), resnet18,
+    /// act (a policy MLP 4-64-64-2 acts on one observation, in a program of its own and in one that also learns; at
+    /// least 20,000 acts of each). A wrong name tells the sizes.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "w1,w2")]
     pub workloads: Vec<String>,
     /// Number of threads.
@@ -461,8 +471,8 @@ pub struct BenchArgs {
     /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
     #[arg(long, value_parser = keep_arg, value_name = "TYPE", default_value = "f32")]
     pub keep: Keep,
-    /// Folder with WORKLOAD.safetensors for each workload (params under `p.PARAM`, batches under `x` and `y`) [default:
-    /// synthetic data].
+    /// Folder with WORKLOAD.safetensors for each workload (params under `p.PARAM`, batches under the names of the
+    /// inputs) [default: synthetic data].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// After the timed steps, record one more into this file, for chrome://tracing or ui.perfetto.dev [default: no

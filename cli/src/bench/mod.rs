@@ -3,7 +3,9 @@
 //! Invariant: a timed step is all that a user waits for: the batch is copied in, the step runs, the loss is read.
 
 mod act;
+mod batches;
 mod limits;
+mod networks;
 mod workloads;
 
 use crate::args::BenchArgs;
@@ -13,17 +15,18 @@ use crate::trace::record;
 use crate::{alloc, sys};
 use arenagrad::Precision;
 use arenagrad::error::Result;
-use arenagrad::optim::LR;
-use arenagrad::session::{Elem, Handle, Keep, Program, Session, Trace};
+use arenagrad::session::{Handle, Keep, Program, Session, Trace};
 use arenagrad::train::{Loaded, Times};
+use batches::Batches;
 use serde::Serialize;
 use std::cell::LazyCell;
 use std::time::{Duration, Instant};
-use workloads::WorkloadPool;
 pub use workloads::{Workload, find_workload};
 
 /// Steps before the timed ones.
 const WARMUP: usize = 20;
+/// Time after which no more of them are begun, once the losses are there.
+const WARMUP_LIMIT: Duration = Duration::from_secs(2);
 /// Losses of the first steps that are reported.
 const LOSSES: usize = 5;
 /// Step times that are kept. Beyond these the oldest are dropped.
@@ -124,7 +127,7 @@ struct BenchMetrics {
     /// See [`Growth::anonymous`].
     anon_growth_bytes: Option<u64>,
     compile_ms: f64,
-    first_losses: Vec<f32>,
+    first_losses: Vec<f64>,
 }
 
 impl BenchMetrics {
@@ -157,36 +160,34 @@ impl BenchMetrics {
     }
 }
 
-/// An input of the program, by its type.
+/// The loss, by its type.
 #[derive(Clone, Copy)]
-enum BenchPort {
-    Int(Handle<i32>),
+enum Loss {
     Float(Handle<f32>),
+    Double(Handle<f64>),
 }
 
-impl BenchPort {
-    fn open(p: &Program, name: &str) -> Result<BenchPort> {
-        Ok(match p.input(name) {
-            Ok(slot) => BenchPort::Int(slot),
-            Err(_) => BenchPort::Float(p.input(name)?),
+impl Loss {
+    fn open(p: &Program) -> Result<Loss> {
+        Ok(match p.output("loss") {
+            Ok(slot) => Loss::Float(slot),
+            Err(_) => Loss::Double(p.output("loss")?),
         })
     }
 
-    /// Copies batch `i` of the `batches` batches in `all` into the input.
-    fn feed(self, p: &mut Program, all: &[u8], i: usize, batches: usize) -> Result<()> {
-        match self {
-            BenchPort::Int(slot) => feed_bench(p, slot, all, i, batches),
-            BenchPort::Float(slot) => feed_bench(p, slot, all, i, batches),
-        }
+    fn read(self, p: &Program) -> Result<f64> {
+        Ok(match self {
+            Loss::Float(slot) => p.get(slot)?.first().map_or(f64::NAN, |&x| x.into()),
+            Loss::Double(slot) => p.get(slot)?.first().copied().unwrap_or(f64::NAN),
+        })
     }
 }
 
 /// A compiled workload with its batches.
 pub struct Bench {
     program: Program,
-    ports: [BenchPort; 2],
-    loss: Handle<f32>,
-    pool: WorkloadPool,
+    loss: Loss,
+    batches: Batches,
     next: usize,
     compile: Duration,
     /// Resident bytes before compiling, and those of them that no file backs.
@@ -204,69 +205,50 @@ struct Growth {
     anonymous: Option<u64>,
 }
 
-/// Copies batch `i` of the `batches` batches in `all` into `slot`.
-fn feed_bench<T: Elem>(p: &mut Program, slot: Handle<T>, all: &[u8], i: usize, batches: usize) -> Result<()> {
-    let bytes = all.len() / batches;
-    bytemuck::cast_slice_mut(p.get_mut(slot)?).copy_from_slice(&all[bytes * i..bytes * (i + 1)]);
-    Ok(())
-}
-
 impl Bench {
     /// Compiles `w` and loads its batches. Steps can be recorded if `traced`.
     pub fn new(w: &Workload, a: &BenchArgs, traced: bool) -> Run<Bench> {
         let graph = w.step()?;
         let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
         let path = a.data.as_ref().map(|dir| dir.join(format!("{}.safetensors", w.name)));
-        let file = path.as_ref().map(|p| workloads::open_workload_data(p)).transpose()?;
+        let file = path.as_ref().map(|p| batches::open_file(p)).transpose()?;
         sys::sys_reset_peak_rss();
         let (rss, anon) = (sys::sys_rss(), sys::sys_anon_rss());
         let start = Instant::now();
         let mut program = if traced { session.compile_traced(&graph)? } else { session.compile(&graph)? };
         let compile = start.elapsed();
         program.init(0)?;
-        program.values_mut::<f32>(LR)?.fill(w.lr() as f32);
-        let pool = match (&path, &file) {
+        let batches = match (&path, &file) {
             (Some(path), Some(file)) => {
-                workloads::load_workload_params(w, &mut program, file, path)?;
-                WorkloadPool::load(program.bindings(), file, path)?
+                batches::load_params(w, &mut program, file, path)?;
+                Batches::load(&program, file, path)?
             }
-            _ => WorkloadPool::synthetic(program.bindings())?,
+            _ => Batches::synthetic(w, &program)?,
         };
-        Ok(Bench {
-            ports: [BenchPort::open(&program, "x")?, BenchPort::open(&program, "y")?],
-            loss: program.output("loss")?,
-            program,
-            pool,
-            next: 0,
-            compile,
-            rss,
-            anon,
-            _file: file,
-        })
+        Ok(Bench { loss: Loss::open(&program)?, program, batches, next: 0, compile, rss, anon, _file: file })
     }
 
     fn feed(&mut self) -> Result<()> {
-        let (p, pool, i) = (&mut self.program, &self.pool, self.next);
-        for (port, all) in self.ports.into_iter().zip([&pool.x, &pool.y]) {
-            port.feed(p, all, i, pool.batches)?;
-        }
-        self.next = (i + 1) % pool.batches;
+        self.batches.feed(&mut self.program, self.next)?;
+        self.next = (self.next + 1) % self.batches.count();
         Ok(())
     }
 
     /// Runs a step on the next batch and returns the loss.
-    pub fn step(&mut self) -> Result<f32> {
+    pub fn step(&mut self) -> Result<f64> {
         self.feed()?;
         self.program.step()?;
-        Ok(self.program.get(self.loss)?.first().copied().unwrap_or(f32::NAN))
+        self.loss.read(&self.program)
     }
 
     /// Runs the steps before the timed ones, adds the losses of the first [`LOSSES`] to `losses`, and returns the time
     /// of the first step.
-    fn warm_up(&mut self, losses: &mut Vec<f32>) -> Result<Duration> {
-        let mut first = Duration::ZERO;
+    fn warm_up(&mut self, losses: &mut Vec<f64>) -> Result<Duration> {
+        let (start, mut first) = (Instant::now(), Duration::ZERO);
         for i in 0..WARMUP {
-            let start = Instant::now();
+            if i >= LOSSES && start.elapsed() > WARMUP_LIMIT {
+                break;
+            }
             let loss = self.step()?;
             if i == 0 {
                 first = start.elapsed();
@@ -288,7 +270,7 @@ impl Bench {
     }
 
     fn growth(&self) -> Growth {
-        let batches = (self.pool.x.len() + self.pool.y.len()) as u64;
+        let batches = self.batches.bytes();
         let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?).saturating_sub(batches));
         Growth { peak: grown(sys::sys_peak_rss(), self.rss), anonymous: grown(sys::sys_anon_rss(), self.anon) }
     }

@@ -1,23 +1,21 @@
-//! The networks of `bench`, and their data.
+//! The workloads of `bench`.
 //!
-//! Invariant: models, batch sizes, optimisers and the names in data files never change, so that times and losses can be
-//! compared with those of other engines.
+//! Invariant: models, batch sizes and optimisers never change, so that times and losses can be compared with those of
+//! other engines. `w9`, the fit of a spaced-repetition scheduler, is the example `fsrs`.
 
-use crate::fail::{Fail, Run, fail_bad_input};
-use crate::safetensors_file;
+use super::networks::{images, rows, sequences};
+use crate::fail::{Run, fail_bad_input};
 use arenagrad::error::Result;
-use arenagrad::graph::window::{Conv2d, Pool2d};
-use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var};
-use arenagrad::nn;
+use arenagrad::graph::{Builder, DType, GraphBuf, Var};
 use arenagrad::optim::{self, Optimiser, train};
-use arenagrad::session::{Binding, Program, Role};
-use arenagrad::train::Loaded;
-use std::path::Path;
+use arenagrad::session::Binding;
 
-/// Largest data file, in bytes.
-const FILE_LIMIT: u64 = 1 << 30;
-/// Batches of synthetic data.
-const BATCHES: usize = 8;
+/// The numbers of an input, without the end. Integers are rounded down.
+#[derive(Clone, Copy)]
+pub struct Range {
+    pub from: f64,
+    pub to: f64,
+}
 
 /// A training step of a network.
 #[derive(Clone, Copy)]
@@ -26,68 +24,201 @@ pub struct Workload {
     pub name: &'static str,
     /// The network and its training, in a line.
     pub doc: &'static str,
-    loss: for<'g> fn(&'g Builder) -> Var<'g>,
+    /// The graph of this name, with the output `loss`.
+    graph: fn(&str) -> Result<GraphBuf>,
     optimiser: fn() -> Optimiser,
+    /// The range of an element of an input, in synthetic data.
+    pub range: fn(&Binding, usize) -> Range,
     /// From a param's name to its name in data files.
-    alias: fn(&str) -> String,
+    pub alias: fn(&str) -> String,
+}
+
+/// A workload of data in small ranges, whose params are called in files as they are.
+const fn workload(
+    name: &'static str,
+    doc: &'static str,
+    graph: fn(&str) -> Result<GraphBuf>,
+    optimiser: fn() -> Optimiser,
+) -> Workload {
+    Workload { name, doc, graph, optimiser, range: small, alias: str::to_string }
 }
 
 /// All workloads.
-pub const WORKLOADS: [Workload; 5] = [
+pub const WORKLOADS: [Workload; 16] = [
+    workload(
+        "w1",
+        "MLP 784-128-10, relu, cross entropy, batch 32, SGD",
+        |name| of(name, |g| rows::classes(g, 32, &[784, 128, 10])),
+        || optim::Sgd::new(0.1).into(),
+    ),
+    workload(
+        "w2",
+        "MLP 4-32-32-2, tanh, squared error, batch 1, SGD",
+        |name| of(name, |g| rows::values(g, 1, &[4, 32, 32, 2], Var::tanh)),
+        || optim::Sgd::new(0.01).into(),
+    ),
+    workload(
+        "w3",
+        "MLP 1024-4096-4096-1024, relu, squared error, batch 256, Adam",
+        |name| of(name, |g| rows::values(g, 256, &[1024, 4096, 4096, 1024], Var::relu)),
+        adam,
+    ),
+    workload(
+        "w4",
+        "LeNet on 28x28 images, cross entropy, batch 64, SGD with momentum",
+        |name| of(name, images::lenet),
+        momentum,
+    ),
+    workload(
+        "w5",
+        "residual network of 16 channels with group norm on 3x32x32 images, batch 32, SGD with momentum",
+        |name| of(name, images::group_normed),
+        momentum,
+    ),
     Workload {
-        name: "w1",
-        doc: "MLP 784-128-10, relu, cross entropy, batch 32, SGD",
-        loss: |g| workload_class_loss(g, workload_mlp(g, 32, &[784, 128, 10], Var::relu)),
-        optimiser: || optim::Sgd::new(0.1).into(),
-        alias: str::to_string,
+        alias: short_name,
+        ..workload(
+            "w6",
+            "GPT, 4 layers of 4 heads, width 128, 12 x 64 of 65 tokens, cross entropy, AdamW with clipping",
+            |name| of(name, |g| sequences::gpt(g, 12, sequences::char_gpt())),
+            || {
+                let opt = optim::AdamW::new(1e-3).betas((0.9, 0.95)).weight_decay(0.1);
+                opt.decay_from_rank(2).clip_norm(1.0).into()
+            },
+        )
     },
     Workload {
-        name: "w2",
-        doc: "MLP 4-32-32-2, tanh, squared error, batch 1, SGD",
-        loss: |g| workload_value_loss(g, workload_mlp(g, 1, &[4, 32, 32, 2], Var::tanh)),
-        optimiser: || optim::Sgd::new(0.01).into(),
-        alias: str::to_string,
+        range: |b, _| indices(b, 50_257),
+        alias: short_name,
+        ..workload(
+            "w7",
+            "GPT-2 of 124 million params, 4 x 64 tokens, Adam",
+            |name| of(name, |g| sequences::gpt(g, 4, sequences::gpt2())),
+            || optim::Adam::new(1e-4).into(),
+        )
     },
     Workload {
-        name: "w3",
-        doc: "MLP 1024-4096-4096-1024, relu, squared error, batch 256, Adam",
-        loss: |g| workload_value_loss(g, workload_mlp(g, 256, &[1024, 4096, 4096, 1024], Var::relu)),
-        optimiser: || optim::Adam::new(1e-3).into(),
-        alias: str::to_string,
+        alias: short_name,
+        ..workload(
+            "w8",
+            "GRU 32-128 over 256 steps, squared error of the last state, batch 8, SGD",
+            |name| of(name, sequences::gru),
+            || optim::Sgd::new(0.01).into(),
+        )
     },
     Workload {
-        name: "w4",
-        doc: "LeNet on 28x28 images, cross entropy, batch 64, SGD with momentum",
-        loss: |g| workload_class_loss(g, workload_lenet(g, 64)),
-        optimiser: || optim::Sgd::new(0.01).momentum(0.9).into(),
-        alias: str::to_string,
+        range: |b, _| indices(b, 4),
+        ..workload(
+            "w10",
+            "EEGNet-like network of depthwise-separable 1-D convolutions on 22x512 samples, batch 16, Adam",
+            |name| of(name, images::eeg),
+            adam,
+        )
     },
     Workload {
-        name: "w6",
-        doc: "GPT, 4 layers of 4 heads, width 128, 12 x 64 of 65 tokens, cross entropy, AdamW with clipping",
-        loss: |g| {
-            let tokens = g.input("x", [12, 64], DType::I32);
-            let logits = nn::gpt(g, tokens, DType::F32, char_gpt()).reshape([12 * 64, 65]);
-            logits
-                .cross_entropy_with(g.input("y", [12, 64], DType::I32).reshape([12 * 64]), CrossEntropy::per_row())
-                .mean(..)
+        range: |b, i| targets(b, rows::CARDINALITIES[i % rows::CARDINALITIES.len()]),
+        ..workload(
+            "w11",
+            "tabular network of 12 embeddings and 10 numbers, batch norm, dropout, batch 1024, Adam",
+            |name| of(name, rows::tabular),
+            adam,
+        )
+    },
+    Workload {
+        range: |b, _| indices(b, 100),
+        ..workload(
+            "w12",
+            "ViT of 12 layers, width 192, on 3x64x64 images in patches of 8, batch 16, AdamW with clipping",
+            |name| of(name, images::vit),
+            || optim::AdamW::new(1e-3).weight_decay(0.05).decay_from_rank(2).clip_norm(1.0).into(),
+        )
+    },
+    Workload {
+        range: |b, _| if b.name == "x" { Range { from: 0.0, to: 1.0 } } else { small(b, 0) },
+        ..workload(
+            "w13",
+            "VAE of 4x4 convolutions of stride 2 on 3x32x32 images, 64 latents, batch 32, Adam",
+            |name| of(name, images::vae),
+            adam,
+        )
+    },
+    Workload {
+        range: |b, _| if b.name == "t" { Range { from: 0.0, to: 1.0 } } else { small(b, 0) },
+        ..workload(
+            "w14",
+            "Burgers' equation by an MLP 2-64-64-64-1, tanh, f64, second derivatives, 2048 points, Adam",
+            rows::burgers,
+            adam,
+        )
+    },
+    Workload {
+        range: |b, _| targets(b, rows::TABLE_ROWS),
+        ..workload(
+            "w15",
+            "DLRM of 26 tables of 10000x16, products of pairs, batch 256, SGD",
+            |name| of(name, rows::dlrm),
+            || optim::Sgd::new(0.1).into(),
+        )
+    },
+    Workload {
+        range: |b, _| match b.name.as_str() {
+            "slen" | "tlen" => Range { from: 16.0, to: 33.0 },
+            _ => indices(b, 1000),
         },
-        optimiser: || {
-            let opt = optim::AdamW::new(1e-3).betas((0.9, 0.95)).weight_decay(0.1);
-            opt.decay_from_rank(2).clip_norm(1.0).into()
-        },
-        alias: workload_short_name,
+        ..workload(
+            "w16",
+            "LSTM encoder and decoder of width 128 with attention, 32 steps of 1000 words, batch 32, Adam with clipping",
+            |name| of(name, sequences::translator),
+            || optim::Adam::new(1e-3).clip_norm(1.0).into(),
+        )
+    },
+    Workload {
+        range: |b, _| indices(b, 1000),
+        ..workload(
+            "resnet18",
+            "ResNet-18 on 3x64x64 images, 1000 classes, batch norm, batch 8, SGD",
+            |name| of(name, images::resnet18),
+            || optim::Sgd::new(0.01).into(),
+        )
     },
 ];
 
-/// The network of `w6`.
-fn char_gpt() -> nn::Gpt {
-    nn::Gpt::default().vocabulary(65).context(64).layers(4).heads(4).width(128).gelu_tanh(true)
+fn adam() -> Optimiser {
+    optim::Adam::new(1e-3).into()
 }
 
-/// Shortens nanoGPT's names: `transformer.h.0.attn.c_attn.weight` to `h0.qkv.weight`, `transformer.wte.weight` to
-/// `wte`.
-fn workload_short_name(name: &str) -> String {
+fn momentum() -> Optimiser {
+    optim::Sgd::new(0.01).momentum(0.9).into()
+}
+
+/// Floats in −1..1, integers in 0..10.
+fn small(b: &Binding, _: usize) -> Range {
+    indices(b, 10)
+}
+
+/// Floats in −1..1, integers below `end`.
+fn indices(b: &Binding, end: usize) -> Range {
+    match b.dtype {
+        DType::I32 => Range { from: 0.0, to: end as f64 },
+        _ => Range { from: -1.0, to: 1.0 },
+    }
+}
+
+/// As [`indices`], but floats called `y` are chances.
+fn targets(b: &Binding, end: usize) -> Range {
+    if b.name == "y" { Range { from: 0.0, to: 1.0 } } else { indices(b, end) }
+}
+
+/// The graph of a loss.
+fn of(name: &str, loss: impl for<'g> FnOnce(&'g Builder) -> Var<'g>) -> Result<GraphBuf> {
+    let g = Builder::new(name);
+    let loss = loss(&g).named("loss");
+    g.finish([loss])
+}
+
+/// Shortens the names of nanoGPT and of PyTorch's GRU: `transformer.h.0.attn.c_attn.weight` to `h0.qkv.weight`,
+/// `transformer.wte.weight` to `wte`, `gru.weight_ih_l0` to `w_ih`.
+fn short_name(name: &str) -> String {
     let parts = [
         ("transformer.", ""),
         ("wte.weight", "wte"),
@@ -98,131 +229,18 @@ fn workload_short_name(name: &str) -> String {
         ("mlp.c_fc", "fc"),
         ("mlp.c_proj", "fcproj"),
         ("h.", "h"),
+        ("gru.weight_ih_l0", "w_ih"),
+        ("gru.weight_hh_l0", "w_hh"),
+        ("gru.bias_ih_l0", "b_ih"),
+        ("gru.bias_hh_l0", "b_hh"),
     ];
     parts.into_iter().fold(name.to_string(), |n, (long, short)| n.replacen(long, short, 1))
-}
-
-/// Linear layers of these widths on input `x`, with `act` between them.
-fn workload_mlp<'g>(g: &'g Builder, batch: usize, widths: &[usize], act: fn(Var<'g>) -> Var<'g>) -> Var<'g> {
-    let mut h = g.input("x", [batch, widths[0]], DType::F32);
-    for (i, &width) in widths.iter().enumerate().skip(1) {
-        h = nn::linear(g, &format!("fc{i}"), h, width);
-        if i + 1 < widths.len() {
-            h = act(h);
-        }
-    }
-    h
-}
-
-/// LeNet on 28×28 images: logits of 10 classes.
-fn workload_lenet(g: &Builder, batch: usize) -> Var<'_> {
-    let x = g.input("x", [batch, 1, 28, 28], DType::F32);
-    let padded = Conv2d::default().pad([2, 2, 2, 2]);
-    let h = nn::conv2d(g, "conv1", x, 6, [5, 5], padded).relu().max_pool2d(Pool2d::new([2, 2]));
-    let h = nn::conv2d(g, "conv2", h, 16, [5, 5], Conv2d::default()).relu().max_pool2d(Pool2d::new([2, 2]));
-    let h = nn::linear(g, "fc1", h.reshape([batch, 400]), 120).relu();
-    let h = nn::linear(g, "fc2", h, 84).relu();
-    nn::linear(g, "fc3", h, 10)
-}
-
-/// The mean cross entropy of logits and the classes in input `y`.
-fn workload_class_loss<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
-    logits.cross_entropy_with(g.input("y", [logits.dims()[0]], DType::I32), CrossEntropy::per_row()).mean(..)
-}
-
-/// The mean squared error of `out` and input `y`.
-fn workload_value_loss<'g>(g: &'g Builder, out: Var<'g>) -> Var<'g> {
-    out.mse(g.input("y", out.dims(), DType::F32))
 }
 
 impl Workload {
     /// The graph of the training step.
     pub fn step(&self) -> Result<GraphBuf> {
-        let g = Builder::new(self.name);
-        let loss = (self.loss)(&g);
-        train(g.finish([loss.named("loss")])?.view(), "loss", (self.optimiser)())
-    }
-
-    /// The learning rate.
-    pub fn lr(&self) -> f64 {
-        (self.optimiser)().lr
-    }
-}
-
-/// Batches, as the bytes of the inputs `x` and `y`.
-pub struct WorkloadPool {
-    /// Number of batches.
-    pub batches: usize,
-    /// `x` of all batches, one after another.
-    pub x: Vec<u8>,
-    /// `y` of all batches, one after another.
-    pub y: Vec<u8>,
-}
-
-/// The input called `name`.
-fn workload_input(inputs: &[Binding], name: &str) -> Run<Binding> {
-    let found = inputs.iter().find(|b| b.role == Role::Input && b.name == name);
-    found.cloned().ok_or_else(|| fail_bad_input(format!("the workload has no input {name:?}")))
-}
-
-impl WorkloadPool {
-    /// Synthetic batches: floats in [-1, 1], integers in 0..10.
-    pub fn synthetic(inputs: &[Binding]) -> Run<WorkloadPool> {
-        let data = |b: Binding| -> Vec<u8> {
-            let n = BATCHES * b.dims.numel();
-            match b.dtype {
-                DType::I32 => (0..n).flat_map(|i| ((i * 7 % 10) as i32).to_le_bytes()).collect(),
-                _ => (0..n).flat_map(|i| (i as f32 * 0.7).sin().to_le_bytes()).collect(),
-            }
-        };
-        Ok(WorkloadPool {
-            batches: BATCHES,
-            x: data(workload_input(inputs, "x")?),
-            y: data(workload_input(inputs, "y")?),
-        })
-    }
-
-    /// The batches in a file: tensors `x` and `y`, with a leading axis over batches.
-    pub fn load(inputs: &[Binding], file: &Loaded, path: &Path) -> Run<WorkloadPool> {
-        let batches = file.find("x").and_then(|e| e.dims.first().copied()).unwrap_or(0);
-        if batches == 0 {
-            return Err(fail_bad_input(format!("{}: x holds no batch", path.display())));
-        }
-        let read = |name: &str| -> Run<Vec<u8>> {
-            let b = workload_input(inputs, name)?;
-            let dims: Vec<usize> = std::iter::once(batches).chain(b.dims.iter().copied()).collect();
-            let e = file.expect(name, b.dtype, &dims).map_err(|e| Fail::from(e.context(path.display())))?;
-            if b.dtype == DType::F32 {
-                finite_workload_data(path, name, e.bytes)?;
-            }
-            Ok(e.bytes.to_vec())
-        };
-        Ok(WorkloadPool { batches, x: read("x")?, y: read("y")? })
-    }
-}
-
-/// Reads the data file of a workload.
-pub fn open_workload_data(path: &Path) -> Run<Loaded> {
-    safetensors_file::open_safetensors_file(path, FILE_LIMIT)
-}
-
-/// Gives each param the value called `p.<name>` in `file`. Fails on a value that is not finite.
-pub fn load_workload_params(w: &Workload, program: &mut Program, file: &Loaded, path: &Path) -> Run {
-    let params: Vec<Binding> = program.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
-    for b in &params {
-        let e = file.expect(&format!("p.{}", (w.alias)(&b.name)), b.dtype, &b.dims);
-        let e = e.map_err(|e| Fail::from(e.context(path.display())))?;
-        finite_workload_data(path, e.name, e.bytes)?;
-        program.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);
-    }
-    Ok(())
-}
-
-/// Fails if an element of these f32 bytes is not finite.
-fn finite_workload_data(path: &Path, name: &str, bytes: &[u8]) -> Run {
-    match bytes.as_chunks::<4>().0.iter().position(|b| !f32::from_le_bytes(*b).is_finite()) {
-        Some(i) => Err(fail_bad_input(format!("{}: element {i} of {name:?} is not finite", path.display()))),
-        None => Ok(()),
+        train((self.graph)(self.name)?.view(), "loss", (self.optimiser)())
     }
 }
 

@@ -144,6 +144,10 @@ pub struct Config {
     pub trace: Option<PathBuf>,
     /// Whether a step ends at the first op that makes a NaN or an infinity.
     pub find_nan: bool,
+    /// Whether each rank keeps the optimiser's states of its share of the params alone.
+    pub shard_states: bool,
+    /// Whether the checkpoint may be of another number of ranks.
+    pub rescale: bool,
     /// An ONNX model that takes the place of the convnet.
     pub onnx: Option<PathBuf>,
     /// The task, with its network.
@@ -264,7 +268,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
     };
     let given = file.schedule.as_ref().map_or(Vec::new(), given_kind_keys);
     schedule.validate().map_err(|e| table_fault("schedule", &given, &e))?;
-    let threads = args.threads.or(file.threads).unwrap_or_else(|| sys::sys_cores().min(MAX_THREADS));
+    let threads = args.threads.or(file.threads).unwrap_or_else(|| sys::sys_cores_of_rank().min(MAX_THREADS));
     let name = if args.threads.is_some() { "--threads" } else { "threads" };
     Ok(Config {
         data: absolute_config_data(&mut file)?,
@@ -279,6 +283,8 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         keep,
         trace: args.trace.clone(),
         find_nan: args.find_nan,
+        shard_states: args.shard_states,
+        rescale: args.rescale,
         onnx: args.onnx.clone(),
         optimiser,
         schedule,

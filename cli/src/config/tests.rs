@@ -47,6 +47,7 @@ fn an_optimiser_is_what_its_table_says() {
         "sgd",
         "adam",
         "adamw",
+        "sparseadam",
         "rmsprop",
         "adagrad",
         "adadelta",

@@ -1,5 +1,6 @@
 //! The image task: a convnet, the program that evaluates it, and their data.
 
+use super::ranks::Ranks;
 use super::train_task::{self, TrainTask};
 use crate::config::{Config, Model};
 use crate::data::{LabelledSplit, digits, idx_folder};
@@ -12,6 +13,7 @@ use crate::numbers::grouped_number_of;
 use crate::stdout_stderr::note_stderr;
 use arenagrad::error::Result;
 use arenagrad::session::{Handle, Program};
+use arenagrad::train::parallel::fingerprint;
 use arenagrad::train::{Progress, Trainer, copy_params};
 
 /// Images of one evaluation batch.
@@ -34,7 +36,7 @@ pub struct ImageTask {
 
 impl ImageTask {
     /// Loads the data and compiles both programs.
-    pub fn open(c: &Config, model: &Model) -> Run<ImageTask> {
+    pub fn open(c: &Config, model: &Model, ranks: &Ranks) -> Run<ImageTask> {
         let split = match &c.data {
             Some(dir) => idx_folder::load_idx_folder(dir)?,
             None => digits::load_digits()?,
@@ -47,13 +49,13 @@ impl ImageTask {
             Some(path) => {
                 let import = onnx_net::onnx_net_training(path, sizes)?;
                 import.notes.iter().for_each(|note| note_stderr(format!("{}: {note}", path.display())));
-                let mut trainer = train_task::train_task_trainer(c, &import.graph, LOSS, split.train.len())?;
+                let mut trainer = train_task::train_task_trainer(c, ranks, &import.graph, LOSS, split.train.len())?;
                 import.load(trainer.program_mut()).map_err(onnx_failure(path))?;
                 (trainer, onnx_net::onnx_net_inference(path, tested)?.graph)
             }
             None => {
                 let graph = convnet::convnet_training(model, sizes)?;
-                let trainer = train_task::train_task_trainer(c, &graph, LOSS, split.train.len())?;
+                let trainer = train_task::train_task_trainer(c, ranks, &graph, LOSS, split.train.len())?;
                 (trainer, convnet::convnet_inference(model, tested)?)
             }
         };
@@ -110,6 +112,12 @@ impl TrainTask for ImageTask {
             right += rows.take(n - start).filter(|(row, label)| image_task_arg_max(row) == **label as usize).count();
         }
         Ok(right as f64 / n as f64)
+    }
+
+    fn data_digest(&self) -> u64 {
+        let data = &self.split.train;
+        let [pixels, labels] = [bytemuck::cast_slice(&data.pixels), bytemuck::cast_slice(&data.labels)];
+        fingerprint(pixels) ^ fingerprint(labels).rotate_left(1)
     }
 
     fn sizes(&self) -> train_task::Sizes {

@@ -13,6 +13,7 @@ use crate::fail::Run;
 use crate::run_dir::CHECKPOINT;
 use crate::stdout_stderr::warn_stderr;
 use crate::trace::record;
+use arenagrad::train::SyncStates;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -33,7 +34,7 @@ pub fn run_steps(
     let (start, mut timer) = (Instant::now(), PageTimer::new());
     let part = c.steps.div_ceil(PARTS);
     let traced = c.steps.min(task.trainer().steps_done() + TRACED);
-    while task.trainer().steps_done() < c.steps && !stop.load(Ordering::Relaxed) {
+    while task.trainer().steps_done() < c.steps && !is_stopped(task, stop)? {
         let recorded = c.trace.as_ref().filter(|_| task.trainer().steps_done() + 1 == traced);
         if recorded.is_some() {
             task.trainer_mut().trace_next();
@@ -57,8 +58,7 @@ pub fn run_steps(
             history.evaluated(progress.step, value)?;
             show.evaluated(&progress, value);
         }
-        let saves = c.checkpoint_every > 0 && progress.step % c.checkpoint_every == 0;
-        if saves && progress.step < c.steps {
+        if saves_after(c, progress.step) {
             save_between_steps(c, task, history)?;
         }
         // A page that cannot be written ends no run.
@@ -75,7 +75,24 @@ pub fn run_steps(
 }
 
 /// Writes the checkpoint. The metrics up to it are synced first, so that a resumed run finds all of them.
-pub fn save_between_steps(c: &Config, task: &dyn TrainTask, history: &mut History) -> Run {
+pub fn save_between_steps(c: &Config, task: &mut dyn TrainTask, history: &mut History) -> Run {
     history.sync()?;
+    save_checkpoint(c, task)
+}
+
+/// Writes the checkpoint, on all ranks together.
+pub fn save_checkpoint(c: &Config, task: &mut dyn TrainTask) -> Run {
+    task.trainer_mut().sync_states(SyncStates::default())?;
     Ok(task.trainer().save(c.out.file(CHECKPOINT))?)
+}
+
+/// Whether a checkpoint follows step `step`, which is not the last.
+pub fn saves_after(c: &Config, step: u64) -> bool {
+    c.checkpoint_every > 0 && step.is_multiple_of(c.checkpoint_every) && step < c.steps
+}
+
+/// Whether the run is to end here: on all ranks after the same step.
+pub fn is_stopped(task: &mut dyn TrainTask, stop: &AtomicBool) -> Run<bool> {
+    let stop = stop.load(Ordering::Relaxed);
+    Ok(task.trainer_mut().parallel_mut().map_or(Ok(stop), |p| p.any(stop))?)
 }

@@ -1,5 +1,6 @@
 //! The text task: a character model, the program that validates it, and the text.
 
+use super::ranks::Ranks;
 use super::train_task::{self, Artifact, Sizes, TrainTask};
 use crate::config::{Config, Network};
 use crate::data::corpus::{self, Corpus, copy_corpus_windows};
@@ -12,6 +13,7 @@ use crate::run_dir::VOCABULARY;
 use crate::sample_command::SampleCommandGenerator;
 use arenagrad::error::Result;
 use arenagrad::session::{Handle, Program};
+use arenagrad::train::parallel::fingerprint;
 use arenagrad::train::{Progress, Sampling, Trainer, copy_params};
 
 /// Batches of a validation during training: `eval_iters` of nanoGPT's configuration for CPUs.
@@ -35,12 +37,13 @@ pub struct TextTask {
 
 impl TextTask {
     /// Reads the text and compiles both programs.
-    pub fn open(c: &Config, network: &Network) -> Run<TextTask> {
+    pub fn open(c: &Config, network: &Network, ranks: &Ranks) -> Run<TextTask> {
         let corpus = corpus::load_corpus(c.data.as_deref(), network.context)?;
         let (n, batch) = (corpus.vocabulary.len(), c.batch);
         // The last window ends one character before the text does: its last target is the text's last character.
         let windows = corpus.train.len() - network.context;
-        let trainer = train_task::train_task_trainer(c, &chargpt::chargpt_training(network, n, batch)?, LOSS, windows)?;
+        let graph = chargpt::chargpt_training(network, n, batch)?;
+        let trainer = train_task::train_task_trainer(c, ranks, &graph, LOSS, windows)?;
         let validator = train_task::train_task_session(c).compile(&chargpt::chargpt_validation(network, n, batch)?)?;
         let slots = |p: &Program| -> Result<[Handle<i32>; 2]> { Ok([p.input(TOKENS)?, p.input(NEXT)?]) };
         Ok(TextTask {
@@ -106,6 +109,10 @@ impl TrainTask for TextTask {
             sum += losses.iter().take((n - first) * context).map(|&x| f64::from(x)).sum::<f64>();
         }
         Ok(sum / (n * context) as f64)
+    }
+
+    fn data_digest(&self) -> u64 {
+        fingerprint(bytemuck::cast_slice(&self.corpus.train))
     }
 
     fn sizes(&self) -> Sizes {

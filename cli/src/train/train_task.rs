@@ -2,12 +2,13 @@
 //!
 //! Invariant: an evaluation changes nothing that training reads.
 
+use super::ranks::Ranks;
 use crate::config::Config;
 use crate::fail::Run;
 use crate::measure::Measure;
 use arenagrad::error::Result;
 use arenagrad::session::{Program, Session};
-use arenagrad::train::{Batches, Progress, Trainer};
+use arenagrad::train::{Batches, Comm, Parallel, Progress, Trainer};
 use arenagrad::{graph::GraphBuf, optim};
 
 /// A file that a task writes beside the weights.
@@ -38,6 +39,8 @@ pub trait TrainTask {
     fn measure(&self) -> Measure;
     /// Evaluates the params on data that the optimiser does not see: all of it if `whole`, else at most a part.
     fn evaluate(&mut self, whole: bool) -> Run<f64>;
+    /// A digest of the data that is trained on.
+    fn data_digest(&self) -> u64;
     /// The sizes of the data.
     fn sizes(&self) -> Sizes;
     /// Files without which the weights mean nothing.
@@ -56,14 +59,25 @@ pub fn train_task_session(c: &Config) -> Session {
 }
 
 /// Compiles the training step of `graph`, whose scalar output is called `loss`, for `examples` examples.
-pub fn train_task_trainer(c: &Config, graph: &GraphBuf, loss: &str, examples: usize) -> Run<Trainer> {
+pub fn train_task_trainer(c: &Config, ranks: &Ranks, graph: &GraphBuf, loss: &str, examples: usize) -> Run<Trainer> {
     // With accumulation the inputs gain a leading axis over micro-batches. Their bytes are those of one large batch.
-    let batches = Batches::new(examples, c.batch.saturating_mul(c.optimiser.accumulate), c.seed)?;
-    let step = optim::train(graph, loss, &c.optimiser)?;
+    let whole = c.batch.saturating_mul(ranks.size()).saturating_mul(c.optimiser.accumulate);
+    let batches = Batches::new(examples, whole, c.seed)?;
     let session = c.max_memory.map_or_else(|| train_task_session(c), |m| train_task_session(c).memory_budget(m));
+    if let Some(comm) = ranks.comm() {
+        let mut split = optim::train_split(graph, loss, &c.optimiser)?;
+        if c.shard_states {
+            split = split.shard(comm.rank(), ranks.size())?;
+        }
+        let program = session.compile_all(&split.methods())?;
+        let parallel = Parallel::new(&program, comm, &split)?;
+        let trainer = Trainer::parallel(program, parallel, c.schedule.clone(), batches, c.seed)?;
+        return Ok(trainer.rescale(c.rescale));
+    }
+    let step = optim::train(graph, loss, &c.optimiser)?;
     let program: Program = match c.trace {
         Some(_) => session.compile_traced(&step)?,
         None => session.compile(&step)?,
     };
-    Ok(Trainer::new(program, loss, c.schedule.clone(), batches, c.seed)?)
+    Ok(Trainer::new(program, loss, c.schedule.clone(), batches, c.seed)?.rescale(c.rescale))
 }

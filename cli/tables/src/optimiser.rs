@@ -19,6 +19,7 @@ pub enum OptimiserKind {
     Adam,
     #[default]
     AdamW,
+    SparseAdam,
     Adamax,
     RAdam,
     Lbfgs,
@@ -165,6 +166,7 @@ impl OptimiserKind {
         OptimiserKind::Sgd,
         OptimiserKind::Adam,
         OptimiserKind::AdamW,
+        OptimiserKind::SparseAdam,
         OptimiserKind::Adamax,
         OptimiserKind::RAdam,
         OptimiserKind::RmsProp,
@@ -188,6 +190,7 @@ impl OptimiserKind {
             ),
             OptimiserKind::Adam => ("adam", &[BETAS, EPS, AMSGRAD, PLAIN]),
             OptimiserKind::AdamW => ("adamw", &[BETAS, EPS, AMSGRAD, DECAYS]),
+            OptimiserKind::SparseAdam => ("sparseadam", &[BETAS, EPS, PLAIN]),
             OptimiserKind::Adamax => ("adamax", &[BETAS, EPS, PLAIN]),
             OptimiserKind::RAdam => {
                 ("radam", &[BETAS, EPS, const { kind_key("decoupled_weight_decay", "false") }, PLAIN])
@@ -279,6 +282,7 @@ impl OptimiserTable {
             OptimiserKind::Sgd => Rule::SGD,
             OptimiserKind::Adam => Rule::ADAM,
             OptimiserKind::AdamW => Rule::ADAMW,
+            OptimiserKind::SparseAdam => Rule::SPARSE_ADAM,
             OptimiserKind::Adamax => Rule::ADAMAX,
             OptimiserKind::RAdam => Rule::RADAM,
             OptimiserKind::Lbfgs => Rule::LBFGS,
@@ -310,7 +314,7 @@ impl OptimiserTable {
                 put(eps, self.eps);
                 put(amsgrad, self.amsgrad);
             }
-            Rule::Adamax { betas, eps, .. } | Rule::Lamb { betas, eps, .. } => {
+            Rule::SparseAdam { betas, eps, .. } | Rule::Adamax { betas, eps, .. } | Rule::Lamb { betas, eps, .. } => {
                 put(betas, self.betas);
                 put(eps, self.eps);
             }

@@ -48,6 +48,7 @@ const WORDS: &[&str] = &[
     "\"sgd\"",
     "\"adam\"",
     "\"adamw\"",
+    "\"sparseadam\"",
     "\"adamax\"",
     "\"radam\"",
     "\"rmsprop\"",

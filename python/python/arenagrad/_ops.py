@@ -33,9 +33,17 @@ class VarOps:
         """y = act(x) and act'(x), with one exponential for both"""
         return self.builder.op("act_with_grad", self, act=act)  # type: ignore[attr-defined]
 
+    def adagrad_rows(self, other: Operand, b: Operand, c: Operand, d: Operand, /, eps: float) -> Any:  # noqa: E501
+        """sum' = sum + g², p' = p − lr·g/(√sum' + eps) for the rows of p that an index names, from (p, g, indices, sum, lr): g holds a gradient row for each index, and rows of equal indices are added up first"""
+        return self.builder.op("adagrad_rows", self, other, b, c, d, eps=eps)  # type: ignore[attr-defined]
+
     def adam(self, *operands: Operand, beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool) -> Any:  # noqa: E501
         """m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; one more scalar operand multiplies g"""
         return self.builder.op("adam", self, *operands, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, decoupled=decoupled)  # type: ignore[attr-defined]
+
+    def adam_rows(self, other: Operand, b: Operand, c: Operand, d: Operand, e: Operand, f: Operand, /, beta1: float, beta2: float, eps: float, weight_decay: float) -> Any:  # noqa: E501
+        """m' = m + (1 − β₁)(g − m), v' = v + (1 − β₂)(g² − v), p' = p·(1 − lr·weight_decay) − lr·√(1 − β₂ᵗ)/(1 − β₁ᵗ)·m'/(√v' + eps) for the rows of p that an index names, from (p, g, indices, m, v, lr, t): g holds a gradient row for each index, and rows of equal indices are added up first"""
+        return self.builder.op("adam_rows", self, other, b, c, d, e, f, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay)  # type: ignore[attr-defined]
 
     def adaptive_avg_pool1d(self, output: Shape) -> Var:  # noqa: E501
         """The mean of each of `output` windows along each axis of x [N, C, L]."""
@@ -240,6 +248,10 @@ class VarOps:
     def clamp(self, lo: float, hi: float) -> Var:  # noqa: E501
         """max(lo, min(x, hi))."""
         return self._call("clamp", (lo, hi))  # type: ignore[attr-defined, no-any-return]
+
+    def coalesce(self, other: Operand, /, size: int) -> Any:  # noqa: E501
+        """updates with equal indices (each below `size`) added up: the first of them holds the sum, the others are 0"""
+        return self.builder.op("coalesce", self, other, size=size)  # type: ignore[attr-defined]
 
     def col2im(self, in_hw: Sequence[int], kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
         """planes of in_hw with each column added at the elements that im2col reads: the transpose of im2col; torch's fold"""
@@ -1108,6 +1120,10 @@ class VarOps:
     def sgd_momentum(self, *operands: Operand, momentum: float, dampening: float, nesterov: bool, weight_decay: float) -> Any:  # noqa: E501
         """d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; one more scalar operand multiplies g"""
         return self.builder.op("sgd_momentum", self, *operands, momentum=momentum, dampening=dampening, nesterov=nesterov, weight_decay=weight_decay)  # type: ignore[attr-defined]
+
+    def sgd_rows(self, other: Operand, b: Operand, c: Operand, /) -> Any:  # noqa: E501
+        """p' = p − lr·g for the rows of p that an index names, from (p, g, indices, lr): g holds a gradient row for each index, and rows of equal indices are added up first"""
+        return self.builder.op("sgd_rows", self, other, b, c)  # type: ignore[attr-defined]
 
     def shared_linear_pair(self, other: Operand, b: Operand, /) -> Any:  # noqa: E501
         """x·w1 and x·w2"""

@@ -95,6 +95,30 @@ def test_fresh_optimisers_get_their_state(name: str) -> None:
                 assert torch.allclose(torch.as_tensor(a.state[p][key]), torch.as_tensor(value), rtol=1e-4, atol=1e-6), key
 
 
+SPARSE: dict[str, Any] = {
+    "sgd": lambda p: torch.optim.SGD(p, 0.1),
+    "adagrad": lambda p: torch.optim.Adagrad(p, 0.05),
+    "sparseadam": lambda p: torch.optim.SparseAdam(p, 0.01, betas=(0.8, 0.99)),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_embeddings_are_updated_by_rows(name: str) -> None:
+    """Steps of torch, then of the program, then of torch again, on tables with sparse gradients."""
+    torch.manual_seed(0)
+    ours = nn.Sequential(nn.Embedding(50, 4, sparse=True), nn.Flatten()).double()
+    theirs = copy.deepcopy(ours)
+    x, y = torch.randint(0, 50, (6, 2)), torch.randint(0, 8, (6,))
+    a, b = SPARSE[name](ours.parameters()), SPARSE[name](theirs.parameters())
+    torch_steps(ours, a, x, y, 2)
+    step = agt.compile_step(ours, F.cross_entropy, a, x, y)
+    got = [step(x, y) for _ in range(3)]
+    step.sync()
+    got += torch_steps(ours, a, x, y, 2)
+    assert np.allclose(got, torch_steps(theirs, b, x, y, 7)[2:], rtol=1e-9, atol=0)
+    assert differences(ours, theirs) < 1e-9
+
+
 def test_groups_have_settings_of_their_own() -> None:
     x, y = batch()
     ours, theirs = net(), net()

@@ -13,30 +13,21 @@ use std::ops::Range;
 // Loops instead of iterator methods: closures passed to those would be separate functions, without the instruction set
 // of their caller.
 
-/// `x = f(x)`, whole chunks first.
+// Plain loops over a row: of a loop over its chunks the compiler makes vectors across the chunks, with gathers and
+// scatters.
+
+/// `x = f(x)`.
 #[inline(always)]
 fn each_in_score_row<T: Element>(x: &mut [T], f: impl Fn(T) -> T) {
-    let (chunks, rest) = x.as_chunks_mut::<CHUNK>();
-    for x in chunks {
-        for x in x {
-            *x = f(*x);
-        }
-    }
-    for x in rest {
+    for x in x {
         *x = f(*x);
     }
 }
 
-/// `x = f(x, y)`, whole chunks first; nothing where y is empty.
+/// `x = f(x, y)`; nothing where y is empty.
 #[inline(always)]
 fn map_pairs<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
-    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks_mut::<CHUNK>(), y.as_chunks::<CHUNK>());
-    for (x, y) in xs.iter_mut().zip(ys) {
-        for (x, y) in x.iter_mut().zip(y) {
-            *x = f(*x, *y);
-        }
-    }
-    for (x, y) in x_rest.iter_mut().zip(y_rest) {
+    for (x, y) in x.iter_mut().zip(y) {
         *x = f(*x, *y);
     }
 }

@@ -226,6 +226,18 @@ impl ConvPlan {
         Some((products + copies) * self.n.next_multiple_of(IMAGES) / self.n)
     }
 
+    /// Whether it is the input gradient.
+    pub fn is_back(&self) -> bool {
+        self.back
+    }
+
+    /// Whether each channel is by itself, and windows of this size are next to each other and touch the image.
+    pub fn is_depthwise(&self, kernel: [usize; 2]) -> bool {
+        let near = (0..2).all(|a| self.pad[a] < kernel[a]);
+        let plain = (self.kernel, self.stride, self.dilation) == (kernel, [1, 1], [1, 1]);
+        [self.src_c, self.dst_c] == [1, 1] && plain && near
+    }
+
     /// Source channels times taps.
     pub fn taps(&self) -> usize {
         self.src_c * self.kernel[0] * self.kernel[1]

@@ -6,6 +6,7 @@
 
 use super::conv_micro::{ConvMicroEpilogue, Span, multiply_panel, next_block_rows};
 use super::conv_plan::{ConvPlan, IMAGES, SLACK};
+use super::depthwise;
 use super::image_lanes;
 use super::strip;
 use crate::float::Float;
@@ -101,6 +102,9 @@ pub(super) fn correlate<T: GemmFloat>(
     // Planes of the output over all images and channels.
     let first = units.start * (per_unit / area);
     let last = first + dst.len() / area;
+    if depthwise::fits(c) {
+        return depthwise::correlate_planes(c, p, first..last, dst);
+    }
     let mut scratch = split_scratch(c, &mut scratch[..thread_scratch_len(c)]);
     strip::clear_planes(scratch.strip);
     for (k, even) in scratch.even.iter_mut().enumerate() {

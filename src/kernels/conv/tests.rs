@@ -265,6 +265,9 @@ fn channels() -> Vec<ConvGeom> {
         s2(wide).kernel([1, 1]),
         ConvGeom { n: 17, ..base }.kernel([1, 1]).stride([3, 2]).pad([1, 0, 0, 1]),
         // Every channel by itself.
+        pad(ConvGeom { c_in: 5, c_out: 5, groups: 5, ..wide }.size([6, 37])),
+        ConvGeom { c_in: 5, c_out: 5, groups: 5, ..wide }.size([5, 16]).pad([0, 2, 2, 1]),
+        ConvGeom { c_in: 5, c_out: 5, groups: 5, ..wide }.size([2, 6]).pad([2, 1, 0, 1]),
         ConvGeom { c_in: 36, c_out: 36, groups: 36, ..s2(pad(base)) },
         ConvGeom { c_in: 5, c_out: 5, groups: 5, ..base }.size([20, 37]).dilation([2, 1]).pad([3, 1, 0, 2]),
         ConvGeom { c_in: 5, c_out: 5, groups: 5, ..base }

@@ -5,7 +5,6 @@
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
 use super::sgd_epilogue::SgdEpilogue;
-use super::tuning::OUTER_ELEMENTS;
 use crate::abi::MatrixMut;
 
 /// Whether C = A · B is an outer product of several rows whose second operand is contiguous.
@@ -17,13 +16,8 @@ pub fn can_compute(g: &Gemm) -> bool {
 /// `row[j] = each(row[j], x · y[j])` for slices of one length, with the bits of fma(x, y, 0), which turns −0 into +0.
 #[inline(always)]
 fn update_row<T: GemmFloat>(row: &mut [T], x: T, y: &[T], each: impl Fn(T, T) -> T) {
-    let ((wide, rest), (y_wide, y_rest)) = (row.as_chunks_mut::<OUTER_ELEMENTS>(), y.as_chunks::<OUTER_ELEMENTS>());
-    for (c, y) in wide.iter_mut().zip(y_wide) {
-        for (c, y) in c.iter_mut().zip(y) {
-            *c = each(*c, x * *y + T::ZERO);
-        }
-    }
-    for (c, y) in rest.iter_mut().zip(y_rest) {
+    // One plain loop: of a loop over chunks the compiler makes vectors across the chunks, with gathers and scatters.
+    for (c, y) in row.iter_mut().zip(y) {
         *c = each(*c, x * *y + T::ZERO);
     }
 }

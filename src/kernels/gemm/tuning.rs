@@ -112,8 +112,6 @@ pub const PREFETCH_DOTS: usize = 32 << 10;
 pub const TRANSPOSED_BLOCK: usize = 256 << 10;
 /// Rows of C that are transposed back at once, and elements of each.
 pub const TRANSPOSED_SQUARE: (usize, usize) = (16, 64);
-/// Elements that the loop of an outer product computes together: whole vectors on every instruction set.
-pub const OUTER_ELEMENTS: usize = 16;
 /// Bytes of A that a product for a sink packs at once. A larger A is packed block by block, and B again for each block.
 pub const SINK_BLOCK_A: usize = 4 << 20;
 /// Bytes of a block of B of a product for a sink: it stays in a part of L2 unless sums are long.
@@ -160,7 +158,9 @@ pub struct LeastShape {
     pub work: usize,
 }
 
-/// Of products in `bf16`, by AVX512-BF16 or AMX.
+/// Of products in `bf16`, by AVX512-BF16. Each thread packs B for its own rows: those of two threads must pay, too.
+pub const BF16_LEAST_AVX512: LeastShape = LeastShape { m: 64, n: 64, k: 64, work: 1 << 18 };
+/// Of products in `bf16`, by AMX.
 pub const BF16_LEAST: LeastShape = LeastShape { m: 16, n: 32, k: 16, work: 1 << 17 };
 /// Of products in `bf16x2`, by AMX, if B is contiguous along n.
 pub const BF16X2_LEAST: LeastShape = LeastShape { m: 64, n: 32, k: 32, work: 1 << 20 };

@@ -11,9 +11,13 @@
 
 use super::block_codec::GROUP;
 use super::block_type::BlockType;
+use super::byte_dots::byte_row_dot;
 use super::code_dots::{CodeDotsRow, code_group_sums, code_row_dot};
 use super::coded_rows::CodedRows;
-use super::nibble_dots::{NibbleProduct, has_nibbles, nibble_part_sums};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::nibble_bytes::prepare_x_steps;
+use super::nibble_codes::NibbleProduct;
+use super::nibble_dots::{has_nibbles, nibble_part_sums};
 use super::nibble_x::{NibbleX, PART};
 use crate::abi::{Args, MatrixMut, Split};
 use crate::by_dtype::by_dtype;
@@ -139,6 +143,14 @@ pub(super) fn multiply_coded_rows(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<
 /// The same for any type.
 fn multiply_codes(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
     let (k, m, groups) = (d.k, y.rows(), d.k / GROUP);
+    if d.block_type == BlockType::Q8_0 {
+        for j in 0..y.cols() {
+            for i in 0..m {
+                y.row(i)[j] = byte_row_dot(d.row(j), &x[i * k..][..k]);
+            }
+        }
+        return;
+    }
     let (mut row, sums) = CodeDotsRow::of(k, scratch);
     (0..m).for_each(|i| code_group_sums(&x[i * k..][..k], &mut sums[i * groups..][..groups]));
     for j in 0..y.cols() {
@@ -159,6 +171,8 @@ fn multiply_nibbles(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scra
         let (mut integers, behind) = NibbleX::of(k, rest);
         let (sums, behind) = behind.split_at_mut(parts);
         if integers.fill(x) {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            prepare_x_steps(integers.steps);
             code_group_sums(x, of_groups);
             nibble_part_sums(of_groups, sums);
             *to = Some((integers, sums));

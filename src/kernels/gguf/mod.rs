@@ -10,8 +10,9 @@
 //! * `blocks_of_32`, `blocks_of_256`, `q6_k`, `ternary_blocks`: the layouts.
 //! * `gguf_dequant`: all elements of a matrix as `f32`.
 //! * `coded_rows`: parts of a matrix for the panels of a product.
-//! * `code_dots`: products of a few rows of x with codes. `nibble_dots`: the same for codes of four bits, with rows of
-//!   x that `nibble_x` rounds to integers.
+//! * `code_dots`: products of a few rows of x with codes. `byte_dots`: the same for Q8_0, straight from its blocks.
+//!   `nibble_dots`: the same for codes of four bits, with rows of x that `nibble_x` rounds to integers;
+//!   `nibble_bytes`: by AVX-512 VNNI; `nibble_codes`: what both read.
 //! * `gguf_matmul`: the kernel of products. `gguf_grouped`: that of products of rows by the matrix of their group.
 //! * `encode_q8_0`, `encode_q4_0`, `encode_q4_k`: encode numbers as blocks.
 //!
@@ -22,6 +23,7 @@ mod block_codec;
 mod block_type;
 mod blocks_of_256;
 mod blocks_of_32;
+mod byte_dots;
 mod code_dots;
 mod coded_rows;
 mod encode_q4_0;
@@ -30,6 +32,9 @@ mod encode_q8_0;
 mod gguf_dequant;
 mod gguf_grouped;
 mod gguf_matmul;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod nibble_bytes;
+mod nibble_codes;
 mod nibble_dots;
 mod nibble_x;
 mod q6_k;

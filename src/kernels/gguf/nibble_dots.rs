@@ -2,7 +2,8 @@
 //!
 //! A word of 32 bits holds eight codes. Shifts and masks turn it into pairs of 16-bit codes, without moving anything
 //! between lanes. `nibble_x` writes rows of x as pairs of integers in the same order. A lane multiplies the four codes
-//! of a part that it holds by four integers of x, and the sum of these four products is exact.
+//! of a part that it holds by four integers of x, and the sum of these four products is exact. `nibble_bytes` computes
+//! the same integers where one instruction adds the products of four bytes.
 //!
 //! Invariant: the products of a part (32 elements, which share a scale) are summed in eight lanes, in ascending order
 //! of the parts, with one sum for even parts and one for odd parts. Then the two sums of each lane are added, and the
@@ -15,14 +16,13 @@ use super::block_codec::{BlockCodec, leading_bytes};
 use super::block_type::BlockType;
 use super::blocks_of_32::Q4_0;
 use super::blocks_of_256::Q4K;
-use super::code_dots::sum_of_code_lanes;
-use super::nibble_x::{LANES, NibbleX, PART, STEP, XPart};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::nibble_bytes::NibbleBytes;
+use super::nibble_codes::{AHEAD, NibbleCodes, NibbleLanes, NibbleProduct};
+use super::nibble_x::{LANES, STEP, XPart};
 use crate::simd::{self, PairProducts, Simd, SimdOp, Token, Vectors};
 use crate::with_token;
 use bytemuck::{Zeroable, pod_read_unaligned};
-
-/// Rows ahead of the current one that are fetched from memory meanwhile.
-const AHEAD: usize = 8;
 
 /// Whether [`NibbleProduct`] multiplies by rows of `k` elements of this type.
 pub fn has_nibbles(block_type: BlockType, k: usize) -> bool {
@@ -36,46 +36,24 @@ pub fn nibble_part_sums(groups: &[f32], sums: &mut [f32]) {
     }
 }
 
-/// A row of blocks and a row of x.
-pub struct NibbleProduct<'a> {
-    /// Q4_K or Q4_0.
-    pub block_type: BlockType,
-    /// The blocks.
-    pub row: &'a [u8],
-    /// x as integers.
-    pub x: &'a NibbleX<'a>,
-    /// The sum of each part of x.
-    pub sums: &'a [f32],
-    /// Scratch: a number for each part.
-    pub scales: &'a mut [f32],
-}
-
 impl NibbleProduct<'_> {
     /// The product.
-    pub fn value(self) -> f32 {
-        let lanes = match self.block_type {
-            BlockType::Q4K => with_token!(Token::current(), s => s.vectorize(Q4KDot(s, self))),
-            _ => with_token!(Token::current(), s => s.vectorize(Q4_0Dot(s, self))),
-        };
-        lanes.sum()
+    pub fn value(mut self) -> f32 {
+        let mins = with_token!(Token::current(), s => s.vectorize(NibbleHeads(s, &mut self)));
+        match self.block_type {
+            BlockType::Q4K => self.lanes(Q4K),
+            _ => self.lanes(Q4_0),
+        }
+        .sum(&mins)
     }
-}
 
-/// The lanes of a product. They are summed outside of the loops' functions: inside, the compiler would split vectors as
-/// the sum does.
-struct NibbleLanes {
-    /// Σ scale·Σ code·x of even parts.
-    even: [f32; LANES],
-    /// The same of odd parts.
-    odd: [f32; LANES],
-    /// Σ min·Σ x.
-    mins: [f32; LANES],
-}
-
-impl NibbleLanes {
-    /// The product.
-    fn sum(&self) -> f32 {
-        sum_of_code_lanes::<LANES>(std::array::from_fn(|l| self.even[l] + self.odd[l] - self.mins[l]))
+    /// The lanes of Σ scale·Σ code·x.
+    fn lanes(&self, codes: impl NibbleCodes) -> NibbleLanes {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if let Some(s) = simd::vnni() {
+            return s.vectorize(NibbleBytes(s, self, codes));
+        }
+        with_token!(Token::current(), s => s.vectorize(NibblePairs(s, self, codes)))
     }
 }
 
@@ -105,102 +83,82 @@ impl NibbleHead {
     }
 }
 
-/// Σ scale·Σ code·x − Σ min·Σ x over a row of Q4_K blocks.
-struct Q4KDot<'a, S>(S, NibbleProduct<'a>);
+/// Writes the scales of all parts of a row, times those of x, and gives the lanes of Σ min·Σ x. Heads come before
+/// codes, so that their chains of short operations overlap.
+struct NibbleHeads<'p, 'a, S>(S, &'p mut NibbleProduct<'a>);
 
-impl<S: Vectors<f32, Half: PairProducts>> SimdOp for Q4KDot<'_, S> {
+impl<S: Vectors<f32>> SimdOp for NibbleHeads<'_, '_, S> {
+    type Out = [f32; LANES];
+
+    #[inline(always)]
+    fn call(self) -> [f32; LANES] {
+        let NibbleHeads(s, p) = self;
+        match p.block_type {
+            BlockType::Q4K => read_q4_k_heads(s.half(), p),
+            _ => read_q4_0_heads(s.half(), p),
+        }
+    }
+}
+
+#[inline(always)]
+fn read_q4_k_heads<S: Simd>(s: S, p: &mut NibbleProduct<'_>) -> [f32; LANES] {
+    let mut mins = [0.0; LANES];
+    let parts = p.x.scales.as_chunks::<8>().0.iter().zip(p.sums.as_chunks::<8>().0);
+    let scales = p.scales.as_chunks_mut::<8>().0;
+    for ((b, scales), (x_scales, sums)) in p.row.as_chunks::<{ Q4K::BYTES }>().0.iter().zip(scales).zip(parts) {
+        let head = NibbleHead::of(s, b);
+        let mut scaled = [0.0; LANES];
+        for l in 0..LANES {
+            scaled[l] = head.scale * f32::from(head.scales[l]) * x_scales[l];
+        }
+        *scales = scaled;
+        for l in 0..LANES {
+            mins[l] = (head.min * f32::from(head.mins[l])).mul_add(sums[l], mins[l]);
+        }
+    }
+    mins
+}
+
+#[inline(always)]
+fn read_q4_0_heads<S: Simd>(s: S, p: &mut NibbleProduct<'_>) -> [f32; LANES] {
+    let mut mins = [0.0; LANES];
+    let parts = p.x.scales.as_chunks::<2>().0.iter().zip(p.sums.as_chunks::<2>().0);
+    let scales = p.scales.as_chunks_mut::<2>().0;
+    for ((b, to), (x_scales, sums)) in p.row.as_chunks::<{ 2 * Q4_0::BYTES }>().0.iter().zip(scales).zip(parts) {
+        let half = |i: usize| u16::from_le_bytes([b[i], b[i + 1]]);
+        let scales = s.f16_values([half(0), half(Q4_0::BYTES), 0, 0]);
+        for q in 0..2 {
+            mins[q] = (8.0 * scales[q]).mul_add(sums[q], mins[q]);
+            to[q] = scales[q] * x_scales[q];
+        }
+    }
+    mins
+}
+
+/// Σ scale·Σ code·x over a row of blocks, by products of pairs.
+struct NibblePairs<'p, 'a, S, C>(S, &'p NibbleProduct<'a>, C);
+
+impl<S: Vectors<f32, Half: PairProducts>, C: NibbleCodes> SimdOp for NibblePairs<'_, '_, S, C> {
     type Out = NibbleLanes;
 
     #[inline(always)]
     fn call(self) -> NibbleLanes {
-        let Q4KDot(s, p) = self;
+        let NibblePairs(s, p, c) = self;
         let s = s.half();
-        let (mut even, mut odd, mut mins) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        let (mut even, mut odd) = ([0.0; LANES], [0.0; LANES]);
         let mut next = p.row.as_ptr().addr() + AHEAD * p.row.len();
-        let blocks = p.row.as_chunks::<{ Q4K::BYTES }>().0.iter();
-        let parts = p.x.scales.as_chunks::<8>().0.iter().zip(p.sums.as_chunks::<8>().0);
-        // The heads of all blocks come first: their chains of short operations overlap.
-        let scales = p.scales.as_chunks_mut::<8>().0;
-        for ((b, scales), (x_scales, sums)) in blocks.clone().zip(&mut *scales).zip(parts) {
-            let head = NibbleHead::of(s, b);
-            let mut scaled = [0.0; LANES];
-            for l in 0..LANES {
-                scaled[l] = head.scale * f32::from(head.scales[l]) * x_scales[l];
-            }
-            *scales = scaled;
-            for l in 0..LANES {
-                mins[l] = (head.min * f32::from(head.mins[l])).mul_add(sums[l], mins[l]);
-            }
-        }
-        for ((b, steps), scales) in blocks.zip(p.x.steps.as_chunks::<4>().0).zip(scales) {
-            for i in 0..4 {
+        let steps = p.x.steps.chunks_exact(C::STEPS).zip(p.scales.as_chunks::<2>().0.chunks_exact(C::STEPS));
+        for (bytes, (steps, scales)) in p.row.chunks_exact(C::AT_A_TIME).zip(steps) {
+            for i in 0..C::STEPS {
                 simd::prefetch_l2(next);
-                next += Q4K::BYTES / 4;
-                let words: [u32; LANES] = pod_read_unaligned(&b[16 + 32 * i..][..PART]);
-                let words = words.map(u32::from_le);
-                add_scaled_nibbles(&mut even, nibble_part_dot(s, &words, &steps[i].parts[0]), scales[2 * i]);
-                add_scaled_nibbles(
-                    &mut odd,
-                    nibble_part_dot(s, &shifted_nibbles(&words, [4; LANES]), &steps[i].parts[1]),
-                    scales[2 * i + 1],
-                );
+                next += C::AT_A_TIME / C::STEPS;
+                let [first, second] = c.codes(bytes, i);
+                add_scaled_nibbles(&mut even, nibble_part_dot(s, &first, &steps[i].parts[0]), scales[i][0]);
+                add_scaled_nibbles(&mut odd, nibble_part_dot(s, &second, &steps[i].parts[1]), scales[i][1]);
             }
         }
-        NibbleLanes { even, odd, mins }
+        NibbleLanes { even, odd }
     }
-}
-
-/// The same over a row of Q4_0 blocks, two at a time.
-struct Q4_0Dot<'a, S>(S, NibbleProduct<'a>);
-
-impl<S: Vectors<f32, Half: PairProducts>> SimdOp for Q4_0Dot<'_, S> {
-    type Out = NibbleLanes;
-
-    #[inline(always)]
-    fn call(self) -> NibbleLanes {
-        let Q4_0Dot(s, p) = self;
-        let s = s.half();
-        let (mut even, mut odd, mut mins) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-        let mut next = p.row.as_ptr().addr() + AHEAD * p.row.len();
-        let blocks = p.row.as_chunks::<{ 2 * Q4_0::BYTES }>().0.iter().zip(&*p.x.steps);
-        let parts = p.x.scales.as_chunks::<2>().0.iter().zip(p.sums.as_chunks::<2>().0);
-        for ((b, step), (x_scales, sums)) in blocks.zip(parts) {
-            simd::prefetch_l2(next);
-            next += 2 * Q4_0::BYTES;
-            let (first, second) = b.split_at(Q4_0::BYTES);
-            let half = |b: &[u8]| u16::from_le_bytes([b[0], b[1]]);
-            let scales = s.f16_values([half(first), half(second), 0, 0]);
-            for q in 0..2 {
-                mins[q] = (8.0 * scales[q]).mul_add(sums[q], mins[q]);
-            }
-            let (first, second) =
-                (nibble_words_of_q4_0(leading_bytes(&first[2..])), nibble_words_of_q4_0(leading_bytes(&second[2..])));
-            add_scaled_nibbles(&mut even, nibble_part_dot(s, &first, &step.parts[0]), scales[0] * x_scales[0]);
-            add_scaled_nibbles(&mut odd, nibble_part_dot(s, &second, &step.parts[1]), scales[1] * x_scales[1]);
-        }
-        NibbleLanes { even, odd, mins }
-    }
-}
-
-/// Words shifted to the right.
-#[inline(always)]
-fn shifted_nibbles(words: &[u32; LANES], by: [u32; LANES]) -> [u32; LANES] {
-    let mut shifted = [0; LANES];
-    for l in 0..LANES {
-        shifted[l] = words[l] >> by[l];
-    }
-    shifted
-}
-
-/// Words whose places 0 and 8 have the codes of a block of Q4_0: 16 lower and 16 upper halves of bytes.
-#[inline(always)]
-fn nibble_words_of_q4_0(bytes: &[u8; 16]) -> [u32; LANES] {
-    let half: [u32; LANES / 2] = pod_read_unaligned(bytes);
-    let half = half.map(u32::from_le);
-    let mut words = [0; LANES];
-    words[..LANES / 2].copy_from_slice(&half);
-    words[LANES / 2..].copy_from_slice(&half);
-    shifted_nibbles(&words, [0, 0, 0, 0, 4, 4, 4, 4])
 }
 
 /// The lanes of Σ code·x of a part: codes at the places 0 and 8 of words.

@@ -1,7 +1,8 @@
 //! Gather and take along an axis. Their adjoints are in [`scatter`](mod@scatter).
 //!
-//! Invariant: every index that a call uses is checked before the call writes anything. An index that is negative or not
-//! less than `n` is a fault at its position in the index operand. Duplicates add up in the order of the indices.
+//! Invariant: every index is checked before it is used; by gathers and scatters, before the call writes anything. An
+//! index that is negative or not less than `n` is a fault at its position in the index operand. Duplicates add up in the
+//! order of the indices.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -17,6 +18,7 @@ pub mod scatter;
 use crate::abi::Args;
 use crate::by_dtype::by_size;
 use crate::params::params;
+use crate::simd;
 use bytemuck::Pod;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -36,7 +38,9 @@ pub trait Index: Pod + Send + Sync + Debug {
     /// The position, if it lies in `0..n`.
     #[inline(always)]
     fn within(self, n: usize) -> Option<usize> {
-        usize::try_from(self.index_to_i64()).ok().filter(|i| *i < n)
+        // A negative index is huge as `u64`, so one comparison checks both bounds.
+        let i = self.index_to_i64() as u64;
+        if i < n as u64 { Some(i as usize) } else { None }
     }
 }
 
@@ -116,18 +120,26 @@ impl Indexed {
     }
 }
 
+simd! {
+    /// Whether an index is outside `0..n`.
+    fn any_out_of_range[I: Index](indices: &[I], n: usize) -> bool {
+        // The loop has no early exit, so it vectorises.
+        let mut any = false;
+        for i in indices {
+            any |= i.within(n).is_none();
+        }
+        any
+    }
+}
+
 /// Position of the first index outside `0..n`.
-fn first_out_of_range<I: Index>(indices: &[I], n: usize) -> Option<usize> {
-    // A negative index is huge as `u64`, so one comparison checks both bounds. The loop has no early exit, so it
-    // vectorises.
-    let bad = |i: &I| i.index_to_i64() as u64 >= n as u64;
-    let any = indices.chunks(256).position(|c| c.iter().fold(false, |b, i| b | bad(i)))?;
-    indices.iter().skip(any * 256).position(bad).map(|i| any * 256 + i)
+pub(crate) fn first_out_of_range<I: Index>(indices: &[I], n: usize) -> Option<usize> {
+    if any_out_of_range(indices, n) { indices.iter().position(|i| i.within(n).is_none()) } else { None }
 }
 
 /// Reports element `at` of the indices, which lies outside `0..n`.
 #[cold]
-fn report_out_of_range<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
+pub(crate) fn report_out_of_range<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
     args.fault_index(at, idx[at].index_to_i64(), n);
 }
 
@@ -171,6 +183,41 @@ pub fn gather_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
 
 by_size!(gather_kernel_for = gather_kernel::<index>);
 
+/// Elements `idx` of `x`. Returns the position of the first index that is outside, from where on nothing is taken.
+// In its caller, whose slices it would see through, bounds would be checked by many instructions.
+#[inline(never)]
+fn take_elements<T: Pod, I: Index>(x: &[T], idx: &[I], out: &mut [T]) -> Option<usize> {
+    // Eight at a time, because a loop that may end at each element is not unrolled.
+    let ((idx8, idx), (out8, out)) = (idx.as_chunks::<8>(), out.as_chunks_mut::<8>());
+    for (j, (out, idx)) in out8.iter_mut().zip(idx8).enumerate() {
+        for l in 0..8 {
+            match idx[l].within(x.len()) {
+                Some(i) => out[l] = x[i],
+                None => return Some(8 * j + l),
+            }
+        }
+    }
+    for (j, (out, i)) in out.iter_mut().zip(idx).enumerate() {
+        match i.within(x.len()) {
+            Some(i) => *out = x[i],
+            None => return Some(8 * out8.len() + j),
+        }
+    }
+    None
+}
+
+/// Each element of rows `out` from its own column of the row of `x` with its index. Returns as [`take_elements`].
+fn take_columns<T: Pod, I: Index>(x: &[T], idx: &[I], inner: usize, out: &mut [T]) -> Option<usize> {
+    let rows = x.len() / inner;
+    for (r, (out, idx)) in out.chunks_exact_mut(inner).zip(idx.chunks_exact(inner)).enumerate() {
+        for (column, (out, i)) in out.iter_mut().zip(idx).enumerate() {
+            let Some(row) = i.within(rows) else { return Some(r * inner + column) };
+            *out = x[row * inner + column];
+        }
+    }
+    None
+}
+
 /// Elements of `x` by index along one axis: `out[o, j, i] = x[o, idx[o, j, i], i]`.
 ///
 /// Reads x: `T[outer, n, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, k, inner]`, [`Indexed::per_unit`];
@@ -182,25 +229,17 @@ pub fn take_along_axis_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
     if p.inner == 0 || rows.is_empty() {
         return;
     }
-    let (all, idx) = (idx, &idx[rows.start * p.inner..rows.end * p.inner]);
-    if let Some(bad) = first_out_of_range(idx, p.n) {
-        return report_out_of_range(args, all, rows.start * p.inner + bad, p.n);
-    }
-    let (mut rest, mut idx) = (args.write::<T>(0), idx);
+    let mut rest = args.write::<T>(0);
     for (o, part) in p.by_outer(rows) {
         let x = &x[o * p.n * p.inner..][..p.n * p.inner];
         let (out, after) = rest.split_at_mut(part.len() * p.inner);
-        let (now, later) = idx.split_at(out.len());
-        if p.inner == 1 {
-            gather_rows(x, now, 1, out);
-        } else {
-            for (out, idx) in out.chunks_exact_mut(p.inner).zip(now.chunks_exact(p.inner)) {
-                for (i, (o, at)) in out.iter_mut().zip(idx).enumerate() {
-                    *o = x[at.index_to_i64() as usize * p.inner + i];
-                }
-            }
+        let first = (o * p.k + part.start) * p.inner;
+        let own = &idx[first..][..out.len()];
+        let bad = if p.inner == 1 { take_elements(x, own, out) } else { take_columns(x, own, p.inner, out) };
+        if let Some(bad) = bad {
+            return report_out_of_range(args, idx, first + bad, p.n);
         }
-        (rest, idx) = (after, later);
+        rest = after;
     }
 }
 

@@ -117,6 +117,14 @@ fn join_elements<T: Pod, I: Index, J: ScatterJoin<T>>(
     rows: Range<usize>,
     out: &mut [T],
 ) {
+    if inner == 1 {
+        for (x, i) in updates.iter().zip(idx) {
+            if let Some(o) = out.get_mut((i.index_to_i64() as usize).wrapping_sub(rows.start)) {
+                *o = join.join(*o, *x);
+            }
+        }
+        return;
+    }
     for (x, idx) in updates.chunks_exact(inner).zip(idx.chunks_exact(inner)) {
         for (column, (x, i)) in x.iter().zip(idx).enumerate() {
             let at = (i.index_to_i64() as usize).wrapping_sub(rows.start);

@@ -19,6 +19,16 @@ impl IntCodes {
         }
     }
 
+    /// What turns bytes into those of unsigned integers by an exclusive or.
+    pub fn unsigned_flip(self) -> u8 {
+        self.flip
+    }
+
+    /// The zero of those integers.
+    pub fn unsigned_zero(self) -> i32 {
+        i32::from(self.shift)
+    }
+
     /// Code − zero. It is in −255..=255.
     #[inline(always)]
     pub fn value(self, byte: u8) -> i16 {

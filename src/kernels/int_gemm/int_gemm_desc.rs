@@ -82,7 +82,8 @@ impl IntGemmBlocks {
 
     /// Elements of scratch of each thread.
     pub fn scratch(&self) -> usize {
-        (self.packed_b() + self.rows * self.step_a()).next_multiple_of(PAD)
+        // Quads have one more row, and a number for each column.
+        (self.packed_b() + (self.rows + 1) * self.step_a() + self.cols).next_multiple_of(PAD)
     }
 }
 

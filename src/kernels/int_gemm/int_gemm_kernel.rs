@@ -10,6 +10,7 @@
 use super::int_columns::IntColumns;
 use super::int_gemm_desc::{IntGemm, IntGemmBlocks};
 use super::int_product::{IntBlock, multiply_int_block};
+use super::int_quads::multiply_quad_block;
 use super::int_rows::IntRows;
 use super::int_tile::IntEngine;
 use crate::abi::{Args, MatrixMut};
@@ -63,7 +64,10 @@ pub fn int_gemm_block(
         let a = IntRows { data: &a[at * p.m * p.k..], codes: of_a, row: a_row, col: a_col, k: p.k, zeros: &[] };
         let b = IntColumns { data: &b[at * p.k * p.n..], codes: of_b, row: b_row, col: b_col, k: p.k, zeros };
         let part = IntBlock { row: from, col, c: c.part(done..done + rows, 0..cols) };
-        multiply_int_block(engine, &blocks, &a, &b, part, scratch);
+        match engine.of_quads() {
+            Some(quads) => multiply_quad_block(quads, &blocks, &a, &b, part, scratch),
+            None => multiply_int_block(engine, &blocks, &a, &b, part, scratch),
+        }
         done += rows;
     }
 }

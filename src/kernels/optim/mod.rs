@@ -12,10 +12,13 @@
 //! | [`fused_sgd_update_kernel`] | a, b, p, \[buf\], lr, \[t\], \[scale\] | p, \[buf\], scratch | those of the product, [`Sgd`] |
 //! | [`fused_adam_update_kernel`] | a, b, p, m, v, lr, t, \[scale\] | p, m, v, scratch | those of the product, [`Adam`] |
 //!
+//! Rows of tables are updated by the kernels of [`rows`].
+//!
 //! `lr` and `scale` are `T[]`; `t` is `i64[]`, 1 in the first step. The params say which operands in brackets exist. If
 //! one is absent, those after it move up.
 
 mod fused_update;
+pub mod rows;
 
 pub use fused_update::{
     fused_adam_update_kernel, fused_adam_update_kernel_for, fused_sgd_update_kernel, fused_sgd_update_kernel_for,

@@ -2,7 +2,7 @@
 
 use super::geom::{PoolDivisor, PoolGeom, WIDE, read_call_shape};
 use super::inner_loops::pool_inner_loop_each;
-use super::wide_windows;
+use super::{row_tiles, wide_windows};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -92,6 +92,9 @@ simd! {
 
 /// Average pool of the planes in `x`: y gets each window's sum over its divisor.
 pub fn average_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
+    if let (Some(length), Some(divisor)) = (row_tiles::length(g), g.common_divisor(by)) {
+        return row_tiles::sum(length, T::from_f64(divisor as f64), x, y);
+    }
     let is_wide = g.has_wide_windows(WIDE / 2) && !g.has_short_rows();
     let (halves, [image, area]) = (g.has_2x2_windows(), g.areas());
     for (x, y) in x.chunks_exact(image).zip(y.chunks_exact_mut(area)) {
@@ -105,6 +108,9 @@ pub fn average_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut 
 
 /// The adjoint of [`average_planes`].
 pub fn spread_gradients<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
+    if let (Some(length), Some(divisor)) = (row_tiles::length(g), g.common_divisor(by)) {
+        return row_tiles::spread(length, T::from_f64(divisor as f64), dy, dx);
+    }
     dx.fill(T::ZERO);
     let is_wide = g.has_wide_windows(WIDE / 2) && !g.has_short_rows();
     let (halves, [image, area]) = (g.has_2x2_windows(), g.areas());

@@ -2,7 +2,7 @@
 
 use super::geom::{PoolGeom, WIDE, read_call_shape};
 use super::inner_loops::{pool_inner_loop_beats, pool_inner_loop_each, pool_inner_loop_each_indexed};
-use super::{max_2x2, wide_windows};
+use super::{max_2x2, max_3x3, wide_windows};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -56,11 +56,12 @@ simd! {
 /// written.
 pub fn largest_of_planes<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
     let [image, area] = g.areas();
-    let (ask, is_wide) = (!idx.is_empty(), g.has_wide_windows(WIDE));
+    let (ask, is_wide, threes) = (!idx.is_empty(), g.has_wide_windows(WIDE), max_3x3::fits(g));
     for (p, (x, y)) in x.chunks_exact(image).zip(y.chunks_exact_mut(area)).enumerate() {
         let idx = if ask { &mut idx[p * area..][..area] } else { &mut [] };
         match (g.has_2x2_windows(), ask) {
             (true, _) => max_2x2::pool_plane(g.windows.size[1], x, y, idx),
+            _ if threes => max_3x3::pool_plane(g, x, y, idx),
             _ if is_wide => wide_windows::wide_max_plane(g, x, y, idx),
             (_, true) => max_pool_index_plane(g, x, y, idx),
             _ => max_pool_plane(g, x, y),

@@ -9,7 +9,9 @@ mod avg_pool;
 mod geom;
 mod inner_loops;
 mod max_2x2;
+mod max_3x3;
 mod max_pool;
+mod row_tiles;
 #[cfg(test)]
 mod tests;
 mod wide_windows;

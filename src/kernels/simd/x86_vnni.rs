@@ -33,3 +33,12 @@ impl PairProducts for Vnni {
         here!(_mm512_dpwssd_epi32(sums, a, b))
     }
 }
+
+impl Vnni {
+    /// `sums` plus four products of an unsigned byte of `a` and a signed byte of `b` in each lane of 32 bits. It wraps.
+    #[inline(always)]
+    pub fn add_quad_products(self, sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // `vpdpbusd`. `vpdpbusds`, which saturates, would be another one.
+        here!(_mm512_dpbusd_epi32(sums, a, b))
+    }
+}

@@ -4,16 +4,16 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`arg_sort_kernel`] | x: `T[rows, n]` | positions: `i32[rows, n]` | [`Sort`] |
+//! | [`arg_sort_kernel`] | x: `T[rows, n]` | positions: `i32[rows, n]`, scratch | [`Sort`] |
 
 pub mod cum_arg_max;
+mod sort_key;
 pub mod top_k;
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
-use crate::num::Num;
 use crate::params::params;
-use std::cmp::Ordering;
+use sort_key::SortKey;
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 1024;
@@ -41,30 +41,29 @@ impl Sort {
     pub fn units(&self) -> usize {
         (self.rows * self.n).div_ceil(self.per_unit())
     }
-}
 
-/// The order of positions `a` and `b`; `Less` comes first. Position breaks ties, so an unstable sort gives the stable
-/// order.
-pub(crate) fn compare_positions<T: Num>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
-    let (u, v) = (x[a as usize], x[b as usize]);
-    let by_value = match (u.unordered(), v.unordered()) {
-        (false, false) if descending => v.partial_cmp(&u),
-        (false, false) => u.partial_cmp(&v),
-        (u, v) => Some(u.cmp(&v)),
-    };
-    by_value.unwrap_or(Ordering::Equal).then(a.cmp(&b))
+    /// Elements of scratch of each thread, each twice as large as one of x: a row with its positions, twice.
+    pub fn scratch(&self) -> usize {
+        2 * self.n
+    }
 }
 
 /// For each row, the positions of its elements in sorted order.
 ///
-/// Reads x: `T[rows, n]`; writes positions: `i32[rows, n]`, [`Sort::per_unit`]; params [`Sort`].
-pub fn arg_sort_kernel<T: Num>(args: &mut Args<'_>) {
+/// Reads x: `T[rows, n]`; writes positions: `i32[rows, n]`, [`Sort::per_unit`], and scratch (twice the size of `T`,
+/// `Split::PerThread`, [`Sort::scratch`]); params [`Sort`].
+pub fn arg_sort_kernel<T: SortKey>(args: &mut Args<'_>) {
     let p = Sort::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<i32>(0));
+    let (keys, spare) = args.write::<T::Packed>(1).split_at_mut(p.n);
     for (x, out) in x[lo..].chunks_exact(p.n.max(1)).zip(out.chunks_exact_mut(p.n.max(1))) {
-        out.iter_mut().zip(0..).for_each(|(o, i)| *o = i);
-        out.sort_unstable_by(|&a, &b| compare_positions(x, p.descending, a, b));
+        for ((i, x), key) in x.iter().enumerate().zip(&mut *keys) {
+            *key = x.pack(p.descending, i);
+        }
+        for (o, key) in out.iter_mut().zip(sort_key::sort_packed::<T>(keys, spare)) {
+            *o = T::place(*key) as i32;
+        }
     }
 }
 
@@ -73,17 +72,19 @@ by_dtype!(arg_sort_kernel_for = arg_sort_kernel::<numbers>);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::Split;
     use crate::harness::{In, Out, run_in_ranges, written_elements};
 
     #[test]
     fn rows_sort_as_a_stable_sort_does() {
         let nan = f32::NAN;
         let cell = |i: usize| if i % 11 == 3 { nan } else { ((i * 7919) % 13) as f32 - 6.0 };
-        for (rows, n) in [(0, 4), (1, 1), (3, 17), (70, 40), (2, 3000)] {
+        for (rows, n) in [(0, 4), (1, 1), (3, 17), (70, 40), (5, 191), (5, 192), (2, 3000)] {
             for descending in [false, true] {
                 let x: Vec<f32> = (0..rows * n).map(cell).collect();
                 let p = Sort { rows, n, descending };
-                let out = [Out::of::<i32>(rows * n, p.per_unit())];
+                let scratch = Out(p.scratch(), 2 * size_of::<f32>(), Split::PerThread(p.scratch()));
+                let out = [Out::of::<i32>(rows * n, p.per_unit()), scratch];
                 let got: Vec<i32> = written_elements(
                     &run_in_ranges(arg_sort_kernel::<f32>, &p.to_words(), &[In::of(&x)], &out, p.units()),
                     0,

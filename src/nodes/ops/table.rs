@@ -293,6 +293,10 @@ ops! {
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;
+    SGD_ROWS = optim::rows;
+    ADAGRAD_ROWS = optim::rows;
+    ADAM_ROWS = optim::rows;
+    COALESCE = optim::rows;
     ROOT_SUM_SQUARES = reduce::euclidean_length;
 
     SCAN = control::scan;

@@ -1,6 +1,7 @@
-//! Derivatives of choices: the derivative of a choice is a choice over the same predicate. Each of its branches first
-//! runs the original branch again from the captured values, and then the derivative of that branch. So the branch that
-//! does not run adds nothing, not even zero times infinity.
+//! Derivatives of choices: the derivative of a choice is a choice over the same predicate. Each of its branches takes the
+//! captured values and the results of the choice, among which [`mod@crate::passes::ad::residuals`] put what the reverse
+//! mode reads. It computes from these what else it needs of the original branch, and then the derivative of that branch.
+//! So the branch that does not run adds nothing, not even zero times infinity.
 
 use super::backward::Backward;
 use super::codes::zero_tangent_of_code;
@@ -34,7 +35,7 @@ impl<'r, 'x, 'g> ChoiceSite<'r, 'x, 'g> {
         ChoiceSite { context, node, branches: [then, otherwise] }
     }
 
-    /// Writes a choice whose branches take the captured values and `seeds`. `f` gives the yields of a branch.
+    /// Writes a choice whose branches take the captured values, the results and `seeds`. `f` gives the yields of a branch.
     fn emit(
         &self,
         name: &str,
@@ -43,15 +44,21 @@ impl<'r, 'x, 'g> ChoiceSite<'r, 'x, 'g> {
     ) -> Result<Vec<Var<'g>>> {
         let AdContext { src, g, map, .. } = self.context;
         let mut operands: Vec<Var<'g>> = src.args_of(self.node).iter().map(|&a| map.get(a)).collect();
+        operands.extend(src.outs_of(self.node).map(|v| map.get(v)));
+        let first_seed = operands.len() - 1;
         operands.extend(seeds);
         let tys: Vec<Ty> = operands[1..].iter().map(|x| x.ty()).collect();
         let mut written = [Region::NONE; 2];
         for (new, &region) in written.iter_mut().zip(&self.branches) {
             g.with(|e| e.open_region(name));
             let args: Vec<Var<'g>> = tys.iter().map(|&ty| g.var(g.with(|e| e.region_arg(ty)))).collect();
-            let known: Vec<(Value, Var<'g>)> = src.region_args(region).zip(args.iter().copied()).collect();
+            let (captured, results) = args[..first_seed].split_at(src.args_of(self.node).len() - 1);
+            // A captured value that is a yield as well is read from where it was captured.
+            let yielded = src.region_yields(region).iter().copied().zip(results.iter().copied());
+            let known: Vec<(Value, Var<'g>)> =
+                yielded.chain(src.region_args(region).zip(captured.iter().copied())).collect();
             let local = write_context_region(AdContext { region, ..self.context }, &known);
-            let yields = f(BranchParts { region, local: &local, seeds: &args[known.len()..] });
+            let yields = f(BranchParts { region, local: &local, seeds: &args[first_seed..] });
             let ids: Vec<Value> = yields.iter().flatten().map(|y| y.v).collect();
             *new = g.with(|e| e.close_region(&ids));
             yields?;

@@ -10,7 +10,7 @@ use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::custom_fn::has_derivative_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, OpDef};
 use crate::passes::ad::keep_every::write_loops_in_stretches;
-use crate::passes::ad::residuals::stack_loop_values;
+use crate::passes::ad::residuals::keep_residuals;
 use crate::passes::batch::{batch_independent_loops, has_independent_loops};
 use crate::passes::copier::Copier;
 use crate::passes::decompose::{expand_picked_nodes, pick_nodes_by_def};
@@ -105,11 +105,11 @@ pub const AD_PREPARATION: &[AdPass] = &[
         doc: "write loops that keep few carries as loops over stretches",
         run: |g, aim| write_loops_in_stretches(g, &active_nodes(g, aim.wrt, aim.results, aim.mode)).map(Some),
     },
-    // Last: it reads what the derivative of each loop's body will read.
+    // Last: it reads what the derivative of each loop's body, and of each branch, will read.
     AdPass {
         name: "residuals",
-        doc: "stack what the derivatives of loops read",
-        run: |g, aim| stack_loop_values(g, aim.wrt, aim.results, aim.mode).map(Some),
+        doc: "keep what the derivatives of loops and choices read",
+        run: |g, aim| keep_residuals(g, aim.wrt, aim.results, aim.mode).map(Some),
     },
 ];
 

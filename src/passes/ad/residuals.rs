@@ -1,9 +1,9 @@
-//! Residuals of loops: the values of each iteration that the loop's derivative reads.
+//! Residuals of loops and choices: the values of each iteration, and of the branch that runs, that the derivative reads.
 //!
-//! They become stacked results of the loop. To collect them, AD runs once on a throwaway copy of the body in which
+//! They become stacked results of the loop, and results of the choice, for which the other branch yields zeros. To collect them, AD runs once on a throwaway copy of the body in which
 //! every value of the body is an argument. A value that moves or cheap pointwise ops can recompute is not stacked.
 //! Invariant: every carry is stacked, so that all other values can be recomputed. Only a loop without a bound stacks
-//! nothing. [`mod@crate::passes::trim`] later drops the stacked results that nothing reads.
+//! nothing. A choice saves values for the reverse mode alone. [`mod@crate::passes::trim`] later drops the stacked results that nothing reads.
 
 use super::activity::{Mode, active_nodes};
 use super::backward::Backward;
@@ -12,25 +12,26 @@ use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::{Flags, Lower, planned_regions};
+use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_derivative_rules};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Ty, Var};
-use crate::passes::copier::Copier;
+use crate::passes::copier::{Copier, Yield};
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 
-/// `g` with the residuals of its loops stacked, for the loops on the paths from `wrt` to `results`. Inner loops come
-/// first: the derivative of an outer loop reads what they stack.
-pub fn stack_loop_values(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
+/// `g` with the residuals of its loops and choices as results, for those on the paths from `wrt` to `results`. Inner ones
+/// come first: the derivative of an outer one reads what they keep.
+pub fn keep_residuals(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     let deepest = residual_depths(g).as_slice().iter().copied().max().unwrap_or(0);
     for depth in 1..=deepest {
-        buf = stack_at_depth(buf.view(), &active_nodes(buf.view(), wrt, results, mode), depth)?;
+        buf = keep_at_depth(buf.view(), &active_nodes(buf.view(), wrt, results, mode), mode, depth)?;
     }
     Ok(buf)
 }
 
-/// The depth of each region: for the body of a loop, 1 more than its deepest inner loop; else 0. A loop in a rule of a
-/// custom function counts as one where the function stands.
+/// The depth of each region: for the body of a loop or a branch, 1 more than its deepest inner one; else 0. A loop in a
+/// rule of a custom function counts as one where the function stands.
 fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
     let mut inside = Side::<Region, usize>::filled(g.regions(), 0);
     let mut depth = Side::<Region, usize>::filled(g.regions(), 0);
@@ -41,7 +42,9 @@ fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
                 depth[body] = 1 + inside[body];
                 inside[r] = inside[r].max(depth[body]);
             } else if matches!(g.def_of(n).lower, Lower::Choice) {
-                inside[r] = planned_regions(g, n).map(|b| inside[b]).fold(inside[r], usize::max);
+                let deepest = planned_regions(g, n).map(|b| inside[b]).fold(0, usize::max);
+                planned_regions(g, n).for_each(|b| depth[b] = 1 + deepest);
+                inside[r] = inside[r].max(1 + deepest);
             } else if has_derivative_rules(g, n) {
                 let CustomFnAttrs { vjp, jvp, .. } = CustomFnAttrs::of(&g.attrs(n));
                 let rules = [vjp, jvp].into_iter().flatten().map(|rule| inside[rule]).max();
@@ -52,30 +55,46 @@ fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
     depth
 }
 
-/// [`stack_loop_values`] for the loops of one depth.
-fn stack_at_depth(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<GraphBuf> {
+/// [`keep_residuals`] for the loops and choices of one depth.
+fn keep_at_depth(g: Graph<'_>, active: &Side<Node, bool>, mode: Mode, depth: usize) -> Result<GraphBuf> {
     let (depths, codes) = (residual_depths(g), Codes::of(g));
-    let mut more = Side::<Region, Vec<Value>>::filled(g.regions(), Vec::new());
+    let mut more = Side::<Region, Vec<Yield>>::filled(g.regions(), Vec::new());
     // What the derivative of a body reads, once it is known.
     let mut reads = Side::<Region, Option<Window<Value, bool>>>::filled(g.regions(), None);
     let scratch = Builder::rewriting(Emit::like(&g));
     let mut copy = Copier::new(g, &scratch);
     copy.run(&mut |_| None);
+    let regions = &copy.regions;
     for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n] && matches!(g.def_of(n).lower, Lower::Loop)) {
         let s = Scan::of(&g.attrs(n));
         if depths[s.body] != depth || s.is_unbounded() {
             continue;
         }
         // Loops with other numbers of carries may share the body: it yields what any of them needs.
-        more[s.body].extend(match s.keeps_carries_only() {
+        let keep = match s.keeps_carries_only() {
             true => values_to_stack(g, &s, &Window::filled(g.region_values(s.body), false)),
             false => {
-                let read = || residual_reads(&codes, s.body, &scratch, &copy.regions);
+                let read = || residual_reads(&codes, s.body, &scratch, regions);
                 values_to_stack(g, &s, reads[s.body].get_or_insert_with(read))
             }
-        });
+        };
+        more[s.body].extend(keep.into_iter().map(Yield::Value));
         more[s.body].sort_unstable();
         more[s.body].dedup();
+    }
+    let users = count_users(g);
+    let choices = (0..g.nodes()).map(Node::new).filter(|&n| g.op[n.at()] == Op::IF && active[n]);
+    for n in choices.filter(|_| mode == Mode::Reverse) {
+        let IfAttrs { then, otherwise } = IfAttrs::of(&g.attrs(n));
+        // A branch of several choices would yield to each what the others need.
+        if depths[then] == depth && [then, otherwise].iter().all(|&r| users[r] == 1) {
+            let kept = [then, otherwise].map(|r| {
+                let read = residual_reads(&codes, r, &scratch, regions);
+                recompute_or_keep(g, r, g.region_yields(r), Vec::new(), &read)
+            });
+            let yields = pair_by_type(g, kept);
+            (more[then], more[otherwise]) = yields.into_iter().unzip();
+        }
     }
     rebuilt_by_pass("save", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
@@ -85,6 +104,27 @@ fn stack_at_depth(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Resu
         drop(c);
         finish_rebuild(b, bump)
     })
+}
+
+/// How often nodes name each region.
+fn count_users(g: Graph<'_>) -> Side<Region, usize> {
+    let mut users = Side::filled(g.regions(), 0);
+    for n in (0..g.nodes()).map(Node::new) {
+        planned_regions(g, n).for_each(|r| users[r] += 1);
+    }
+    users
+}
+
+/// What the two branches of a choice yield so that each yields the values of its own: values of one type share a
+/// result.
+fn pair_by_type(g: Graph<'_>, [then, mut otherwise]: [Vec<Value>; 2]) -> Vec<(Yield, Yield)> {
+    let mut all = Vec::new();
+    for v in then {
+        let other = otherwise.iter().position(|&o| g.ty(o) == g.ty(v)).map(|i| otherwise.remove(i));
+        all.push((Yield::Value(v), other.map_or(Yield::ZerosLike(v), Yield::Value)));
+    }
+    all.extend(otherwise.into_iter().map(|v| (Yield::ZerosLike(v), Yield::Value(v))));
+    all
 }
 
 /// The values of region `r` that its derivative with respect to all arguments reads, found by differentiating on
@@ -131,23 +171,34 @@ fn residual_reads(codes: &Codes<'_>, r: Region, scratch: &Builder, regions: &[Re
 /// neither moves nor cheap pointwise ops compute.
 fn values_to_stack(g: Graph<'_>, s: &Scan, read: &Window<Value, bool>) -> Vec<Value> {
     let stacked = &g.region_yields(s.body)[s.carries..];
-    let mut keep: Vec<Value> = g.region_args(s.body).take(s.carries).filter(|a| !stacked.contains(a)).collect();
-    // Arguments, stacked values, and what moves or simple arithmetic make of these.
-    let mut have = Window::filled(g.region_values(s.body), false);
+    let keep: Vec<Value> = g.region_args(s.body).take(s.carries).filter(|a| !stacked.contains(a)).collect();
+    recompute_or_keep(g, s.body, stacked, keep, read)
+}
+
+/// `keep`, and the values of region `r` to keep beside it and `results` so that the values `read` can be recomputed.
+fn recompute_or_keep(
+    g: Graph<'_>,
+    r: Region,
+    results: &[Value],
+    mut keep: Vec<Value>,
+    read: &Window<Value, bool>,
+) -> Vec<Value> {
+    // Arguments, results, and what moves or simple arithmetic make of these.
+    let mut have = Window::filled(g.region_values(r), false);
     // The values that are read, and the operands of moves whose results are read.
     let mut need = read.clone();
-    for n in g.region_nodes(s.body).rev() {
+    for n in g.region_nodes(r).rev() {
         if g.def_of(n).flags.has(Flags::MOVE) && g.outs_of(n).any(|v| need[v]) {
             g.args_of(n).iter().for_each(|&a| need[a] = true);
         }
     }
-    for n in g.region_nodes(s.body) {
+    for n in g.region_nodes(r) {
         let def = g.def_of(n);
         let moves = def.flags.has(Flags::MOVE);
         let simple = moves || def.is_pointwise() && !def.flags.has(Flags::EXPENSIVE);
         let again = g.op[n.at()] == Op::ARG || simple && g.args_of(n).iter().all(|&a| have[a]);
         for v in g.outs_of(n) {
-            have[v] = again || stacked.contains(&v);
+            have[v] = again || results.contains(&v);
             if need[v] && !have[v] && !moves {
                 keep.push(v);
                 have[v] = true;

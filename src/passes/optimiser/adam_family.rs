@@ -7,8 +7,12 @@ use super::rule::Rule;
 use super::update_target::{
     UpdateTarget, add_weight_decay, average_squares, bias_divisor, flush_denormals, lerp_nearer_end,
 };
+use crate::nodes::ops::optim::attrs::{AdagradRowsAttrs, AdamRowsAttrs};
 use crate::nodes::ops::optim::step_options::AdamOptions;
-use crate::nodes::{Builder, DType, Init, Var};
+use crate::nodes::{Builder, DType, Init, Op, Var};
+
+/// The name of the region of a SparseAdam that updates all rows, by which the warnings of a graph find it.
+pub const WHOLE_SPARSE_ADAM: &str = "sparseadam";
 
 impl<'g> UpdateTarget<'_, 'g> {
     /// Adam or AdamW with amsgrad.
@@ -28,6 +32,26 @@ impl<'g> UpdateTarget<'_, 'g> {
             let most = s[2].maximum(v);
             vec![p + k[0] * m / (most.sqrt() / k[1] + eps), m, v, most]
         })
+    }
+
+    /// See the rule.
+    pub fn sparse_adam(&self, rule: &Rule) -> Var<'g> {
+        let &Rule::SparseAdam { betas, eps, weight_decay } = rule else { return self.p };
+        let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
+        if let Some(idx) = self.rows {
+            let attrs = AdamRowsAttrs { beta1: betas.0, beta2: betas.1, eps, weight_decay };
+            return self.step_rows(Op::ADAM_ROWS, idx, &states, &[self.lr, self.t], &attrs.list());
+        }
+        let size = self.lr64 * bias_divisor(self.t, betas.1).sqrt() / bias_divisor(self.t, betas.0);
+        let [m, v] = states;
+        let scalars = [size, -self.lr64 * weight_decay + 1.0];
+        let new = self.sweep(WHOLE_SPARSE_ADAM, &[self.p, self.g, m, v], &scalars, |t, k| {
+            let [p, g, m, v] = *t else { return Vec::new() };
+            let m = flush_denormals(m + (g - m) * (1.0 - betas.0));
+            let v = flush_denormals(v + (g * g - v) * (1.0 - betas.1));
+            vec![p * k[1] - k[0] * (m / (v.sqrt() + eps)), m, v]
+        });
+        self.hold(&[self.p, m, v], &new)
     }
 
     /// See the rule.
@@ -129,14 +153,21 @@ impl<'g> UpdateTarget<'_, 'g> {
         })
     }
 
+    /// The rate `lr` of Adagrad after its decay.
+    fn adagrad_rate(&self, lr: Var<'g>, decay: f64) -> Var<'g> {
+        if decay == 0.0 { lr } else { lr / ((self.t.cast(DType::F64) - 1.0) * decay + 1.0) }
+    }
+
     pub fn adagrad(&self, rule: &Rule) -> Var<'g> {
         let &Rule::Adagrad { lr_decay, initial_accumulator_value: start, eps, weight_decay } = rule else {
             return self.p;
         };
-        let mut scalars = vec![-self.lr64];
-        if lr_decay != 0.0 {
-            scalars[0] = scalars[0] / ((self.t.cast(DType::F64) - 1.0) * lr_decay + 1.0);
+        if let Some(idx) = self.rows {
+            let lr = self.adagrad_rate(self.lr64, lr_decay).cast(self.p.dtype());
+            let attrs = AdagradRowsAttrs { eps };
+            return self.step_rows(Op::ADAGRAD_ROWS, idx, &[self.state("sum")], &[lr], &attrs.list());
         }
+        let mut scalars = vec![self.adagrad_rate(-self.lr64, lr_decay)];
         if start != 0.0 {
             let (at, zero) = (self.lr64.full_like(start), self.lr64.full_like(0.0));
             scalars.push(self.t.equal(1.0).select(at, zero));

@@ -1,9 +1,10 @@
 //! Gradient accumulation: a step runs `k` micro-batches in sequence and updates once.
 //!
 //! The forward and backward computation becomes the body of a counted loop, whose carries are the sums of the
-//! gradients. So there is one program, and activations take the memory of one micro-batch. The update follows the loop
-//! and runs once; inside the loop, under a mask, it would be computed `k` times. States that the graph updates
-//! (running statistics) are carries too. Each iteration has a random key of its own.
+//! gradients (of tables that are updated by rows, stacks of the rows). So there is one program, and activations take the
+//! memory of one micro-batch. The update follows the loop and runs once; inside the loop, under a mask, it would be
+//! computed `k` times. States that the graph updates (running statistics) are carries too. Each iteration has a random
+//! key of its own.
 
 use super::super::copier::Copier;
 use super::super::signature::Signature;
@@ -13,6 +14,8 @@ use crate::nodes::ir::leaf::InputAttrs;
 use crate::nodes::ops::control::scan::{Loop, ScanEnd};
 use crate::nodes::{Builder, DType, Graph, Leaf, LeafKind, Op, Var};
 use crate::passes::optimiser::Optimiser;
+use crate::passes::optimiser::rows::rows_of_micro_batch;
+use crate::passes::optimiser::rule::Rule;
 
 /// The name of the body of the loop over micro-batches, by which the warnings of a graph find it.
 pub const ACCUMULATION: &str = "accumulate";
@@ -29,14 +32,14 @@ struct StepLeaf<'g> {
 }
 
 /// Writes the step over `k` micro-batches to `b`. `g` is the graph of one micro-batch; its last outputs are the
-/// gradients of the params `names`. Returns the params and the means of their gradients, weighted if `opt` says by
-/// what.
+/// gradients of the params `names`, which `rules` update, if they are given. Returns the params and the means of their
+/// gradients, weighted if `opt` says by what.
 pub(super) fn accumulate_grads<'g>(
     g: Graph<'_>,
     b: &'g Builder,
     loss: &str,
     names: &[&str],
-    opt: &Optimiser,
+    (opt, rules): (&Optimiser, &[Rule]),
 ) -> Result<(Vec<Var<'g>>, Vec<Var<'g>>)> {
     let (results, grads) = g.outputs().split_at(g.outputs().len() - names.len());
     let mut c = Copier::new(g, b);
@@ -48,13 +51,16 @@ pub(super) fn accumulate_grads<'g>(
     if inputs.is_empty() {
         return Err(Error::new(Kind::Shape, "accumulation: the graph has no input, so there are no micro-batches"));
     }
-    let zeros = grads.iter().map(|&v| b.full(0.0, g.dims(v), g.dtype[v.at()]));
+    let rows_of = |(i, &v): (usize, &Value)| rows_of_micro_batch(g, v, rules.get(i)?, opt.accumulate);
+    let rows: Vec<_> = grads.iter().enumerate().map(rows_of).collect();
+    let sums: Vec<Value> = grads.iter().zip(&rows).filter(|x| x.1.is_none()).map(|x| *x.0).collect();
+    let zeros = sums.iter().map(|&v| b.full(0.0, g.dims(v), g.dtype[v.at()]));
     let carries: Vec<Var<'g>> = zeros.chain(states.iter().map(|l| l.new)).collect();
     let stacked: Vec<Var<'g>> = inputs.iter().map(|l| l.new).collect();
     let entry = b.with(|e| e.region_scope());
     let (all, how) = (ScanEnd::Length, Loop::default());
     let (after, ys) = b.scan_until(ACCUMULATION, all, how, &carries, &stacked, |now, slices| {
-        for (l, &x) in states.iter().zip(&now[grads.len()..]).chain(inputs.iter().zip(slices)) {
+        for (l, &x) in states.iter().zip(&now[sums.len()..]).chain(inputs.iter().zip(slices)) {
             c.map[l.old] = x;
         }
         for l in leaves.iter().filter(|l| l.kind != LeafKind::Input && !moves(l)) {
@@ -65,11 +71,13 @@ pub(super) fn accumulate_grads<'g>(
         }
         c.run(&mut |_| None);
         let weight = weight.map(|(_, w)| c.map[w]);
-        let sums = grads.iter().zip(now).map(|(&v, &sum)| sum + accumulation_part(c.map[v], weight));
+        let sums = sums.iter().zip(now).map(|(&v, &sum)| sum + accumulation_part(c.map[v], weight));
         let nexts = states.iter().filter_map(|l| l.next).map(|v| c.map[v]);
-        (sums.chain(nexts).collect(), results.iter().map(|&v| c.map[v]).collect())
+        let rows = rows.iter().flatten().flatten();
+        let rows = rows.flat_map(|&[g, idx]| [accumulation_part(c.map[g], weight), c.map[idx]]);
+        (sums.chain(nexts).collect(), results.iter().map(|&v| c.map[v]).chain(rows).collect())
     });
-    for (l, &next) in states.iter().zip(&after[grads.len()..]) {
+    for (l, &next) in states.iter().zip(&after[sums.len()..]) {
         b.update(l.new, next);
     }
     for l in leaves.iter().filter(|l| is_accumulation_key(g, l)) {
@@ -89,11 +97,15 @@ pub(super) fn accumulate_grads<'g>(
     leaves.iter().for_each(|l| new[l.old] = l.new);
     let signature = Signature::new(g);
     let params = names.iter().map(|n| signature.leaf(n).map(|v| new[v])).collect::<Result<_>>()?;
-    let means = after[..grads.len()]
-        .iter()
-        .map(|&s| if weight.is_some() { mean(s) } else { s * (1.0 / opt.accumulate as f64) })
-        .collect();
-    Ok((params, means))
+    let mean = |s| if weight.is_some() { mean(s) } else { s * (1.0 / opt.accumulate as f64) };
+    let (mut sums, mut stacks) = (after.into_iter(), ys.into_iter().skip(results.len()));
+    // A sum of scatters, as that of one micro-batch: the rows of all micro-batches.
+    let mut scatter = |n: usize| Some(mean(stacks.next()?).scatter_add(stacks.next()?, 0, n));
+    let means = grads.iter().zip(&rows).map(|(&v, rows)| match rows {
+        None => sums.next().map(mean),
+        Some(parts) => parts.iter().filter_map(|_| scatter(g.dims(v)[0])).reduce(|a, b| a + b),
+    });
+    Ok((params, means.map(|m| m.unwrap_or(b.var(Value::NONE))).collect()))
 }
 
 /// The output `name` by its place, and its value: the weight of a micro-batch.

@@ -89,7 +89,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
         let scalars = [bias_divisor(self.t, betas.0), bias_divisor(self.t, betas.1)];
         let tensors = [self.p, self.g, states[0], states[1]];
-        let out = self.sweep(&tensors, &scalars, |t, k| {
+        let out = self.sweep("update", &tensors, &scalars, |t, k| {
             let m = flush_denormals(lerp_nearer_end(t[2], t[1], 1.0 - betas.0));
             let v = average_squares(t[3], t[1], betas.1);
             vec![add_weight_decay(m / k[0] / ((v / k[1]).sqrt() + eps), t[0], weight_decay), m, v]

@@ -3,10 +3,12 @@
 //! This file has the user's options ([`Optimiser`]), of which `clip`, `groups` and `projection` have their own, and
 //! adds clipping and moving averages to a rule. `rule` has the rules and their hyperparameters, `rule_ranges` the range
 //! of each hyperparameter, `named_optimisers` the types that users name ([`AdamW`] …). `groups` finds the settings of
-//! each param. `update_target` and `adam_family` write elementwise updates (one instruction for each param, in place),
-//! `matrix` the updates that need the whole param, `lbfgs` the update of all params together. `projection` writes what
-//! follows an update. `grad_accumulation` sums gradients over micro-batches. Invariant: the optimiser adds one input,
-//! [`LR`]; it keeps all else in states, so a run resumed from params and states gives the same bits.
+//! each param, `rows` the rows of tables that have a gradient. `update_target` and `adam_family` write elementwise
+//! updates (one instruction for each param, in place), `matrix` the updates that need the whole param, `lbfgs` the
+//! update of all params together. `projection` writes what follows an update. `grad_accumulation` sums gradients over
+//! micro-batches. `split` makes a step of two graphs, with the gradients in between, and `shard` shares out its states
+//! over ranks. Invariant: the optimiser adds one input, [`LR`]; it keeps all else in states, so a run resumed from
+//! params and states gives the same bits.
 
 mod adam_family;
 mod clip;
@@ -17,8 +19,11 @@ mod loss_scale;
 mod matrix;
 mod named_optimisers;
 mod projection;
+mod rows;
 mod rule;
 mod rule_ranges;
+mod shard;
+mod split;
 mod update_target;
 
 use super::copier::Copier;
@@ -34,16 +39,19 @@ use crate::passes::ad::prepare::derivable_form;
 use groups::Settings;
 pub use named_optimisers::{
     Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, Lamb, Lbfgs, Lion, Muon, NAdam, NAdamW, RAdam, RmsProp, Sgd,
+    SparseAdam,
 };
 use std::marker::PhantomData;
 use std::panic::Location;
 use update_target::UpdateTarget;
 
+pub use adam_family::WHOLE_SPARSE_ADAM;
 pub use grad_accumulation::ACCUMULATION;
 pub use groups::Group;
 pub use loss_scale::{LOSS_SCALE, LossScale};
 pub use projection::Projection;
 pub use rule::{MuonScale, Rule};
+pub use split::{FLAT_GRADS, FlatParam, Layout, OwnedState, Shard, Split, flat_grads_name, is_flat_grads, train_split};
 
 /// Name of the input that holds the learning rate.
 pub const LR: &str = "lr";
@@ -301,30 +309,75 @@ impl<R> Optimiser<R> {
 /// ```
 #[track_caller]
 pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>) -> Result<GraphBuf> {
-    let (g, opt) = (g.into(), &opt.into());
-    opt.validate()?;
-    groups::check_leaf_names(g)?;
-    let caller = Location::caller();
-    let options = GradOptions { frozen: opt.frozen.clone(), ..Default::default() };
-    let leaves = options.leaves(g)?;
-    let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-    loss_by_name(g, loss)?;
-    groups::refuse_code_params(g, &names)?;
-    let settings = groups::group_settings(g, opt, &names)?;
-    projection::check_projections(&opt.projections, &names)?;
+    let (g, opt, caller) = (g.into(), &opt.into(), Location::caller());
+    let trained = TrainedParams::new(g, loss, opt)?;
+    let names = trained.names();
+    let rules = trained.rules();
+    let step = append_to_gradients("train", g, (loss, opt, &rules), &names, caller, |b, params, grads| {
+        append_updates(b, opt, &trained.settings, &names, params, grads);
+    });
+    rows::without_unread_sums(step?)
+}
+
+/// The params that a step trains, with the settings of each.
+struct TrainedParams {
+    leaves: Vec<String>,
+    settings: Settings,
+}
+
+impl TrainedParams {
+    /// Those of `g`, once everything that the user gave is checked.
+    fn new(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<TrainedParams> {
+        opt.validate()?;
+        groups::check_leaf_names(g)?;
+        let leaves = grad_options(opt).leaves(g)?;
+        let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
+        loss_by_name(g, loss)?;
+        groups::refuse_code_params(g, &names)?;
+        let settings = groups::group_settings(g, opt, &names)?;
+        projection::check_projections(&opt.projections, &names)?;
+        Ok(TrainedParams { leaves, settings })
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.leaves.iter().map(String::as_str).collect()
+    }
+
+    /// The rule of each param.
+    fn rules(&self) -> Vec<Rule> {
+        self.settings.kind_of.iter().map(|&i| self.settings.kinds[i].rule).collect()
+    }
+}
+
+fn grad_options(opt: &Optimiser) -> GradOptions {
+    GradOptions { frozen: opt.frozen.clone(), ..Default::default() }
+}
+
+/// The graph of the loss with the gradients of the params `names`, and what `append` adds: it gets the params and
+/// their gradients, over all micro-batches if there are several. Gradients of tables stay rows over them if one of
+/// `rules`, those of the params, takes rows; without rules none does.
+fn append_to_gradients(
+    pass: &str,
+    g: Graph<'_>,
+    (loss, opt, rules): (&str, &Optimiser, &[Rule]),
+    names: &[&str],
+    caller: &'static Location<'static>,
+    append: impl for<'g> FnOnce(&'g Builder, &[Var<'g>], Vec<Var<'g>>),
+) -> Result<GraphBuf> {
+    let options = grad_options(opt);
     if opt.accumulate > 1 {
         let one = differentiate_from_seed(g, loss, &options, &|b, loss| loss_scale::first_cotangent(b, opt, loss))?;
-        return rebuilt_by_pass("train", |bump| {
+        return rebuilt_by_pass(pass, |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
-            let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, &names, opt)?;
+            let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, names, (opt, rules))?;
             b.come_from(caller);
-            append_updates(&b, opt, &settings, &names, &params, grads);
+            append(&b, &params, grads);
             finish_rebuild(b, bump)
         });
     }
-    let prepared = derivable_form(g, &names, &[loss], Mode::Reverse)?;
+    let prepared = derivable_form(g, names, &[loss], Mode::Reverse)?;
     let g = prepared.view();
-    rebuilt_by_pass("train", |bump| {
+    rebuilt_by_pass(pass, |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
@@ -332,11 +385,11 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
         b.come_from(caller);
         let seed = loss_scale::first_cotangent(&b, opt, c.map[output_by_name(g, loss)?]);
         let codes = Codes::of(g);
-        let grads = ReverseGrad::new(&codes, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
+        let grads = ReverseGrad::new(&codes, &b, &c, names)?.run(&[(loss, seed)], options.missing)?;
         let signature = Signature::new(g);
         let params: Vec<Var<'_>> = names.iter().map(|n| signature.leaf(n).map(|v| c.map[v])).collect::<Result<_>>()?;
         b.come_from(caller);
-        append_updates(&b, opt, &settings, &names, &params, grads);
+        append(&b, &params, grads);
         drop(c);
         finish_rebuild(b, bump)
     })
@@ -363,6 +416,7 @@ fn append_updates<'g>(
     let leaves = params;
     let params: Vec<Var<'g>> = leaves.iter().map(|p| p.view_as_real()).collect();
     let mut grads: Vec<Var<'g>> = grads.into_iter().map(Var::view_as_real).collect();
+    let rows = rows::take_rows(opt, settings, &params, &mut grads);
     // First: all that follows reads the gradients of the loss itself.
     let scaled = loss_scale::unscale_grads(b, &mut grads);
     // Before clipping, which it is there to tell of.
@@ -390,7 +444,8 @@ fn append_updates<'g>(
         let mu = schedules[settings.kind_of[i]];
         let projections = &opt.projections;
         let lbfgs = moves[i];
-        let next = UpdateTarget { b, name, leaf, p, g, lr, lr64, t, mu, lbfgs, projections }.update(&kind.rule);
+        let rows = rows[i];
+        let next = UpdateTarget { b, name, leaf, p, g, rows, lr, lr64, t, mu, lbfgs, projections }.update(&kind.rule);
         // Of the next value, which is behind rule and projections.
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, leaf.dims(), leaf.dtype());

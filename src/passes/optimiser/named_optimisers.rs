@@ -80,6 +80,21 @@ optimisers! {
         /// Divides by the root of the largest second moment so far. Default false.
         amsgrad: bool,
     }
+    /// Lazy Adam for tables of which a step reads few rows, as in `torch.optim.SparseAdam`; the formula is that of
+    /// [`Rule::SparseAdam`]. With a weight decay it is a lazy AdamW.
+    ///
+    /// Only the rows that a step reads are updated: time follows their number, not that of the table. A table that the
+    /// loss reads otherwise as well (a tied output head) has a dense gradient and is updated whole. Use it for tables,
+    /// by a [`Group`](crate::optim::Group), beside another rule for the rest. [`Sgd`] without momentum and [`Adagrad`]
+    /// update rows alone without being asked, since for them that is the same, if there is no weight decay.
+    SparseAdam: SparseAdam = SPARSE_ADAM {
+        /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
+        betas: (f64, f64),
+        /// Term added to the denominator. Default 1e-8.
+        eps: f64,
+        /// Weight decay: a row shrinks by lr times this in each step that reads it. Default 0.
+        weight_decay: f64,
+    }
     /// Adamax, as in `torch.optim.Adamax`; the formula is that of [`Rule::Adamax`]. torch's rate is 2e-3.
     Adamax: Adamax = ADAMAX {
         /// Decays of the first moment and of the largest gradient, each in [0, 1). Default (0.9, 0.999).

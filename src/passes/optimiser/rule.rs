@@ -43,6 +43,19 @@ pub enum Rule {
         /// Divide by the root of the largest second moment so far (Reddi et al., arXiv:1904.09237).
         amsgrad: bool,
     },
+    /// Adam on the rows that a step has read, as in `torch.optim.SparseAdam`:
+    /// `m += (1 − β₁)(g − m); v += (1 − β₂)(g² − v); p = (1 − lr·wd)p − lr·√(1 − β₂ᵗ)/(1 − β₁ᵗ)·m/(√v + ε)`. Where the
+    /// loss reads a table by gathers alone (embeddings), rows that no index of the step names, and their moments, stay
+    /// as they are. Any other param is updated whole.
+    #[non_exhaustive]
+    SparseAdam {
+        /// β₁ and β₂.
+        betas: (f64, f64),
+        /// ε.
+        eps: f64,
+        /// wd: lazy AdamW. torch has none.
+        weight_decay: f64,
+    },
     /// `g += wd·p; m += (1 − β₁)(g − m); u = max(β₂u, |g| + ε); p −= lr/(1 − β₁ᵗ)·m/u` (Kingma and Ba, arXiv:1412.6980,
     /// section 7.1), as in `torch.optim.Adamax`.
     #[non_exhaustive]
@@ -197,6 +210,8 @@ impl Rule {
     /// AdamW with β = (0.9, 0.999), ε = 1e-8, weight decay 1e-2.
     pub const ADAMW: Rule =
         Rule::Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 1e-2, decoupled: true, amsgrad: false };
+    /// SparseAdam with β = (0.9, 0.999), ε = 1e-8.
+    pub const SPARSE_ADAM: Rule = Rule::SparseAdam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0 };
     /// Adamax with β = (0.9, 0.999), ε = 1e-8.
     pub const ADAMAX: Rule = Rule::Adamax { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0 };
     /// RAdam with β = (0.9, 0.999), ε = 1e-8.
@@ -241,6 +256,7 @@ impl Rule {
             Rule::Sgd { .. } => "sgd",
             Rule::Adam { decoupled: false, .. } => "adam",
             Rule::Adam { .. } => "adamw",
+            Rule::SparseAdam { .. } => "sparseadam",
             Rule::Adamax { .. } => "adamax",
             Rule::RAdam { .. } => "radam",
             Rule::Lbfgs { .. } => "lbfgs",
@@ -272,6 +288,7 @@ impl Rule {
         match self {
             Rule::Sgd { weight_decay, .. }
             | Rule::Adam { weight_decay, .. }
+            | Rule::SparseAdam { weight_decay, .. }
             | Rule::Adamax { weight_decay, .. }
             | Rule::RAdam { weight_decay, .. }
             | Rule::Lbfgs { weight_decay, .. }
@@ -295,7 +312,7 @@ impl Rule {
             }
             Rule::RmsProp { .. } | Rule::Adadelta { .. } | Rule::Lion { .. } | Rule::Muon { .. } => false,
             Rule::Adam { .. } | Rule::Adamax { .. } | Rule::RAdam { .. } | Rule::NAdam { .. } => true,
-            Rule::Lamb { .. } | Rule::Adafactor { .. } | Rule::Lbfgs { .. } => true,
+            Rule::SparseAdam { .. } | Rule::Lamb { .. } | Rule::Adafactor { .. } | Rule::Lbfgs { .. } => true,
         }
     }
 }

@@ -59,6 +59,7 @@ impl Rule {
                 vec![("momentum", momentum, RuleRange::Size), ("dampening", dampening, RuleRange::Any)]
             }
             Rule::Adam { betas, eps, .. }
+            | Rule::SparseAdam { betas, eps, .. }
             | Rule::Adamax { betas, eps, .. }
             | Rule::RAdam { betas, eps, .. }
             | Rule::Lamb { betas, eps, .. } => [&moments(betas)[..], &[("eps", eps, RuleRange::Size)]].concat(),

@@ -12,6 +12,7 @@ use super::projection::Projection;
 use super::rule::Rule;
 use crate::arena::Value;
 use crate::names;
+use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ops::optim::step_options::{AdamOptions, SgdOptions};
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Builder, DType, Init, Op, Ty, Var};
@@ -26,8 +27,10 @@ pub(super) struct UpdateTarget<'s, 'g> {
     pub leaf: Var<'g>,
     /// The param as real numbers: itself, or the pairs of a complex one.
     pub p: Var<'g>,
-    /// Its gradient, of the type of `p`.
+    /// Its gradient, of the type of `p`; rows of it if there are `rows`.
     pub g: Var<'g>,
+    /// The indices of the rows that the gradient has, if it is that of a table.
+    pub rows: Option<Var<'g>>,
     /// Its learning rate, of the param's dtype.
     pub lr: Var<'g>,
     /// Its learning rate in f64.
@@ -81,10 +84,11 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.state_of(kind, &self.p.dims())
     }
 
-    /// The results of `f` on `tensors` and `scalars` in one sweep. Tensors have the param's type; scalars are rounded
+    /// The results of `f` on `tensors` and `scalars` in one sweep, a region called `called`. Tensors have the param's type; scalars are rounded
     /// to its dtype and repeated to its shape.
     pub fn sweep(
         &self,
+        called: &str,
         tensors: &[Var<'g>],
         scalars: &[Var<'g>],
         f: impl FnOnce(&[Var<'g>], &[Var<'g>]) -> Vec<Var<'g>>,
@@ -93,7 +97,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         let rounded = scalars.iter().map(|s| s.cast(self.p.dtype()));
         let args: Vec<Var<'g>> = tensors.iter().copied().chain(rounded).collect();
         let tys: Vec<Ty> = args.iter().map(|a| a.ty()).collect();
-        let routine = self.b.region("update", &tys, |args| {
+        let routine = self.b.region(called, &tys, |args| {
             let (tensors, scalars) = args.split_at(tensors.len());
             let wide: Vec<Var<'g>> = scalars.iter().map(|s| s.broadcast(dims)).collect();
             f(tensors, &wide)
@@ -110,7 +114,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         f: impl FnOnce(Var<'g>, Var<'g>, &[Var<'g>], &[Var<'g>]) -> Vec<Var<'g>>,
     ) -> Var<'g> {
         let tensors = [&[self.p, self.g], states].concat();
-        let new = self.sweep(&tensors, scalars, |t, s| f(t[0], t[1], &t[2..], s));
+        let new = self.sweep("update", &tensors, scalars, |t, s| f(t[0], t[1], &t[2..], s));
         self.hold(&[&[self.p], states].concat(), &new)
     }
 
@@ -145,6 +149,7 @@ impl<'g> UpdateTarget<'_, 'g> {
                 self.adam(AdamOptions { betas: betas.into(), eps, weight_decay, decoupled })
             }
             Rule::Adam { .. } => self.amsgrad(rule),
+            Rule::SparseAdam { .. } => self.sparse_adam(rule),
             Rule::Adamax { betas, eps, weight_decay } => self.adamax(betas, eps, weight_decay),
             Rule::RAdam { .. } => self.radam(rule),
             Rule::Lbfgs { .. } => self.moved_by_lbfgs(),
@@ -159,7 +164,24 @@ impl<'g> UpdateTarget<'_, 'g> {
         }
     }
 
+    /// Step `op` on the rows `idx`. Updates the param and `states`.
+    pub fn step_rows(
+        &self,
+        op: Op,
+        idx: Var<'g>,
+        states: &[Var<'g>],
+        scalars: &[Var<'g>],
+        attrs: &[Attr<'_>],
+    ) -> Var<'g> {
+        let args = [&[self.p, self.g, idx], states, scalars].concat();
+        let new: Vec<Var<'g>> = self.b.emit(op, &args, attrs).into();
+        self.hold(&[&[self.p], states].concat(), &new)
+    }
+
     fn sgd(&self, options: SgdOptions) -> Var<'g> {
+        if let Some(idx) = self.rows {
+            return self.step_rows(Op::SGD_ROWS, idx, &[], &[self.lr], &[]);
+        }
         if options.momentum == 0.0 {
             return self.hold(&[self.p], &[self.p.sgd_step(self.g, self.lr, options.weight_decay)]);
         }

@@ -305,6 +305,11 @@ impl Linked {
         &self.loop_calls[call.loop_calls.0 as usize..call.loop_calls.1 as usize]
     }
 
+    /// True if all threads run the loop or the branches of `call`.
+    pub fn is_on_team(&self, call: &LinkedCall) -> bool {
+        self.calls_of(call).iter().any(|body| body.team)
+    }
+
     /// The instruction that runs at timestamp `time`, counted over all segments, and the iteration of the innermost
     /// loop around it.
     pub fn instruction_at(&self, time: usize) -> (usize, Option<usize>) {

@@ -5,11 +5,13 @@
 //! programs on the cores, waiting threads yield. The threads meet at a [gate](waiting).
 
 mod atomics;
+#[cfg(all(test, not(loom)))]
+mod tests;
 pub(super) mod waiting;
 
 use super::exec::{Exec, Stop, ThreadState};
 use super::link::Segment;
-use super::observer::StepObserver;
+use super::observer::{END, Meeting, StepObserver};
 use super::track::{Track, TrackObserver};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
@@ -63,6 +65,17 @@ struct TeamThread<'a> {
     /// Threads that run the step.
     threads: usize,
     barriers: usize,
+    /// True if it runs the part of a tape that it stands in.
+    owns: bool,
+    /// True if it runs parts of threads that are late.
+    helps: bool,
+}
+
+impl TeamThread<'_> {
+    /// Begins the part behind the barriers that it passed, unless another thread has begun it.
+    fn begin(&mut self) {
+        self.owns = !self.helps || self.shared.gate.begin(self.thread, self.barriers);
+    }
 }
 
 impl StepObserver for TeamThread<'_> {
@@ -77,9 +90,33 @@ impl StepObserver for TeamThread<'_> {
     }
 
     #[inline(always)]
-    fn barrier(&mut self, time: usize) -> bool {
-        self.barriers += 1;
-        self.goes_on(time) && self.shared.gate.barrier(self.thread, self.barriers * self.threads, time)
+    fn owns(&self) -> bool {
+        self.owns
+    }
+
+    #[inline]
+    fn barrier(&mut self, time: usize) -> Meeting {
+        if !self.goes_on(time) {
+            return Meeting::Stopped;
+        }
+        let gate = &self.shared.gate;
+        if std::mem::take(&mut self.owns) {
+            gate.arrive();
+        }
+        // The caller's thread sees to it that all parts run; the end of the others' tapes is awaited by the gate.
+        if time == END && (self.thread > 0 || !self.helps) {
+            return Meeting::Open;
+        }
+        let met = gate.meet([self.thread, self.threads], self.barriers, time, self.helps);
+        match met {
+            Meeting::Open => {
+                self.barriers += 1;
+                self.begin();
+            }
+            Meeting::Late(_) => self.owns = true,
+            Meeting::Stopped => {}
+        }
+        met
     }
 
     #[inline(always)]
@@ -90,6 +127,19 @@ impl StepObserver for TeamThread<'_> {
 }
 
 impl TeamShared {
+    fn new(threads: usize) -> TeamShared {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let spins = if threads <= cores { SPINS } else { 0 };
+        TeamShared {
+            exec: AtomicPtr::new(std::ptr::null_mut()),
+            base: AtomicPtr::new(std::ptr::null_mut()),
+            len: AtomicUsize::new(0),
+            gate: TeamGate::new(threads, spins),
+            traced: AtomicBool::new(false),
+            states: (0..threads).map(|_| CachePadded::new(TeamWorkerState::new())).collect(),
+        }
+    }
+
     /// The program of the step under way.
     ///
     /// # Safety
@@ -105,25 +155,32 @@ impl TeamShared {
         // SAFETY: only threads that take part in a step call this, before they count themselves as done.
         #[allow(unsafe_code)]
         let exec = unsafe { self.exec() };
-        let mut observer = TeamThread { shared: self, arena, thread: t, threads: exec.threads(), barriers: 0 };
-        match self.traced.load(Ordering::Relaxed) {
+        let traced = self.traced.load(Ordering::Relaxed);
+        // A track has space for the events of its own thread.
+        let (helps, threads) = (exec.moves_parts && !traced, exec.threads());
+        let mut observer = TeamThread { shared: self, arena, thread: t, threads, barriers: 0, owns: false, helps };
+        observer.begin();
+        let ended = match traced {
             true => self.walk(exec, t, &mut TrackObserver::new(observer, &mut self.states[t].track())),
             false => self.walk(exec, t, &mut observer),
+        };
+        if ended && t == 0 && helps {
+            self.gate.excuse();
         }
     }
 
-    /// Runs thread `t`'s part with its [`TeamThread`] of this step, or with an observer that wraps it.
-    fn walk<W: StepObserver>(&self, exec: &Exec, t: usize, observer: &mut W) {
+    /// Runs thread `t`'s part with its [`TeamThread`] of this step, or with an observer that wraps it. True if all of
+    /// it ran.
+    fn walk<W: StepObserver>(&self, exec: &Exec, t: usize, observer: &mut W) -> bool {
         let state = &self.states[t].state;
         // SAFETY: the arena of `observer` is the one that `Team::step` borrows until every thread has finished; each
-        // thread runs its own part, in order, and waits for the others at each barrier.
+        // thread runs the parts that it began, in order, and waits for the others at each barrier.
         #[allow(unsafe_code)]
-        unsafe {
-            exec.run(t, state, observer)
-        };
+        let ended = unsafe { exec.run(t, state, observer) };
         if state.fault.get().is_some() {
             self.gate.stop(state.at.load(Ordering::Relaxed));
         }
+        ended
     }
 
     /// As [`TeamShared::run`]; a panic becomes a stop of the step.
@@ -138,7 +195,7 @@ impl TeamShared {
     /// The main loop of thread `t`, not the caller's.
     fn work(&self, t: usize, parker: &Parker) {
         self.gate.work(t, parker, || {
-            // SAFETY: the gate calls this once this thread has seen the step's epoch, and counts it as done afterwards.
+            // SAFETY: the gate calls this once this thread has joined the step, and counts it as done afterwards.
             #[allow(unsafe_code)]
             let threads = unsafe { self.exec() }.threads();
             if t < threads {
@@ -194,17 +251,7 @@ impl Team {
     /// allocates, which no step may do. An error (kind `Io`) if a thread cannot be started.
     pub fn new(threads: usize) -> Result<Team> {
         let threads = threads.max(1);
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let spins = if threads <= cores { SPINS } else { 0 };
-        let shared = Arc::new(TeamShared {
-            exec: AtomicPtr::new(std::ptr::null_mut()),
-            base: AtomicPtr::new(std::ptr::null_mut()),
-            len: AtomicUsize::new(0),
-            gate: TeamGate::new(threads, spins),
-            traced: AtomicBool::new(false),
-            states: (0..threads).map(|_| CachePadded::new(TeamWorkerState::new())).collect(),
-        });
-        let mut team = Team { shared, workers: Vec::new() };
+        let mut team = Team { shared: Arc::new(TeamShared::new(threads)), workers: Vec::new() };
         for t in 1..threads {
             let parker = Parker::new();
             let unparker = parker.unparker().clone();
@@ -278,176 +325,5 @@ impl Drop for Team {
                 let _ = handle.join();
             }
         }
-    }
-}
-
-#[cfg(test)]
-#[cfg(not(loom))]
-mod tests {
-    use super::*;
-    use crate::kernels::abi::{Args, Kernel, Split};
-    use crate::sched::instructions::{BufKind, Instr, Operand};
-    use crate::sched::modelled_time::InstrTime;
-    use crate::sched::share::share_tapes_above;
-    use crate::sched::tests::bomb::Bomb;
-    use crate::sched::tests::hand::{CALL, HandPlan};
-    use std::time::Duration;
-
-    /// A call of `kernel` that has a unit and a byte for each of `threads` threads.
-    fn one_call(kernel: Kernel, threads: usize) -> (Exec, TensorArena) {
-        let mut p = HandPlan::new();
-        let y = Operand { split: Split::PerUnit(1), ..p.bytes(0, threads, BufKind::Output) };
-        p.call(&Instr { kernel, writes: &[y], units: threads, time: InstrTime { total: 1, fixed: 0 }, ..CALL });
-        let plan = p.plan(threads);
-        let exec = Exec::new(&plan, share_tapes_above(&plan, 1)).unwrap();
-        assert_eq!(exec.threads(), threads);
-        (exec, TensorArena::new(threads).unwrap())
-    }
-
-    fn mark(args: &mut Args<'_>) {
-        args.write::<u8>(0).fill(1);
-    }
-
-    /// As [`mark`], later on each further thread.
-    fn mark_late(args: &mut Args<'_>) {
-        std::thread::sleep(Duration::from_millis(2 * args.units().start as u64));
-        mark(args);
-    }
-
-    fn fail_twice(args: &mut Args<'_>) {
-        args.fault(0);
-        panic!("after a fault");
-    }
-
-    /// The first step of a team, too.
-    #[test]
-    fn a_step_ends_when_the_last_thread_has_run_its_part() {
-        let (exec, mut arena) = one_call(mark_late, 4);
-        let mut team = Team::new(4).unwrap();
-        for _ in 0..2 {
-            arena.bytes_mut().fill(0);
-            team.step(&exec, &mut arena).unwrap();
-            assert_eq!(arena.bytes()[..4], [1u8; 4]);
-        }
-    }
-
-    #[test]
-    fn a_team_runs_programs_for_fewer_threads() {
-        assert_eq!([0, 1, 3].map(|threads| Team::new(threads).unwrap().threads()), [1, 1, 3]);
-        for (threads, used) in [(1, 1), (2, 1), (3, 1), (3, 2), (3, 3)] {
-            let (exec, mut arena) = one_call(mark, used);
-            let mut team = Team::new(threads).unwrap();
-            for _ in 0..3 {
-                arena.bytes_mut().fill(0);
-                team.step(&exec, &mut arena).unwrap();
-                assert_eq!(arena.bytes()[..used], [1u8; 3][..used], "{used} of {threads} threads");
-            }
-            let mut tracks: Vec<Track> = (0..used).map(|t| Track::new(exec.track_events(t))).collect();
-            team.step_traced(&exec, &mut arena, &mut tracks).unwrap();
-            let told: Vec<(usize, u64)> = tracks.iter().map(|t| (t.events().len(), t.dropped())).collect();
-            assert_eq!(told, vec![(1, 0); used], "{used} of {threads} threads");
-        }
-    }
-
-    /// The thread that has unit `WHO` panics, with a payload whose drop panics. The others write their bytes later.
-    fn explode<const WHO: usize>(args: &mut Args<'_>) {
-        if args.units().contains(&WHO) {
-            std::panic::resume_unwind(Box::new(Bomb { left: 2 }));
-        }
-        mark_late(args);
-    }
-
-    /// The step ends, behind the parts of all threads, and the next one is whole.
-    #[test]
-    fn a_panic_whose_payload_panics_ends_the_step_like_any_other() {
-        for (threads, who, kernel) in [
-            (1, 0, explode::<0> as Kernel),
-            (2, 0, explode::<0>),
-            (2, 1, explode::<1>),
-            (3, 0, explode::<0>),
-            (3, 1, explode::<1>),
-            (3, 2, explode::<2>),
-        ] {
-            let (exec, mut arena) = one_call(kernel, threads);
-            let mut team = Team::new(threads).unwrap();
-            let mut tracks = vec![Track::new(1); threads];
-            let stop = Stop { instr: 0, bad: None, iteration: None, changed: false };
-            for traced in [false, true] {
-                arena.bytes_mut().fill(0);
-                let done = match traced {
-                    false => team.step(&exec, &mut arena),
-                    true => team.step_traced(&exec, &mut arena, &mut tracks),
-                };
-                assert_eq!(done, Err(stop), "thread {who} of {threads}");
-                let written: Vec<u8> = (0..threads).map(|t| u8::from(t != who)).collect();
-                assert_eq!(arena.bytes()[..threads], written, "thread {who} of {threads}");
-            }
-            let (exec, mut arena) = one_call(mark, threads);
-            team.step(&exec, &mut arena).unwrap();
-            assert_eq!(arena.bytes()[..threads], [1u8; 3][..threads]);
-        }
-    }
-
-    /// The panic is told, not the bad value before it. The next step is whole.
-    #[test]
-    fn a_kernel_that_panics_behind_a_bad_value_has_panicked() {
-        for threads in [1, 2] {
-            let (exec, mut arena) = one_call(fail_twice, threads);
-            let mut team = Team::new(threads).unwrap();
-            let mut tracks = vec![Track::new(1); threads];
-            let stop = Stop { instr: 0, bad: None, iteration: None, changed: false };
-            for _ in 0..2 {
-                assert_eq!(team.step(&exec, &mut arena), Err(stop));
-                assert_eq!(team.step_traced(&exec, &mut arena, &mut tracks), Err(stop));
-            }
-            let (exec, mut arena) = one_call(mark, threads);
-            team.step_traced(&exec, &mut arena, &mut tracks).unwrap();
-            assert_eq!(arena.bytes()[..threads], [1u8; 2][..threads]);
-            assert!(tracks.iter().all(|track| track.events().len() == 1), "{tracks:?}");
-        }
-    }
-
-    fn first_of_two(shared: &TeamShared) -> TeamThread<'_> {
-        let arena = ArenaPtr::from_parts(std::ptr::null_mut(), 0);
-        TeamThread { shared, arena, thread: 0, threads: 2, barriers: 0 }
-    }
-
-    #[test]
-    fn a_thread_runs_nothing_behind_the_instruction_at_fault() {
-        let team = Team::new(2).unwrap();
-        team.shared.gate.stop(5);
-        let mut thread = first_of_two(&team.shared);
-        assert_eq!([5, 6].map(|time| thread.goes_on(time)), [true, false]);
-        assert!(!thread.barrier(6));
-    }
-
-    #[test]
-    fn a_thread_waits_for_the_others_at_each_barrier() {
-        let team = Team::new(2).unwrap();
-        let (shared, passed) = (&*team.shared, AtomicUsize::new(0));
-        std::thread::scope(|s| {
-            s.spawn(|| {
-                let mut thread = first_of_two(shared);
-                for _ in 0..2 {
-                    assert!(thread.barrier(3));
-                    passed.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-            for arrivals in 0..2 {
-                std::thread::sleep(Duration::from_millis(2));
-                assert!(passed.load(Ordering::Relaxed) <= arrivals);
-                // The other thread arrives, and waits for no arrival.
-                assert!(shared.gate.barrier(1, 0, 3));
-            }
-        });
-        assert_eq!(passed.into_inner(), 2);
-    }
-
-    #[test]
-    fn the_threads_of_a_team_end_with_it() {
-        let team = Team::new(3).unwrap();
-        let shared = Arc::downgrade(&team.shared);
-        drop(team);
-        assert_eq!(shared.strong_count(), 0);
     }
 }

@@ -1,15 +1,22 @@
 //! How the threads of a team meet: the start of a step, its barriers, its end, sleep between steps, and the stop of a
 //! step after a fault or a panic.
 //!
+//! What stands between two barriers of a thread's tape is a *part*. Whoever counts a part as begun runs it: its thread,
+//! or one that waits at the barrier behind it and sees for a while that nobody has begun. So a thread that has no core
+//! holds nobody up, unless it lost the core within a part. When it runs again, it passes what others did, and goes on.
+//! It takes no part in a step that ended before it looked.
+//!
 //! Invariants, which `src/sched/tests/team_model` checks under a model checker: writes of the caller before a step are
 //! seen in the step; writes of a thread before a barrier are seen after the barrier; writes of a thread in a step are
-//! seen after the step; no wake-up is lost; a step that stops ends on all threads; threads that are told to quit end.
+//! seen after the step; each part runs once; no wake-up is lost; a step that stops ends on all threads; threads that are
+//! told to quit end.
 //!
 //! A thread that finds a fault publishes the timestamp of its instruction. The gate keeps the least one. Every thread
 //! runs its instructions up to that timestamp and none after it, so all threads agree on the instruction that stopped
 //! the step, and none waits at a barrier that another will not reach.
 
 use super::atomics::{AtomicBool, AtomicUsize, Parker, Unparker, YIELDS, fence, spin_loop, yield_now};
+use crate::sched::observer::Meeting;
 use crate::sched::panicked::panicked;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,6 +29,8 @@ pub(in crate::sched) const SPINS: u32 = 4_000;
 /// Fewest spins before a waiting thread yields, once yields have been long: about twenty microseconds, so that the
 /// threads it waits for get a core.
 const FEW: u32 = 512;
+/// Most looks at a barrier before a thread begins the part of another: about five microseconds.
+const PATIENCE: u32 = 128;
 /// A yield longer than this means that another thread ran on our core.
 const LONG: Duration = Duration::from_micros(20);
 
@@ -29,11 +38,11 @@ const LONG: Duration = Duration::from_micros(20);
 pub(in crate::sched) struct TeamGate {
     /// Counts steps; a change starts one. Only the caller's thread writes it.
     epoch: CachePadded<AtomicUsize>,
-    /// Arrivals at barriers in this step.
+    /// Parts that have run in this step.
     arrived: CachePadded<AtomicUsize>,
     /// The least timestamp of an instruction at fault in this step.
     stop: CachePadded<AtomicUsize>,
-    /// Threads other than the caller's that have finished this step.
+    /// Threads other than the caller's that have finished this step, or will take no part in it.
     done: CachePadded<AtomicUsize>,
     quit: AtomicBool,
     waits: Vec<CachePadded<TeamWaits>>,
@@ -41,8 +50,14 @@ pub(in crate::sched) struct TeamGate {
     spins: u32,
 }
 
-/// The waits of one thread.
+/// The waits of one thread, and what it has begun.
 struct TeamWaits {
+    /// Parts of its tape that were begun in this step, by any thread.
+    begun: AtomicUsize,
+    /// The last step that it takes part in, or that ended without it.
+    joined: AtomicUsize,
+    /// Looks at a barrier before it begins the part of another thread: none if that thread was late at the last one.
+    patience: AtomicU32,
     asleep: AtomicBool,
     at_barrier: GateBackoff,
     between_steps: GateBackoff,
@@ -84,12 +99,27 @@ impl GateBackoff {
     }
 }
 
+impl TeamWaits {
+    /// True if this call decides on the step `epoch`: the thread joins it, or the caller ends it without the thread.
+    fn join(&self, epoch: usize) -> bool {
+        let last = epoch.wrapping_sub(1);
+        self.joined.compare_exchange(last, epoch, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
 impl TeamGate {
     /// A gate for `threads` threads, the caller's counted, which spin at most `spins` times before they yield.
     pub fn new(threads: usize, spins: u32) -> TeamGate {
         let padded = |n| CachePadded::new(AtomicUsize::new(n));
         let backoff = || GateBackoff(AtomicU32::new(spins));
-        let waits = || TeamWaits { asleep: AtomicBool::new(false), at_barrier: backoff(), between_steps: backoff() };
+        let waits = || TeamWaits {
+            begun: AtomicUsize::new(0),
+            joined: AtomicUsize::new(0),
+            patience: AtomicU32::new(PATIENCE),
+            asleep: AtomicBool::new(false),
+            at_barrier: backoff(),
+            between_steps: backoff(),
+        };
         TeamGate {
             epoch: padded(0),
             arrived: padded(0),
@@ -116,8 +146,10 @@ impl TeamGate {
             if self.quit.load(Ordering::Relaxed) {
                 return;
             }
-            part();
-            self.done.fetch_add(1, Ordering::Release);
+            if self.waits[t].join(seen) {
+                part();
+                self.done.fetch_add(1, Ordering::Release);
+            }
         }
     }
 
@@ -141,6 +173,7 @@ impl TeamGate {
         self.arrived.store(0, Ordering::Relaxed);
         self.stop.store(GO, Ordering::Relaxed);
         self.done.store(0, Ordering::Relaxed);
+        self.waits.iter().for_each(|waits| waits.begun.store(0, Ordering::Relaxed));
         self.wake(unparkers);
     }
 
@@ -181,17 +214,54 @@ impl TeamGate {
         backoff.wait(self.spins, |_| (self.done.load(Ordering::Acquire) >= others).then_some(()));
     }
 
-    /// Thread `t` waits at a barrier before `time`, until the threads have arrived at this step's barriers `all` times
-    /// in sum. False if the step stopped before it.
-    pub fn barrier(&self, t: usize, all: usize, time: usize) -> bool {
+    /// True if part `nth` of thread `of` is the calling thread's to run: nobody has begun it.
+    #[inline]
+    pub fn begin(&self, of: usize, nth: usize) -> bool {
+        let begun = &self.waits[of].begun;
+        // Only who counts a part reads and writes what is in it, and only behind a barrier, which orders the accesses.
+        begun.load(Ordering::Relaxed) == nth
+            && begun.compare_exchange(nth, nth + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// A part of this step has run.
+    #[inline]
+    pub fn arrive(&self) {
         // Each arrival continues the release of those before it, so a load that sees the last one acquires all.
         self.arrived.fetch_add(1, Ordering::Release);
-        self.waits[t].at_barrier.wait(self.spins, |_| {
+    }
+
+    /// Thread `t` of `threads` waits at the barrier before `time`, behind part `nth` of all tapes. If `helps`, it begins
+    /// the part of a thread that does not for a while.
+    pub fn meet(&self, [t, threads]: [usize; 2], nth: usize, time: usize, helps: bool) -> Meeting {
+        let TeamWaits { at_barrier, patience, .. } = &*self.waits[t];
+        let (all, most, mut looks) = ((nth + 1) * threads, patience.load(Ordering::Relaxed), 0);
+        let met = at_barrier.wait(self.spins, |yields| {
             if self.arrived.load(Ordering::Acquire) >= all {
-                return Some(true);
+                return Some(Meeting::Open);
             }
-            (!self.goes_on(time)).then_some(false)
-        })
+            if !self.goes_on(time) {
+                return Some(Meeting::Stopped);
+            }
+            looks += 1;
+            let waited = helps && (looks > most || yields > 0);
+            (0..if waited { threads } else { 0 }).find(|&of| self.begin(of, nth)).map(Meeting::Late)
+        });
+        match met {
+            // A thread without a core will not begin its next part either.
+            Meeting::Late(_) => patience.store(0, Ordering::Relaxed),
+            _ if most < PATIENCE => patience.store((2 * most + 8).min(PATIENCE), Ordering::Relaxed),
+            _ => {}
+        }
+        met
+    }
+
+    /// Lets the threads that have not joined the step under way out of it, once all its parts have run.
+    pub fn excuse(&self) {
+        let now = self.epoch.load(Ordering::Relaxed);
+        let late = self.waits.iter().skip(1).filter(|waits| waits.join(now)).count();
+        if late > 0 {
+            self.done.fetch_add(late, Ordering::Relaxed);
+        }
     }
 
     /// True if the instruction at `time` may run; false if the step has stopped before it.
@@ -248,16 +318,44 @@ mod tests {
         assert!(gate.stopped() == GO && gate.goes_on(GO));
         [9, 7, 8].into_iter().for_each(|time| gate.stop(time));
         assert_eq!((gate.stopped(), [6, 7, 8].map(|time| gate.goes_on(time))), (7, [true, true, false]));
+        let barrier = |t, nth, time| {
+            gate.arrive();
+            gate.meet([t, 1], nth, time, false)
+        };
         // The first barrier needs one arrival. The second waits for another thread, which has stopped before it.
-        assert!(gate.barrier(0, 1, 3));
-        assert!(!gate.barrier(1, 3, 8));
+        assert_eq!(barrier(0, 0, 3), Meeting::Open);
+        assert_eq!(barrier(1, 2, 8), Meeting::Stopped);
         // A barrier behind it that all have reached is passed.
-        assert!(gate.barrier(0, 3, 9));
+        assert_eq!(barrier(0, 2, 9), Meeting::Open);
         gate.start(std::iter::empty());
-        assert!(gate.stopped() == GO && gate.barrier(0, 1, 3));
+        assert!(gate.stopped() == GO && barrier(0, 0, 3) == Meeting::Open);
         // The caller alone is a team.
         gate.started(0);
         gate.finish(0);
+    }
+
+    /// The part of a thread that never comes is begun once, and the step ends without the thread.
+    #[test]
+    fn a_thread_runs_the_parts_of_one_that_is_late() {
+        let gate = TeamGate::new(2, 4);
+        for _ in 0..2 {
+            gate.start(std::iter::empty());
+            for nth in 0..3 {
+                assert!(gate.begin(0, nth) && !gate.begin(0, nth) && !gate.begin(1, nth + 1));
+                gate.arrive();
+                assert_eq!(gate.meet([0, 2], nth, 1, true), Meeting::Late(1));
+                assert!(!gate.begin(1, nth));
+                gate.arrive();
+                assert_eq!(gate.meet([0, 2], nth, 1, true), Meeting::Open);
+            }
+            gate.excuse();
+            gate.finish(1);
+        }
+        // A thread that joined in time is waited for.
+        gate.start(std::iter::empty());
+        assert!(gate.waits[1].join(3) && !gate.waits[1].join(3));
+        gate.excuse();
+        assert_eq!(gate.done.load(Ordering::Relaxed), 0);
     }
 
     #[test]
@@ -279,7 +377,8 @@ mod tests {
                     yield_now();
                 }
                 // The caller does not arrive.
-                assert!(!gate.barrier(1, 2, 1));
+                gate.arrive();
+                assert_eq!(gate.meet([1, 2], 0, 1, false), Meeting::Stopped);
                 std::thread::sleep(Duration::from_millis(5));
                 ended.store(1, Ordering::Relaxed);
                 gate.done.fetch_add(1, Ordering::Release);

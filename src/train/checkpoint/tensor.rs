@@ -8,10 +8,10 @@ use crate::session::Elem;
 /// A named tensor that owns its bytes: what [`merge`](super::merge) makes, and what callers may save.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    pub(super) name: String,
-    pub(super) dtype: DType,
-    pub(super) dims: Vec<usize>,
-    pub(super) bytes: Vec<u8>,
+    pub(in crate::train) name: String,
+    pub(in crate::train) dtype: DType,
+    pub(in crate::train) dims: Vec<usize>,
+    pub(in crate::train) bytes: Vec<u8>,
 }
 
 impl Tensor {

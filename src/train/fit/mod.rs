@@ -6,6 +6,7 @@
 //! params that are not finite, unless the trainer is set to go on after a loss that is not finite.
 
 use super::early_stopping::EarlyStopping;
+use super::parallel::SyncStates;
 use super::stream_source::Source;
 use super::trainer::{NonFinite, Progress, Trainer};
 use crate::error::{Error, Kind, Result};
@@ -391,7 +392,12 @@ fn earlier_break(a: ControlFlow<String>, b: ControlFlow<String>) -> ControlFlow<
 }
 
 /// Writes a checkpoint, unless a param or a buffer is not finite and the trainer takes that for an error.
-fn save_if_finite(t: &Trainer, path: &Path) -> Result<()> {
+fn save_if_finite(t: &mut Trainer, path: &Path) -> Result<()> {
+    t.sync_states(SyncStates::default())?;
+    t.save_after(path, check_finite(t, path))
+}
+
+fn check_finite(t: &Trainer, path: &Path) -> Result<()> {
     if t.non_finite_choice() == NonFinite::Error
         && let Some(name) = t.weights().iter().find(|e| !e.is_finite()).map(|e| e.name)
     {
@@ -403,5 +409,5 @@ fn save_if_finite(t: &Trainer, path: &Path) -> Result<()> {
         );
         return Err(Error::new(Kind::Diverged, text));
     }
-    t.save(path)
+    Ok(())
 }

@@ -5,11 +5,13 @@
 
 mod kept;
 mod param_copies;
+mod ranks;
 mod save_restore;
-mod step_io;
+pub(super) mod step_io;
 pub(super) mod streamed;
 
 use super::checkpoint::{Entry, entries};
+use super::parallel::Parallel;
 use super::plateau::PlateauState;
 use super::rate::{Rate, RateInput};
 pub use super::saved_names::CURSOR;
@@ -116,6 +118,12 @@ pub struct Trainer {
     kept: Vec<Kept>,
     tracing: bool,
     trace: Option<Trace>,
+    /// The other ranks, if there are any.
+    parallel: Option<Parallel>,
+    /// The mean of their losses in the last step.
+    mean_loss: f64,
+    /// Whether a checkpoint may be of another number of ranks.
+    rescale: bool,
 }
 
 impl Trainer {
@@ -133,11 +141,6 @@ impl Trainer {
     }
 
     fn new_with_feed(program: Program, loss: &str, rate: Rate, feed: Feed, seed: u64) -> Result<Trainer> {
-        rate.validate()?;
-        if let Some((b, _)) = program.persistent().find(|(b, _)| is_saved_trainer_tensor(&b.name)) {
-            let text = format!("{:?} is the name of a tensor that checkpoints keep for the trainer", b.name);
-            return Err(Error::new(Kind::Name, text));
-        }
         let first = program.methods().next().unwrap_or_default();
         let first = program.method(first)?;
         let batch = if let Feed::Shuffled(b) = &feed { b.batch() } else { 0 };
@@ -145,10 +148,20 @@ impl Trainer {
         if matches!(&feed, Feed::Shuffled(b) if b.partial_choice() == Partial::Pad) {
             io.mask = Some(step_io::Mask::new(&program, first, batch)?);
         }
+        Trainer::with_first(program, io, loss, rate, feed, seed)
+    }
+
+    /// A trainer whose first method is `io`.
+    fn with_first(program: Program, io: StepIo, loss: &str, rate: Rate, feed: Feed, seed: u64) -> Result<Trainer> {
+        rate.validate()?;
+        if let Some((b, _)) = program.persistent().find(|(b, _)| is_saved_trainer_tensor(&b.name)) {
+            let text = format!("{:?} is the name of a tensor that checkpoints keep for the trainer", b.name);
+            return Err(Error::new(Kind::Name, text));
+        }
         let nothing = PlateauState { lr: 0.0, best: 0.0, bad: 0, cooldown: 0 };
         let mut t = Trainer {
             plateau: rate.plateau().map_or(nothing, |p| p.start()),
-            unchecked: vec![Some(program.longer_inputs(first, batch))],
+            unchecked: vec![Some(program.longer_inputs(io.method, io.examples))],
             steps: vec![io],
             loss: loss.to_string(),
             program,
@@ -163,6 +176,9 @@ impl Trainer {
             kept: Vec::new(),
             tracing: false,
             trace: None,
+            parallel: None,
+            mean_loss: f64::NAN,
+            rescale: false,
         };
         t.program.init_rest(seed)?;
         Ok(t)
@@ -243,7 +259,19 @@ impl Trainer {
             let text = format!("no method is for a batch of {size} examples; see Trainer::method_of");
             Error::new(Kind::Data, text)
         })?;
-        let io = self.steps[at];
+        let filled = self.fill_shuffled(at, lr, fill);
+        Ok((at, real, self.run_after(at, filled)?))
+    }
+
+    /// Writes the rate and the batch taken last into the inputs of method `at`.
+    fn fill_shuffled(
+        &mut self,
+        at: usize,
+        lr: f64,
+        fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>,
+    ) -> Result<()> {
+        let Feed::Shuffled(batches) = &self.feed else { return Err(wrong_feed("a stream", "step_from")) };
+        let (io, real) = (self.steps[at], batches.real());
         io.lr.write(&mut self.program, lr)?;
         if let Some(mask) = io.mask {
             mask.write(&mut self.program, real)?;
@@ -257,7 +285,7 @@ impl Trainer {
         } else {
             fill(&mut self.program, batches.taken())?;
         }
-        Ok((at, real, self.run(at)?))
+        Ok(())
     }
 
     /// Steps the program and returns the time of that step in nanoseconds.
@@ -273,7 +301,7 @@ impl Trainer {
     /// Counts a step and reports it.
     fn done(&mut self, at: usize, examples: usize, lr: f64, ns: u64) -> Result<Progress> {
         self.step += 1;
-        let loss = self.steps[at].loss.read(&self.program)?;
+        let loss = self.loss_of(at)?;
         (self.last_loss, self.last_rate) = (loss, Some(lr));
         match loss.is_finite() || self.non_finite == NonFinite::GoOn {
             true => Ok(Progress { step: self.step, epoch: self.epoch(), examples, loss, lr, ns }),

@@ -6,11 +6,13 @@ use super::kept::{KEPT_LIMIT, Kept, read_saved_numbers};
 use super::{Feed, Trainer};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
-use crate::passes::optimiser::STEP;
+use crate::passes::optimiser::{STEP, is_flat_grads};
 use crate::train::Partial;
-use crate::train::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded, entries};
+use crate::train::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded, Tensor, entries};
 use crate::train::plateau::PlateauState;
-use crate::train::saved_names::{CURSOR, EXAMPLES, KEPT, LAST_RATE, PARTIAL, RATE, STREAM, is_saved_trainer_tensor};
+use crate::train::saved_names::{
+    CURSOR, EXAMPLES, KEPT, LAST_RATE, PARTIAL, RANKS, RATE, STREAM, is_saved_trainer_tensor,
+};
 use crate::train::stream_source::StreamPosition;
 use std::path::Path;
 
@@ -116,15 +118,25 @@ impl Trainer {
         if self.rate.plateau().is_some() { 6 } else { 2 }
     }
 
-    /// Writes params, states and what the trainer counts and keeps to `path`, as a whole or not at all.
+    /// Writes params, states and what the trainer counts and keeps to `path`, as a whole or not at all. Of several
+    /// ranks the first one writes its values; all call this, and an error of one is an error of all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.save_after(path.as_ref(), Ok(()))
+    }
+
+    /// Writes the file of [`Trainer::save`]; `owned` are the states that only one rank has.
+    pub(super) fn write_file(&self, path: &Path, owned: &[Tensor]) -> Result<()> {
         let (cursor, partial, taken) = (self.saved_cursor().to_words(), [self.saved_partial()], [self.batches_taken()]);
         let rate = SavedTrainerRate { loss: self.last_loss, metric: self.metric, plateau: self.plateau }.to_words();
         let rate_words = [self.saved_rate_words()];
         let (examples, last_rate) = ([self.saved_examples()], [self.last_rate.unwrap_or_default()]);
         let names: Vec<String> = self.kept.iter().map(|k| format!("{KEPT}{}", k.name)).collect();
         let sizes: Vec<[usize; 1]> = self.kept.iter().map(|k| [k.numbers.len()]).collect();
-        let mut all = entries(&self.program, |_| true);
+        let ranks = [self.ranks() as u64];
+        // No step reads the gradients of the one before.
+        let is_owned = |name: &str| owned.iter().any(|t| t.name == name);
+        let mut all = entries(&self.program, |b| !is_flat_grads(&b.name) && !is_owned(&b.name));
+        all.extend(owned.iter().map(Tensor::entry));
         let mut put = |name, dtype, dims, bytes| all.push(Entry { name, dtype, dims, bytes });
         put(CURSOR, DType::I64, &[6], bytemuck::cast_slice(&cursor));
         if examples != [0] {
@@ -132,6 +144,9 @@ impl Trainer {
         }
         if self.last_rate.is_some() {
             put(LAST_RATE, DType::F64, &[1], bytemuck::cast_slice(&last_rate));
+        }
+        if ranks != [1] {
+            put(RANKS, DType::I64, &[1], bytemuck::cast_slice(&ranks));
         }
         if partial != [0] {
             put(PARTIAL, DType::I64, &[1], bytemuck::cast_slice(&partial));
@@ -151,10 +166,15 @@ impl Trainer {
     /// Continues from a checkpoint of the same graph, seed, batch and number of examples, and returns whether the file
     /// holds a digest.
     /// Fails if the file is damaged, belongs to another run, or has counters that no run reaches. A failure changes
-    /// nothing.
+    /// nothing. Of several ranks each reads the file, and an error of one is an error of all.
     pub fn restore(&mut self, path: impl AsRef<Path>) -> Result<Digest> {
-        let path = path.as_ref();
-        let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).sum();
+        let read = self.read_file(path.as_ref());
+        self.share_result(read)
+    }
+
+    fn read_file(&mut self, path: &Path) -> Result<Digest> {
+        let owned = self.owned_states().iter().map(|s| (s.dims.iter().product::<usize>() * s.dtype.size()) as u64);
+        let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).chain(owned).sum();
         let file = Loaded::open_within(path, data + HEADER_LIMIT + 8 * KEPT_LIMIT as u64)?;
         self.restore_from(&file).map_err(|e| e.context(path.display()))?;
         Ok(file.digest())
@@ -176,6 +196,10 @@ impl Trainer {
             (self.last_loss, self.metric, self.plateau) = (r.loss, r.metric, r.plateau);
         }
         for e in file.entries().filter(|e| !is_saved_trainer_tensor(e.name)) {
+            // A state that another rank has.
+            if self.owned_states().iter().any(|s| s.name == e.name && s.owner != self.rank()) {
+                continue;
+            }
             self.program.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
         }
         Ok(())
@@ -190,6 +214,13 @@ impl Trainer {
             if theirs == ours { Ok(()) } else { Err(Error::new(Kind::Data, text())) }
         };
         same("version", read.version, own.version)?;
+        if !self.rescale {
+            let ranks = match file.find(RANKS) {
+                Some(_) => bytemuck::pod_read_unaligned(file.expect(RANKS, DType::I64, &[1])?.bytes),
+                None => 1,
+            };
+            same("number of ranks", ranks, self.ranks() as u64)?;
+        }
         same("seed", read.seed, own.seed)?;
         if (read.batch == 0) != (own.batch == 0) {
             let kind = |batch| if batch == 0 { "a stream" } else { "shuffled batches" };
@@ -251,13 +282,14 @@ impl Trainer {
         if let Some(t) = file.unusable().first() {
             return Err(t.error());
         }
-        for (b, _) in self.program.persistent() {
+        for (b, _) in self.program.persistent().filter(|(b, _)| !is_flat_grads(&b.name)) {
             let e = file.expect(&b.name, b.dtype, &b.dims)?;
             if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {
                 check_saved_steps(bytemuck::pod_read_unaligned(e.bytes))?;
             }
         }
         let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
+        known.extend(self.owned_states().iter().map(|s| s.name.as_str()));
         known.sort_unstable();
         let mut entries = file.entries();
         match entries.find(|e| !is_saved_trainer_tensor(e.name) && known.binary_search(&e.name).is_err()) {

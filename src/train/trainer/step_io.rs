@@ -18,7 +18,7 @@ pub enum Scalar {
 
 impl Scalar {
     /// The input called `name` of method `m`.
-    fn input(p: &Program, m: Method, name: &str) -> Result<Scalar> {
+    pub fn input(p: &Program, m: Method, name: &str) -> Result<Scalar> {
         match p.input_of::<f32>(m, name) {
             Ok(slot) => Ok(Scalar::F32(slot)),
             Err(_) => Ok(Scalar::F64(p.input_of::<f64>(m, name)?)),
@@ -26,7 +26,7 @@ impl Scalar {
     }
 
     /// The output called `name` of method `m`.
-    fn output(p: &Program, m: Method, name: &str) -> Result<Scalar> {
+    pub fn output(p: &Program, m: Method, name: &str) -> Result<Scalar> {
         match p.output_of::<f32>(m, name) {
             Ok(slot) => Ok(Scalar::F32(slot)),
             Err(_) => Ok(Scalar::F64(p.output_of::<f64>(m, name)?)),

@@ -95,7 +95,7 @@ fn optimiser(script: &mut Script<'_>) -> Optimiser {
     let numbers = [0.0, 0.1, 0.9, 0.999, 1.0, 1e-8, -1.0, 2.0, f64::NAN, f64::INFINITY];
     let mut x = || if script.byte() < 32 { script.pick(&numbers) } else { script.pick(&numbers[1..3]) };
     let (a, b, c) = (x(), x(), x());
-    let rule: Optimiser = match script.below(15) {
+    let rule: Optimiser = match script.below(16) {
         0 => optim::Sgd::new(a).momentum(b).nesterov(script.flag()).into(),
         1 => optim::Adam::new(a).eps(b).into(),
         2 => optim::AdamW::new(a).weight_decay(b).into(),
@@ -110,6 +110,7 @@ fn optimiser(script: &mut Script<'_>) -> Optimiser {
         11 => optim::Lamb::new(a).into(),
         12 => optim::Adafactor::new(a).into(),
         13 => optim::Muon::new(a).into(),
+        14 => optim::SparseAdam::new(a).eps(b).into(),
         _ => optim::Lbfgs::new(a).into(),
     };
     match script.below(8) {

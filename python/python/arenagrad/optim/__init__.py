@@ -32,6 +32,7 @@ from ._kinds import (
     RAdam,
     RmsProp,
     Sgd,
+    SparseAdam,
 )
 
 __all__ = [
@@ -52,5 +53,6 @@ __all__ = [
     "RmsProp",
     "Schedule",
     "Sgd",
+    "SparseAdam",
     "schedules",
 ]

@@ -27,6 +27,11 @@ def AdamW(lr: float, *, betas: Any = None, eps: Any = None, amsgrad: Any = None,
     return Optimiser("AdamW", lr, betas=betas, eps=eps, amsgrad=amsgrad, weight_decay=weight_decay, clip_value=clip_value, clip_norm=clip_norm, norm_type=norm_type, clip_each=clip_each, ema=ema, loss_scale=loss_scale, accumulate=accumulate, decay_from_rank=decay_from_rank, group=group)
 
 
+def SparseAdam(lr: float, *, betas: Any = None, eps: Any = None, weight_decay: Any = None, clip_value: Any = None, clip_norm: Any = None, norm_type: Any = None, clip_each: Any = None, ema: Any = None, loss_scale: Any = None, accumulate: Any = None, decay_from_rank: Any = None, group: Any = None) -> Optimiser:  # noqa: E501, N802
+    """The optimiser `sparseadam`, with torch's defaults. Settings: `betas` ([0.9, 0.999]), `eps` (1e-8), `weight_decay` (0.0)."""
+    return Optimiser("SparseAdam", lr, betas=betas, eps=eps, weight_decay=weight_decay, clip_value=clip_value, clip_norm=clip_norm, norm_type=norm_type, clip_each=clip_each, ema=ema, loss_scale=loss_scale, accumulate=accumulate, decay_from_rank=decay_from_rank, group=group)
+
+
 def Adamax(lr: float, *, betas: Any = None, eps: Any = None, weight_decay: Any = None, clip_value: Any = None, clip_norm: Any = None, norm_type: Any = None, clip_each: Any = None, ema: Any = None, loss_scale: Any = None, accumulate: Any = None, decay_from_rank: Any = None, group: Any = None) -> Optimiser:  # noqa: E501, N802
     """The optimiser `adamax`, with torch's defaults. Settings: `betas` ([0.9, 0.999]), `eps` (1e-8), `weight_decay` (0.0)."""
     return Optimiser("Adamax", lr, betas=betas, eps=eps, weight_decay=weight_decay, clip_value=clip_value, clip_norm=clip_norm, norm_type=norm_type, clip_each=clip_each, ema=ema, loss_scale=loss_scale, accumulate=accumulate, decay_from_rank=decay_from_rank, group=group)

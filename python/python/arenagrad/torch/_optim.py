@@ -15,6 +15,7 @@ _KINDS: dict[str, tuple[Any, dict[str, str]]] = {
     "SGD": (ours.Sgd, {"momentum": "momentum", "dampening": "dampening", "nesterov": "nesterov"}),
     "Adam": (ours.Adam, {"betas": "betas", "eps": "eps", "amsgrad": "amsgrad"}),
     "AdamW": (ours.AdamW, {"betas": "betas", "eps": "eps", "amsgrad": "amsgrad"}),
+    "SparseAdam": (ours.SparseAdam, {"betas": "betas", "eps": "eps"}),
     "Adamax": (ours.Adamax, {"betas": "betas", "eps": "eps"}),
     "RAdam": (ours.RAdam, {"betas": "betas", "eps": "eps", "decoupled_weight_decay": "decoupled_weight_decay"}),
     "RMSprop": (
@@ -153,7 +154,8 @@ class Bridge:
                     state[key].copy_(value)
                 elif self.count or key != "momentum_buffer":
                     state[key] = value
-            if type(self.optimizer).__name__ != "SGD":
-                state["step"] = torch.tensor(float(self.count))
+            kind = type(self.optimizer).__name__
+            if kind != "SGD":
+                state["step"] = self.count if kind == "SparseAdam" else torch.tensor(float(self.count))
             if "opt.mu_product" in states:
                 state["mu_product"] = torch.tensor(float(states["opt.mu_product"]))

@@ -91,6 +91,36 @@ attrs! {
     }
 }
 
+attrs! {
+    /// Attributes of `adagrad_rows`.
+    pub struct AdagradRowsAttrs {
+        /// Added to the denominator.
+        eps: f64,
+    }
+}
+
+attrs! {
+    /// Attributes of `adam_rows`.
+    pub struct AdamRowsAttrs {
+        /// As [`AdamAttrs::beta1`].
+        beta1: f64,
+        /// As [`AdamAttrs::beta2`].
+        beta2: f64,
+        /// As [`AdamAttrs::eps`].
+        eps: f64,
+        /// A row shrinks by lr times this before its update.
+        weight_decay: f64,
+    }
+}
+
+attrs! {
+    /// Attributes of `coalesce`.
+    pub struct CoalesceAttrs {
+        /// The number of rows that indices count.
+        size: i64,
+    }
+}
+
 impl MatmulSgdAttrs {
     /// Those of the step.
     pub fn step_attrs(&self) -> SgdAttrs {
@@ -140,10 +170,30 @@ fn check_weight_decay(decay: f64) -> Result<(), String> {
 impl AdamAttrs {
     /// Checks the ranges of these numbers.
     pub fn check(&self) -> Result<(), String> {
-        check_weight_decay(self.weight_decay)?;
-        for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
-            ensure!((0.0..1.0).contains(&beta), "{name} is {beta}; it must lie in [0, 1)");
-        }
+        check_moments(self.weight_decay, [self.beta1, self.beta2])
+    }
+}
+
+impl AdamRowsAttrs {
+    /// Checks the ranges of these numbers.
+    pub fn check(&self) -> Result<(), String> {
+        ensure!(self.eps.is_finite(), "eps is {}; it must be finite", self.eps);
+        check_moments(self.weight_decay, [self.beta1, self.beta2])
+    }
+}
+
+impl AdagradRowsAttrs {
+    /// Checks the range of this number. With 0, a row whose gradients are all 0 would be NaN.
+    pub fn check(&self) -> Result<(), String> {
+        ensure!(self.eps.is_finite() && self.eps > 0.0, "eps is {}; it must be finite and above 0", self.eps);
         Ok(())
     }
+}
+
+fn check_moments(decay: f64, betas: [f64; 2]) -> Result<(), String> {
+    check_weight_decay(decay)?;
+    for (name, beta) in ["beta1", "beta2"].iter().zip(betas) {
+        ensure!((0.0..1.0).contains(&beta), "{name} is {beta}; it must lie in [0, 1)");
+    }
+    Ok(())
 }

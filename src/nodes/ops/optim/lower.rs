@@ -3,8 +3,10 @@
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Gemm;
+use crate::kernels::optim::rows::{self, AdagradRows, AdamRows, Rows};
 use crate::kernels::optim::{Adam, Sgd};
 use crate::kernels::{gemm, optim};
+use crate::nodes::arguments::size_attrs::to_size_attr;
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
@@ -12,7 +14,8 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::matmul::lower::{emit_product_call, product_cost_class, product_of_operands, whole_operands};
 use crate::nodes::ops::optim::attrs::{
-    AdamAttrs, MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs, SgdAttrs, SgdMomentumAttrs,
+    AdagradRowsAttrs, AdamAttrs, AdamRowsAttrs, CoalesceAttrs, MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs,
+    SgdAttrs, SgdMomentumAttrs,
 };
 use crate::nodes::ops::optim::{step_layout, step_of_fused_form};
 
@@ -72,6 +75,54 @@ pub fn emit_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let reads: Vec<Buf> = (0..args).map(Buf::Arg).collect();
     let rule = LoweredOptimStep::new(cx, op, len, scaled)?;
     push_step(cx, rule, (params, len), cx.flops(), &reads)
+}
+
+/// The rows of `n` that indices, operand `idx`, name. The gradient has as many elements as operand `g`.
+fn rows_of_operands(cx: &LowerCx<'_>, n: usize, [g, idx]: [usize; 2]) -> Result<Rows, String> {
+    let k = cx.arg_dims(idx).numel();
+    match k < rows::MOST_ROWS {
+        true => Ok(Rows { n, k, inner: cx.arg_dims(g)[cx.arg_dims(idx).len()..].iter().product() }),
+        false => Err(format!("{k} indices are more than a step on rows can take ({})", rows::MOST_ROWS)),
+    }
+}
+
+/// `sgd_rows`, `adagrad_rows`, `adam_rows`.
+pub fn emit_rows_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (dtype, index, attrs) = (cx.dtype(0), cx.dtype(2), cx.attrs());
+    let p = rows_of_operands(cx, cx.arg_dims(0)[0], [1, 2])?;
+    let (kernel, rule, states) = match cx.op() {
+        Op::SGD_ROWS => (rows::sgd_rows_kernel_for(dtype, index)?, Vec::new(), 0),
+        Op::ADAGRAD_ROWS => {
+            let AdagradRowsAttrs { eps } = AdagradRowsAttrs::of(&attrs);
+            (rows::adagrad_rows_kernel_for(dtype, index)?, AdagradRows { eps }.to_words(), 1)
+        }
+        _ => {
+            let AdamRowsAttrs { beta1, beta2, eps, weight_decay } = AdamRowsAttrs::of(&attrs);
+            let rule = AdamRows { beta1, beta2, eps, weight_decay };
+            (rows::adam_rows_kernel_for(dtype, index)?, rule.to_words(), 2)
+        }
+    };
+    let call = Call::new(kernel, [p.to_words(), rule].concat(), p.units(p.n));
+    let call = call.flops(cx.flops()).cost_class(CostClass::ROWS).ops((1 + states) * p.elements());
+    let mut call = call.reads_args(cx.args()).looks(2, p.n).early();
+    let tensors = 1 + states as usize;
+    for j in 0..tensors {
+        call = call.writes(Buf::Out(j), p.per_unit()).inplace(&[(if j == 0 { 0 } else { 2 + j }, j)]);
+    }
+    let scratch = [cx.scratch(size_of::<u32>(), p.places()), cx.scratch(dtype.size(), p.inner)];
+    cx.call(scratch.into_iter().fold(call, Call::scratch));
+    Ok(())
+}
+
+/// `coalesce`.
+pub fn emit_coalesce(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let n = to_size_attr(CoalesceAttrs::of(&cx.attrs()).size);
+    let p = rows_of_operands(cx, n, [0, 1])?;
+    let call = Call::new(rows::coalesce_kernel_for(cx.dtype(0), cx.dtype(1))?, p.to_words(), p.units(p.k));
+    let call = call.flops(cx.flops()).cost_class(CostClass::ROWS).ops(p.elements()).reads_args(2).looks(1, n).early();
+    let scratch = cx.scratch(size_of::<u32>(), p.places());
+    cx.call(call.writes(Buf::Out(0), p.per_unit()).scratch(scratch));
+    Ok(())
 }
 
 /// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`. The step reads the gradient tile by tile where it can; plain SGD

@@ -7,6 +7,7 @@
 pub mod attrs;
 pub mod fused_update;
 pub mod lower;
+pub mod rows;
 pub mod step_options;
 pub mod var;
 

@@ -3,7 +3,7 @@
 //!
 //! A broadcast, and the reshape that merges its axes, are inside the region and cost nothing: the kernel reads the
 //! operand with stride 0 along repeated axes. So a `map` can also read an operand that the slices of a batch share, or
-//! one whose elements a resize repeats, without a copy.
+//! one whose elements a resize repeats, without a copy. A slice inside the region is a strided read, too.
 
 use crate::arena::dims::Dims;
 use crate::arena::{DType, Region, Value, Window, ids::Id};
@@ -17,6 +17,7 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ops::common::cost::cost_free;
 use crate::nodes::ops::common::lowering::{kernel_dtype, push_tile_program};
 use crate::nodes::ops::constant::attrs::FullAttrs;
+use crate::nodes::ops::layout::attrs::SliceAttrs;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::ops::pointwise::peephole::shorten_steps;
 use crate::nodes::ops::pointwise::slot::Slot;
@@ -44,6 +45,14 @@ pub fn broadcast_access(from: &Dims, to: &Dims) -> Access {
         _ => 0,
     };
     Access::Strided { dims: to.to_vec(), strides: (0..to.len()).map(stride).collect(), base: 0 }
+}
+
+/// How a kernel reads the slice `s` of a tensor of shape `from`, which has the shape `to`.
+fn slice_access(from: &Dims, to: &Dims, s: &SliceAttrs) -> Access {
+    let plain = from.strides();
+    let base = plain.iter().zip(&s.starts).map(|(&stride, &start)| stride * start as usize).sum();
+    let strides = plain.iter().zip(&s.steps).map(|(&stride, &step)| stride as isize * step as isize).collect();
+    Access::Strided { dims: to.to_vec(), strides, base }
 }
 
 /// A tile program under construction, with the operand that each of its inputs reads.
@@ -93,6 +102,11 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String> {
             (Op::BROADCAST, _) => {
                 let arg = arg_of[args[0]].ok_or("a broadcast inside a fused region reads an argument only")?;
                 slots[v] = Some(b.map_input(arg, e, broadcast_access(&g.dims(args[0]), &g.dims(v))));
+            }
+            (Op::SLICE, _) => {
+                let arg = arg_of[args[0]].ok_or("a slice inside a fused region reads an argument only")?;
+                let access = slice_access(&g.dims(args[0]), &g.dims(v), &SliceAttrs::of(&g.attrs(n)));
+                slots[v] = Some(b.map_input(arg, e, access));
             }
             (Op::RESHAPE, _) => {
                 // Elements keep their order, so this is the same read.
@@ -168,8 +182,8 @@ pub fn emit_program(cx: &mut LowerCx<'_>, b: MapProgram) {
 /// A region of pointwise ops, computed in one sweep.
 pub const MAP: OpDef = OpDef {
     name: "map",
-    doc: "the yields of the pointwise region `body` on the operands, in one sweep; broadcasts inside it are strided \
-        reads",
+    doc: "the yields of the pointwise region `body` on the operands, in one sweep; broadcasts and slices \
+        inside it are strided reads",
     arity: Arity::AtLeast(0),
     attrs: MapAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),

@@ -17,7 +17,8 @@ pub fn emit_arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = Sort { rows: d[..d.len().saturating_sub(1)].iter().product(), n, descending };
     let kernel = sort::arg_sort_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SORT);
-    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
+    let scratch = cx.scratch(2 * cx.dtype(0).size(), p.scratch());
+    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()).scratch(scratch));
     Ok(())
 }
 
@@ -33,7 +34,7 @@ pub fn emit_top_k(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = top_k_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::TOP_K);
     let call = call.reads_args(1).writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit());
-    let call = call.scratch(cx.scratch(size_of::<i32>(), p.scratch()));
-    cx.call(call);
+    let scratch = cx.scratch(2 * cx.dtype(0).size(), p.scratch());
+    cx.call(call.scratch(scratch));
     Ok(())
 }

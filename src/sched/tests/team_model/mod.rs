@@ -6,7 +6,8 @@
 //!
 //! * The threads read in a step what the caller wrote before it. The caller reads after a step what the threads wrote
 //!   in it.
-//! * No thread passes a barrier before all have written what stands before it.
+//! * No thread passes a barrier before all parts in front of it have run. Each part runs once, on its thread or on
+//!   another one.
 //! * No wake-up is lost: a thread that sleeps between steps takes part in the next one, and ends when the team quits.
 //! * A step in which a thread finds a fault or panics ends on all threads. They agree on the least timestamp, none runs
 //!   an instruction after the barrier that follows it, and the next step is whole.
@@ -22,7 +23,8 @@
 
 pub mod sync;
 
-use crate::sched::team::waiting::TeamGate;
+use crate::sched::observer::Meeting;
+use crate::sched::team::waiting::{GO, TeamGate};
 use Step::{EarlyBarrier, Fault, NoBarrier, Panic, Whole};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -74,37 +76,66 @@ fn write<T>(cell: &UnsafeCell<T>, x: T) {
 }
 
 impl Shared {
-    /// A barrier before `time`, the `nth` of the step. False if the step stopped.
-    fn barrier(&self, t: usize, nth: usize, time: usize) -> bool {
-        let all = nth * self.threads;
-        match read(&self.step) {
-            NoBarrier => true,
-            EarlyBarrier => self.gate.barrier(t, all - 1, time),
-            _ => self.gate.goes_on(time) && self.gate.barrier(t, all, time),
+    /// Part `nth` of the tape of thread `of`, which is instruction `nth`. False if the step stopped.
+    fn part(&self, of: usize, nth: usize) -> bool {
+        match (nth, read(&self.step)) {
+            (0, step) => {
+                write(&self.cells[of], 1);
+                match step {
+                    Fault(at) if at == of => {
+                        self.gate.stop(0);
+                        return false;
+                    }
+                    Panic(at) if at == of => std::panic::resume_unwind(Box::new("a kernel")),
+                    _ => {}
+                }
+            }
+            (1, _) => assert!(self.cells.iter().all(|cell| read(cell) == 1), "part {of} is behind an open barrier"),
+            _ => write(&self.cells[(of + 1) % self.threads], 2),
+        }
+        self.gate.arrive();
+        true
+    }
+
+    /// Waits at the barrier behind the parts `nth`, and runs those of threads that are late. False if the step stopped.
+    fn barrier(&self, t: usize, nth: usize) -> bool {
+        let (size, time) = match read(&self.step) {
+            NoBarrier => return true,
+            // The barrier opens when one part fewer has run.
+            EarlyBarrier => (self.threads - 1, nth + 1),
+            _ => (self.threads, if nth == 2 { GO } else { nth + 1 }),
+        };
+        loop {
+            match self.gate.meet([t, size], nth, time, size == self.threads) {
+                Meeting::Open => return true,
+                Meeting::Stopped => return false,
+                Meeting::Late(of) => {
+                    if !self.part(of, nth) {
+                        return false;
+                    }
+                }
+            }
         }
     }
 
-    /// Thread `t`'s part of a step: instructions 0, 1 and 2, with barriers between them.
-    fn part(&self, t: usize) {
-        let step = read(&self.step);
-        write(&self.cells[t], 1);
-        match step {
-            Fault(at) if at == t => return self.gate.stop(0),
-            Panic(at) if at == t => std::panic::resume_unwind(Box::new("a kernel")),
-            _ => {}
+    /// The walk of thread `t` along its tape: instructions 0, 1 and 2, with barriers between them. The caller's waits
+    /// at the end, too.
+    fn walk(&self, t: usize) {
+        for nth in 0..3 {
+            if self.gate.begin(t, nth) && !self.part(t, nth) {
+                return;
+            }
+            if (nth < 2 || t == 0) && !self.barrier(t, nth) {
+                return;
+            }
         }
-        if !self.barrier(t, 1, 1) {
-            return;
+        if t == 0 {
+            self.gate.excuse();
         }
-        assert!(self.cells.iter().all(|cell| read(cell) == 1), "thread {t} passed a barrier early");
-        if !self.barrier(t, 2, 2) {
-            return;
-        }
-        write(&self.cells[(t + 1) % self.threads], 2);
     }
 
     fn catching(&self, t: usize) {
-        self.gate.catch(|| 0, || self.part(t));
+        self.gate.catch(|| 0, || self.walk(t));
     }
 
     /// The caller's part of a step, and what it must find afterwards.

@@ -91,6 +91,11 @@ impl AtomicUsize {
     }
 
     #[track_caller]
+    pub fn compare_exchange(&self, old: usize, new: usize, ok: Ordering, failed: Ordering) -> Result<usize, usize> {
+        self.0.compare_exchange(old, new, noted(ok), failed)
+    }
+
+    #[track_caller]
     pub fn fetch_min(&self, x: usize, ordering: Ordering) -> usize {
         self.0.fetch_min(x, noted(ordering))
     }

@@ -1,0 +1,82 @@
+//! What a step needs of a group of processes: the primitives of MPI, on bytes.
+
+use crate::error::{Error, Kind, Result};
+
+/// A group of ranks that run the same program: processes on one machine or on many, or threads ([`LocalComm`]).
+///
+/// All ranks call the same functions in the same order; each call waits for the others. A rank that stops calling
+/// leaves the others waiting, so an implementation must end them: [`LocalComm`] gives them an error, MPI ends their
+/// processes.
+///
+/// [`LocalComm`]: super::LocalComm
+pub trait Comm: Send {
+    /// The number of this rank, from 0.
+    fn rank(&self) -> usize;
+
+    /// The number of ranks, at least 1.
+    fn size(&self) -> usize;
+
+    /// Sends block `i` of `send` to rank `i`, and receives into block `i` of `receive` what rank `i` sends here. Both
+    /// are divided into as many equal blocks as there are ranks.
+    ///
+    /// # Errors
+    /// The lengths differ, or are no multiple of the number of ranks; a rank has ended.
+    fn all_to_all(&self, send: &[u8], receive: &mut [u8]) -> Result<()>;
+
+    /// Receives the bytes that every rank sends, in the order of ranks.
+    ///
+    /// # Errors
+    /// `receive` has not [`Comm::size`] times the length of `send`; a rank has ended.
+    fn all_gather(&self, send: &[u8], receive: &mut [u8]) -> Result<()>;
+
+    /// Gives `bytes` the contents that they have on rank `root`.
+    ///
+    /// # Errors
+    /// There is no such rank; the lengths differ; a rank has ended.
+    fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<()>;
+
+    /// Waits for all ranks.
+    ///
+    /// # Errors
+    /// A rank has ended.
+    fn barrier(&self) -> Result<()>;
+
+    /// Ends this rank and all others, for the reason `why`.
+    fn abort(&self, why: &str) -> !;
+}
+
+/// The bytes of one block of [`Comm::all_to_all`].
+///
+/// # Errors
+/// Those of that function.
+pub fn block_bytes(size: usize, send: usize, receive: usize) -> Result<usize> {
+    if send == receive && send.is_multiple_of(size) {
+        return Ok(send / size);
+    }
+    let text =
+        format!("all_to_all: {send} bytes are sent and {receive} received; both are equal blocks of {size} ranks");
+    Err(Error::new(Kind::Data, text))
+}
+
+/// Checks the lengths of [`Comm::all_gather`].
+///
+/// # Errors
+/// Those of that function.
+pub fn check_gathered_bytes(size: usize, send: usize, receive: usize) -> Result<()> {
+    if send.checked_mul(size) == Some(receive) {
+        return Ok(());
+    }
+    let text = format!("all_gather: {size} ranks send {send} bytes each, and {receive} are received");
+    Err(Error::new(Kind::Data, text))
+}
+
+/// Checks the root of [`Comm::broadcast`].
+///
+/// # Errors
+/// There is no such rank.
+pub fn check_root(size: usize, root: usize) -> Result<()> {
+    if root < size {
+        return Ok(());
+    }
+    Err(Error::new(Kind::Data, format!("broadcast: there is no rank {root}; ranks go from 0 to {}", size - 1)))
+}
