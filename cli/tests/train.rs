@@ -228,3 +228,21 @@ fn the_page_tells_the_state_of_a_run() {
     let looking = [&large[..], &["--find-nan"]].concat();
     common::fails(1, &looking, &["of its result f32[", "are not finite", ".rs:"]);
 }
+
+/// Without MPI, processes that `mpirun` has started would be several equal runs.
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn a_program_without_mpi_refuses_mpirun() {
+    let s = Scratch::new();
+    let out = s.path("o");
+    let run = |n: &str| {
+        let args = ["train", "digits", "--steps", "1", "--quiet", "--out", &out];
+        program(&args).env("OMPI_COMM_WORLD_SIZE", n).output().unwrap()
+    };
+    let four = run("4");
+    let text = String::from_utf8_lossy(&four.stderr);
+    let want = "arenagrad: mpirun has started 4 of this program, which was built without MPI: each would be a run of its \
+                own; build it with `cargo build --release -p arenagrad-cli --features mpi`\n";
+    assert_eq!((four.status.code(), &text[..]), (Some(2), want));
+    assert!(!Path::new(&out).exists() && run("1").status.success());
+}

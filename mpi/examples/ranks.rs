@@ -25,7 +25,7 @@ fn example(i: u32) -> ([f32; 2], f32) {
 fn trainer(comm: MpiComm, fault: &str) -> Result<Trainer> {
     let (faulty, rows) = (comm.rank() == 1, BATCH / comm.size());
     let g = Builder::new("net");
-    let hidden = if faulty && fault == "graph" { 17 } else { 16 };
+    let hidden = if faulty && fault == "graph" { 129 } else { 128 };
     let h = nn::linear(&g, "fc1", g.input("x", [rows, 2], DType::F32), hidden).tanh();
     let h = nn::linear(&g, "fc2", h, 1);
     let graph = g.finish([(h - g.input("y", [rows, 1], DType::F32)).square().mean(..).named("loss")])?;

@@ -6,6 +6,7 @@ use arenagrad::nn;
 use arenagrad::optim::{self, Optimiser, Split, train_split};
 use arenagrad::prelude::*;
 use arenagrad::train::{Comm, LocalComm, Parallel, Reduce, SyncStates, Trainer};
+use std::collections::BTreeSet;
 
 const F32: DType = DType::F32;
 
@@ -128,6 +129,20 @@ fn states_that_are_shared_out_change_no_bit() {
         }
     }
     std::fs::remove_file(&file).unwrap();
+    // The scale of the loss, which gradients read, is on all ranks, whatever they own.
+    let g = Builder::new("one");
+    let loss = (g.param("w", [2], F32, Init::Ones) * g.input("x", [2], F32)).sum(..).named("loss");
+    let opt = optim::Adam::new(0.1).loss_scale(optim::LossScale::dynamic());
+    let split = train_split(&g.finish([loss]).unwrap(), "loss", opt).unwrap();
+    let names = |rank: usize| {
+        let shard = split.shard(rank, 2).unwrap().update;
+        shard.view().leaves().map(|l| l.name.to_string()).collect::<BTreeSet<String>>()
+    };
+    let (first, second) = (names(0), names(1));
+    let shared = ["dp.grads", "lr", "opt.loss_scale", "opt.loss_scale_steps", "w"].map(String::from);
+    assert_eq!(&first & &second, BTreeSet::from(shared));
+    let own = ["opt.exp_avg.w", "opt.exp_avg_sq.w", "opt.step"].map(String::from);
+    assert_eq!(&first ^ &second, BTreeSet::from(own));
     let split = split_of(8, &optim::Lbfgs::new(0.1).into());
     let why = "shard: lbfgs keeps one history of all params, which cannot be shared out";
     assert_eq!(split.shard(0, 2).unwrap_err().message, why);

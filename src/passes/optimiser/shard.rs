@@ -4,43 +4,14 @@
 //! Invariant: with all gradients in the flat states, a rank's update gives the params that it owns the bits of the
 //! whole update. A state that the updates of two params read, such as the count of steps, is on every rank.
 
-use super::split::{Layout, Split};
+use super::split::{Layout, OwnedState, Shard, Split};
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::leaf::StateAttrs;
-use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, LeafKind};
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
-
-/// What one rank of several owns of a [`Split`]; see [`Split::shard`].
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Shard {
-    /// The rank.
-    pub rank: usize,
-    /// The number of ranks.
-    pub ranks: usize,
-    /// The owner of each param, in the order of the [`Layout`].
-    pub owners: Vec<usize>,
-    /// The states that only their owner has.
-    pub states: Vec<OwnedState>,
-    /// The update of all params.
-    pub whole: GraphBuf,
-}
-
-/// A state that only one rank has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OwnedState {
-    /// Its name.
-    pub name: String,
-    /// Its dtype.
-    pub dtype: DType,
-    /// Its dimensions.
-    pub dims: Vec<usize>,
-    /// The rank that has it.
-    pub owner: usize,
-}
+use crate::passes::signature::Signature;
 
 impl Layout {
     /// The owner of each param among `ranks`: whole params that follow one another, shares as equal as that allows.
@@ -92,7 +63,7 @@ impl Split {
             let at = self.layout.params.iter().position(|p| p.name == name);
             at.map_or(0, |i| owners[i])
         };
-        let owned = owned_states(g);
+        let owned = owned_states(g, self.grads.view());
         let is_mine = |leaf: Value| match (g.leaf(leaf), owned[leaf]) {
             (Some((LeafKind::Param, name)), _) => owner_of(name) == rank,
             (_, Owned::By(param)) => g.leaf(param).is_none_or(|(_, name)| owner_of(name) == rank),
@@ -124,19 +95,21 @@ enum Owned {
     Shared,
 }
 
-/// Of each leaf: the param whose update alone reads it, if it is a state.
-fn owned_states(g: Graph<'_>) -> Side<Value, Owned> {
+/// Of each leaf of the update `g`: the param whose update alone reads it, if it is a state that `grads` does not read.
+fn owned_states(g: Graph<'_>, grads: Graph<'_>) -> Side<Value, Owned> {
     let mut owned = Side::filled(g.values(), Owned::None);
     let mut next = Side::filled(g.values(), Value::NONE);
     g.updates.iter().for_each(|&(leaf, v)| next[leaf] = v);
-    let states: Vec<Value> = g.leaves().filter(|l| l.kind == LeafKind::State).map(|l| l.value).collect();
-    // Averages and flat gradients: no update of a param reads the ones, those of all read the others.
+    let other = Signature::new(grads);
+    let states = g.leaves().filter(|l| l.kind == LeafKind::State && next[l.value].is_some() && !other.has_leaf(l.name));
+    let states: Vec<Value> = states.map(|l| l.value).collect();
+    // No update of a param reads its average.
     let average_of = |v: Value| StateAttrs::of(&g.attrs(g.def[v.at()])).averages.map(|name| g.str(name).to_string());
     for param in g.leaves().filter(|l| l.kind == LeafKind::Param && next[l.value].is_some()) {
         let mut roots = vec![next[param.value]];
         loop {
             let read = nodes_read(g, &roots);
-            let found = states.iter().filter(|&&s| read[g.def[s.at()]] && next[s].is_some());
+            let found = states.iter().filter(|&&s| read[g.def[s.at()]]);
             let more: Vec<Value> = found.map(|&s| next[s]).filter(|v| !roots.contains(v)).collect();
             if more.is_empty() {
                 for &s in states.iter().filter(|&&s| read[g.def[s.at()]]) {

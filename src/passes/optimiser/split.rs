@@ -8,7 +8,6 @@
 //! the loss, states that the forward half moves); `update` has all that reads whole gradients (clipping, norms, rules).
 
 use super::rule::Rule;
-use super::shard::Shard;
 use super::{LOSS_SCALE, Optimiser, TrainedParams, append_to_gradients, append_updates};
 use crate::arena::ids::Id;
 use crate::error::{Error, Kind, Result};
@@ -55,6 +54,36 @@ impl Split {
     pub fn methods(&self) -> [(&'static str, &GraphBuf); 2] {
         [("grads", &self.grads), ("update", &self.update)]
     }
+}
+
+/// What one rank of several owns of a [`Split`]; see [`Split::shard`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Shard {
+    /// The rank.
+    pub rank: usize,
+    /// The number of ranks.
+    pub ranks: usize,
+    /// The owner of each param, in the order of the [`Layout`].
+    pub owners: Vec<usize>,
+    /// The states that only their owner has.
+    pub states: Vec<OwnedState>,
+    /// The update of all params.
+    pub whole: GraphBuf,
+}
+
+/// A state that only one rank has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OwnedState {
+    /// Its name.
+    pub name: String,
+    /// Its dtype.
+    pub dtype: DType,
+    /// Its dimensions.
+    pub dims: Vec<usize>,
+    /// The rank that has it.
+    pub owner: usize,
 }
 
 /// Where the gradient of one param lies in the flat gradients of its dtype.

@@ -8,8 +8,8 @@
 
 mod agreement;
 mod comm;
-mod local;
 mod rank_sum;
+mod threads;
 mod weights_hash;
 
 use crate::error::{Error, Kind, Result};
@@ -19,15 +19,15 @@ use crate::nodes::ops::random::var::RNG_STATE;
 use crate::passes::optimiser::{Layout, OwnedState, Shard, Split, flat_grads_name, is_flat_grads};
 use crate::session::{Binding, Handle, Method, Program, Role};
 use crate::train::checkpoint::Tensor;
-use crate::train::trainer::Scalar;
+use crate::train::trainer::step_io::Scalar;
 use agreement::Reports;
 use rank_sum::RankSum;
 use std::ops::Range;
 
 pub use agreement::fingerprint;
 pub use comm::{Comm, block_bytes, check_gathered_bytes, check_root};
-pub use local::LocalComm;
 pub use rank_sum::Reduce;
+pub use threads::LocalComm;
 pub use weights_hash::weights_hash;
 
 /// Bytes of a bucket unless [`Parallel::bucket_bytes`] says otherwise.

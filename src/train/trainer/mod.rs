@@ -7,7 +7,7 @@ mod kept;
 mod param_copies;
 mod ranks;
 mod save_restore;
-mod step_io;
+pub(super) mod step_io;
 pub(super) mod streamed;
 
 use super::checkpoint::{Entry, entries};
@@ -27,7 +27,6 @@ pub use param_copies::{averages, copy_averages, copy_params, set_params};
 pub use save_restore::MAX_STEPS;
 use std::time::Instant;
 pub use step_io::MASK;
-pub(in crate::train) use step_io::Scalar;
 use step_io::StepIo;
 use streamed::{Pulled, StreamFeed};
 
