@@ -1,13 +1,14 @@
-//! The command `inspect`: lists the contents of a GGUF or a safetensors file.
+//! The command `inspect`: lists the contents of a GGUF file, a safetensors file or one of torch.save.
 //!
-//! Invariant: the data of tensors is not read, except by the digest of a safetensors file. Texts of the file are
-//! printed without control characters and on one line.
+//! Invariant: the data of tensors is not read, except by the digest of a safetensors file or the CRC-32 of records.
+//! Texts of the file are printed without control characters and on one line.
 
 use crate::args::InspectArgs;
-use crate::fail::{Run, fail_io};
+use crate::fail::{Run, fail_bad_input, fail_io};
+use crate::safetensors_file::open_weights;
 use crate::stdout_stderr::{BufferedStdout, emit_stdout};
 use arenagrad::train::gguf::{Gguf, Meta, TensorType};
-use arenagrad::train::{Weights, open_regular};
+use arenagrad::train::open_regular;
 use serde_json::json;
 use std::fmt::Write;
 use std::io::Read;
@@ -44,9 +45,10 @@ impl InspectedContents {
 
 /// Runs the command.
 pub fn inspect_command(a: &InspectArgs) -> Run {
-    let contents = match inspect_begins_as_gguf(&a.file)? {
-        true => inspect_gguf(&a.file)?,
-        false => inspect_safetensors(&a.file)?,
+    let contents = match !a.file.is_dir() && inspect_begins_as_gguf(&a.file)? {
+        true if a.prefix.is_empty() => inspect_gguf(&a.file)?,
+        true => return Err(fail_bad_input("--prefix does not apply to GGUF files")),
+        false => inspect_weights(&a.file, &a.prefix)?,
     };
     if !a.json {
         return emit_stdout(inspected_text(&contents));
@@ -78,8 +80,8 @@ fn inspect_gguf(path: &Path) -> Run<InspectedContents> {
     Ok(InspectedContents { format: format!("GGUF {}", file.version()), gguf: Some(file), tensors })
 }
 
-fn inspect_safetensors(path: &Path) -> Run<InspectedContents> {
-    let file = Weights::open(path)?;
+fn inspect_weights(path: &Path, prefix: &str) -> Run<InspectedContents> {
+    let file = open_weights(path, prefix)?;
     let row = |t: &arenagrad::train::Stored| Row {
         name: t.name.clone(),
         kind: t.dtype.name().into(),
@@ -97,7 +99,7 @@ fn inspect_safetensors(path: &Path) -> Run<InspectedContents> {
     let mut tensors: Vec<Row> = file.tensors().iter().map(row).collect();
     tensors.extend(file.unusable().iter().map(unusable));
     tensors.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(InspectedContents { format: "safetensors".into(), gguf: None, tensors })
+    Ok(InspectedContents { format: file.format().into(), gguf: None, tensors })
 }
 
 /// The table: metadata, then a line for each tensor, then their sum.

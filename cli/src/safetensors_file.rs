@@ -1,8 +1,9 @@
-//! Safetensors files that commands read.
+//! Safetensors files, and weights of other formats, that commands read.
 //!
 //! Invariant: a checkpoint whose digest does not fit is refused. One without a digest is read with a warning, as damage
 //! to it cannot be detected.
 
+use crate::args::ReadArgs;
 use crate::fail::Run;
 use crate::stdout_stderr::warn_stderr;
 use arenagrad::session::Program;
@@ -27,16 +28,24 @@ pub fn warn_of_safetensors_without_digest(path: &Path, digest: Digest) {
     }
 }
 
+/// Opens weights, and warns of what was chosen.
+pub fn open_weights(path: &Path, prefix: &str) -> Run<Weights> {
+    let file = Weights::open_part(path, prefix)?;
+    file.notes().iter().for_each(warn_stderr);
+    Ok(file)
+}
+
 /// Gives all params and buffers of `p` the values that the file holds. Its other tensors are left out: a checkpoint
 /// holds the states of the optimiser too.
-pub fn load_safetensors_params(p: &mut Program, path: &Path) -> Run {
-    let file = Weights::open(path)?;
+pub fn load_safetensors_params(p: &mut Program, path: &Path, read: &ReadArgs) -> Run {
+    let file = open_weights(path, &read.prefix)?;
     if file.find(CURSOR).is_some() {
         warn_of_safetensors_without_digest(path, file.digest());
     }
     let own = p.bindings().iter().filter(|b| b.is_weight()).map(|b| b.name.clone());
     let own: HashSet<String> = own.collect();
     let of_a_weight = |name: &str| own.contains(name).then(|| name.to_string());
-    let _all = p.load_weights(&file, Load::default().rename(&of_a_weight))?;
+    let transpose: Vec<&str> = read.transpose.iter().map(String::as_str).collect();
+    let _all = p.load_weights(&file, Load::default().rename(&of_a_weight).transpose(&transpose))?;
     Ok(())
 }

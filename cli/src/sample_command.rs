@@ -142,7 +142,7 @@ pub fn sample_command(a: &SampleArgs) -> Run {
     let settings = Sampling::default().temperature(a.temperature).top_k(a.top_k).top_p(a.top_p);
     let mut g = SampleCommandGenerator::new(&network, vocabulary, settings, a.threads)?;
     let weights = a.weights.clone().unwrap_or_else(|| dir.file(WEIGHTS));
-    safetensors_file::load_safetensors_params(g.program(), &weights)?;
+    safetensors_file::load_safetensors_params(g.program(), &weights, &a.read)?;
     let mut out = BufferedStdout::new();
     for i in (0..a.samples).take_while(|_| !stdout_stderr::stdout_reader_is_gone()) {
         let mut text = a.prompt.clone();

@@ -259,15 +259,31 @@ impl Program {
         self.detached(py, |p| p.save_weights(path))
     }
 
-    /// Reads params and buffers of layers from a safetensors file. Without `strict`, names that only one side has are
-    /// left alone; with `cast`, floats of another width are converted. Gives the names that were loaded.
-    #[pyo3(signature = (path, *, strict = true, cast = false))]
-    fn load(&self, py: Python<'_>, path: PathBuf, strict: bool, cast: bool) -> PyResult<Vec<String>> {
+    /// Reads params and buffers of layers from a safetensors file, a file of torch.save, or a folder of Hugging Face's.
+    /// Without `strict`, names that only one side has are left alone; with `cast`, floats of another width are
+    /// converted. `prefix` is the key of the state dict in a checkpoint of torch. `transpose` lists patterns of names
+    /// in the file, `"*.c_attn.weight"` for instance, whose last two axes are exchanged. Gives the names that were
+    /// loaded.
+    #[pyo3(signature = (path, *, strict = true, cast = false, prefix = "", transpose = Vec::new()))]
+    fn load(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        strict: bool,
+        cast: bool,
+        prefix: &str,
+        transpose: Vec<String>,
+    ) -> PyResult<Vec<String>> {
         let unmatched = if strict { Unmatched::Refuse } else { Unmatched::Allow };
-        self.detached(py, |p| {
-            let how = Load::default().missing(unmatched).unexpected(unmatched).cast(cast);
-            Ok(p.load_weights(&Weights::open(path)?, how)?.loaded)
-        })
+        let (loaded, notes) = self.detached(py, |p| {
+            let transpose: Vec<&str> = transpose.iter().map(String::as_str).collect();
+            let how = Load::default().missing(unmatched).unexpected(unmatched).cast(cast).transpose(&transpose);
+            let file = Weights::open_part(path, prefix)?;
+            Ok((p.load_weights(&file, how)?.loaded, file.notes().to_vec()))
+        })?;
+        let warn = py.import("warnings")?.getattr("warn")?;
+        notes.into_iter().try_for_each(|note| warn.call1((note,)).map(drop))?;
+        Ok(loaded)
     }
 
     /// Writes all params and states, and numbers of the caller, to a file.

@@ -1,13 +1,22 @@
-"""The time of a compiled step beside torch's own, one thread: `measure_torch.py [NAME...] [--seconds N]`.
+"""The time of a compiled step beside torch's own: `measure_torch.py [NAME...] [--seconds N] [--threads N...]`.
 
-Steps of both take turns; the least of many is compared, so that other work on the machine matters little.
+Steps take turns; the least of many is compared, so that other work on the machine matters little. With `--compile`,
+`torch.compile` is a second peer. With `--memory`, each peer also runs in a process of its own, for the most memory of its
+steps and the processor's time up to the end of the first one. The numbers in brackets are ours as a part of theirs.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any, Callable
 
 import torch
@@ -101,40 +110,114 @@ def mobilenet_v3_small() -> Case:
 CASES = {f.__name__: f for f in (mlp, gpt, lstm, encoder, resnet18, mobilenet_v3_small)}
 
 
-def measure(name: str, seconds: float) -> None:
-    """Prints the least times of a step."""
-    torch.manual_seed(0)
-    net, loss, inputs, targets = CASES[name]()
-    own = copy.deepcopy(net)
-    theirs = torch.optim.AdamW(own.parameters(), lr=1e-3)
-    began = time.perf_counter()
-    step = agt.compile_step(net, loss, torch.optim.AdamW(net.parameters(), lr=1e-3), inputs, targets)
-    compiled = time.perf_counter() - began
-    best = [float("inf")] * 2
+PEERS = ("eager", "torch.compile", "here")
+
+
+def peer(kind: str, case: Case, threads: int) -> Callable[[], Any]:
+    """A function that runs one step: forward, loss, backward, AdamW."""
+    net, loss, inputs, targets = case
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    if kind == "here":
+        step = agt.compile_step(net, loss, optimizer, inputs, targets, threads=threads)
+        return lambda: step(*inputs, *targets)
+
+    def forward() -> torch.Tensor:
+        return loss(net(*inputs), *targets)
+
+    run = torch.compile(forward) if kind == "torch.compile" else forward
+
+    def theirs() -> None:
+        optimizer.zero_grad()
+        run().backward()
+        optimizer.step()
+
+    return theirs
+
+
+def steps_in_turn(name: str, peers: tuple[str, ...], threads: int, seconds: float) -> dict[str, float]:
+    """The least time of a step of each, in µs; their steps take turns in this process.
+
+    Of one thread it is the time of the processor, which other work on the machine does not lengthen.
+    """
+    clock = time.process_time if threads == 1 else time.perf_counter
+    case = CASES[name]()
+    runs = {kind: peer(kind, copy.deepcopy(case), threads) for kind in peers}
+    best = dict.fromkeys(peers, float("inf"))
     until = time.perf_counter() + seconds
+    for run in runs.values():
+        run()
     while time.perf_counter() < until:
-        t = time.perf_counter()
-        theirs.zero_grad()
-        loss(own(*inputs), *targets).backward()
-        theirs.step()
-        u = time.perf_counter()
-        step(*inputs, *targets)
-        best = [min(best[0], u - t), min(best[1], time.perf_counter() - u)]
-    mib = step.program.plan.arena_bytes / 2**20
-    ratio = best[1] / best[0]
-    print(f"{name:20} torch {best[0] * 1e6:9.0f} µs  here {best[1] * 1e6:9.0f} µs  ratio {ratio:.3f}  "
-          f"arena {mib:.1f} MiB  capture and compile {compiled:.1f} s", flush=True)  # fmt: skip
+        for kind, run in runs.items():
+            began = clock()
+            run()
+            best[kind] = min(best[kind], (clock() - began) * 1e6)
+    return best
+
+
+def memory(field: str) -> float:
+    """A field of this process in `/proc`, in MiB: `VmRSS`, or `VmHWM`, the most since the last reset."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
+
+
+def alone(name: str, kind: str, threads: int) -> None:
+    """Prints the time of the processor up to the end of the first step, and the most memory of later steps.
+
+    What is imported, and a first net that is captured, compiled and dropped, do not count; nor does the module.
+    """
+    tiny: Case = (nn.Linear(2, 2), F.mse_loss, (torch.ones(1, 2),), (torch.ones(1, 2),))
+    peer(kind, tiny, threads)()
+    case = CASES[name]()
+    gc.collect()
+    before, began = memory("VmRSS"), sum(os.times()[:4])
+    run = peer(kind, case, threads)
+    run()
+    first = sum(os.times()[:4]) - began
+    run()
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    for _ in range(5):
+        run()
+    print(json.dumps({"first": first, "mib": memory("VmHWM") - before}))
+
+
+def child(name: str, kind: str, threads: int) -> dict[str, float]:
+    """What `alone` prints, in a process of its own. torch.compile begins with an empty cache and compiles in turn."""
+    command = [sys.executable, __file__, name, "--alone", kind, "--threads", str(threads)]
+    with tempfile.TemporaryDirectory() as cache:
+        env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=env)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def main() -> None:
     """Measures the cases that are named, or all."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(CASES))
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--compile", action="store_true", help="torch.compile as a second peer")
+    parser.add_argument("--memory", action="store_true", help="processes of their own: memory, time to the first step")
+    parser.add_argument("--alone", choices=PEERS, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    for name in args.names:
-        measure(name, args.seconds)
+    peers = tuple(kind for kind in PEERS if args.compile or kind != "torch.compile")
+    for threads in args.threads:
+        torch.set_num_threads(threads)
+        for name in args.names:
+            torch.manual_seed(0)
+            if args.alone:
+                alone(name, args.alone, threads)
+                continue
+            found = {"step, µs": steps_in_turn(name, peers, threads, args.seconds)}
+            if args.memory:
+                each = {kind: child(name, kind, threads) for kind in peers}
+                found["steps, MiB"] = {kind: f["mib"] for kind, f in each.items()}
+                found["first, CPU s"] = {kind: f["first"] for kind, f in each.items()}
+            for what, values in found.items():
+                ours = values["here"]
+                parts = [f"{kind} {x:9.1f} ({ours / x:.3f})" for kind, x in values.items() if kind != "here"]
+                print(f"{name:20} {threads} threads  {what:14} here {ours:9.1f}  {'  '.join(parts)}", flush=True)
 
 
 main()

@@ -34,10 +34,7 @@ const FORMATS: [(&[u8], &str); 10] = [
         b"version https://git-lfs.github.com/spec/",
         "a Git LFS pointer, which stands for the file: fetch the file with `git lfs pull`",
     ),
-    (
-        b"PK\x03\x04",
-        "a zip archive, as torch.save and numpy.savez write: load it in Python and save its tensors with safetensors",
-    ),
+    (b"PK\x03\x04", "a zip archive, as torch.save and numpy.savez write: `Weights::open` reads those of torch.save"),
     (b"PK\x05\x06", "an empty zip archive"),
     (b"\x1f\x8b", "a gzip file: unpack it first"),
     (b"\x28\xb5\x2f\xfd", "a zstd file: unpack it first"),
@@ -57,7 +54,7 @@ pub(super) fn other_format(first: &[u8]) -> Option<&'static str> {
     }
     // Protocols 2 to 5 begin with their number.
     if matches!(first, [0x80, 2..=5, ..]) {
-        return Some("a pickle, as torch.save wrote: load it in Python and save its tensors with safetensors");
+        return Some("a pickle, as of torch.save before torch 1.6: torch.save(torch.load(path), path) writes it anew");
     }
     let text = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii_start();
     let begins = |word: &str| text.get(..word.len()).is_some_and(|t| t.eq_ignore_ascii_case(word.as_bytes()));

@@ -34,6 +34,8 @@ mod sizes;
 mod sizes_bad;
 mod split;
 mod steps;
+mod torch_files;
+mod torch_hostile;
 mod trace;
 mod trainer;
 mod update_rules;

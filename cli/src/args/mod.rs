@@ -5,10 +5,12 @@
 mod derive_args;
 mod fuzz_args;
 mod graph_args;
+mod weights_args;
 
 pub use derive_args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
 pub use fuzz_args::{GenerateArgs, ReduceArgs};
 pub use graph_args::{GraphArgs, SizeArgs};
+pub use weights_args::{InspectArgs, ReadArgs};
 
 use crate::fail::{Run, fail_bad_input};
 use crate::stdout_stderr;
@@ -105,7 +107,8 @@ pub enum Command {
     Generate(GenerateArgs),
     /// Make a graph smaller for as long as a check of yours finds it interesting.
     Reduce(ReduceArgs),
-    /// List what a GGUF or a safetensors file holds: metadata, and the tensors with their types, shapes and bytes.
+    /// List what a file of weights holds (GGUF, safetensors, torch.save): metadata, and the tensors with their types,
+    /// shapes and bytes.
     Inspect(InspectArgs),
     /// Place buffers of known lifetime and size in as little memory as possible.
     Pack(PackArgs),
@@ -216,9 +219,13 @@ pub struct SampleArgs {
     /// Seed of the first sample.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// File of the weights, weights_ema.safetensors for instance [default: weights.safetensors of the run].
+    /// File of the weights, weights_ema.safetensors or one of torch.save for instance [default: weights.safetensors of
+    /// the run].
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
+    /// How they are read.
+    #[command(flatten)]
+    pub read: ReadArgs,
     /// Number of threads.
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,
@@ -329,9 +336,13 @@ pub struct RunArgs {
     /// a default may be left out.
     #[arg(long = "in", value_name = "NAME=FILE", num_args = 1..)]
     pub inputs: Vec<String>,
-    /// Safetensors file with the values of all params [default: start values from the seed].
+    /// Safetensors file, file of torch.save, or folder of them, with the values of all params [default: start values
+    /// from the seed].
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
+    /// How they are read.
+    #[command(flatten)]
+    pub read: ReadArgs,
     /// Folder for the outputs, one NAME.npy each. Characters that do not belong in a file name are written as codes:
     /// %2F for a slash.
     #[arg(long, value_name = "DIR")]
@@ -381,16 +392,6 @@ pub struct CompareArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,
     /// Print one JSON object for each seed.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `inspect`.
-#[derive(Args, Debug)]
-pub struct InspectArgs {
-    /// A GGUF file, a safetensors file, or the list of its shards (`.index.json`).
-    pub file: PathBuf,
-    /// Print JSON: the format, all metadata, and the tensors.
     #[arg(long)]
     pub json: bool,
 }

@@ -30,8 +30,12 @@ pub fn run_command(a: &RunArgs) -> Run {
     if let Some(model) = &model {
         model.load(&mut p).map_err(onnx_failure(&a.graph.file))?;
     }
-    if let Some(path) = &a.weights {
-        safetensors_file::load_safetensors_params(&mut p, path)?;
+    match &a.weights {
+        Some(path) => safetensors_file::load_safetensors_params(&mut p, path, &a.read)?,
+        None if !a.read.prefix.is_empty() || !a.read.transpose.is_empty() => {
+            return Err(fail_bad_input("--prefix and --transpose need --weights"));
+        }
+        None => {}
     }
     // What shapes depend on was read with the model, and is no input of the graph.
     let shaping = |name: &str| model.as_ref().is_some_and(|m| m.values.iter().any(|v| v == name));

@@ -17,6 +17,7 @@ mod onnx;
 mod passes;
 mod pipeline;
 mod plan;
+mod pt;
 mod session;
 mod shards;
 mod text;
@@ -82,6 +83,7 @@ pub const TARGETS: &[Target] = &[
     weights::TARGET,
     adapters::TARGET,
     shards::TARGET,
+    pt::TARGET,
     gguf::TARGET,
     onnx::TARGET,
     npy::TARGET,

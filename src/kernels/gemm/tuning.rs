@@ -158,7 +158,9 @@ pub struct LeastShape {
     pub work: usize,
 }
 
-/// Of products in `bf16`, by AVX512-BF16 or AMX.
+/// Of products in `bf16`, by AVX512-BF16. Each thread packs B for its own rows: those of two threads must pay, too.
+pub const BF16_LEAST_AVX512: LeastShape = LeastShape { m: 64, n: 64, k: 64, work: 1 << 18 };
+/// Of products in `bf16`, by AMX.
 pub const BF16_LEAST: LeastShape = LeastShape { m: 16, n: 32, k: 16, work: 1 << 17 };
 /// Of products in `bf16x2`, by AMX, if B is contiguous along n.
 pub const BF16X2_LEAST: LeastShape = LeastShape { m: 64, n: 32, k: 32, work: 1 << 20 };

@@ -16,7 +16,8 @@ use super::code_dots::{CodeDotsRow, code_group_sums, code_row_dot};
 use super::coded_rows::CodedRows;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::nibble_bytes::prepare_x_steps;
-use super::nibble_dots::{NibbleProduct, has_nibbles, nibble_part_sums};
+use super::nibble_codes::NibbleProduct;
+use super::nibble_dots::{has_nibbles, nibble_part_sums};
 use super::nibble_x::{NibbleX, PART};
 use crate::abi::{Args, MatrixMut, Split};
 use crate::by_dtype::by_dtype;

@@ -12,7 +12,7 @@
 //! * `coded_rows`: parts of a matrix for the panels of a product.
 //! * `code_dots`: products of a few rows of x with codes. `byte_dots`: the same for Q8_0, straight from its blocks.
 //!   `nibble_dots`: the same for codes of four bits, with rows of x that `nibble_x` rounds to integers;
-//!   `nibble_bytes`: by AVX-512 VNNI.
+//!   `nibble_bytes`: by AVX-512 VNNI; `nibble_codes`: what both read.
 //! * `gguf_matmul`: the kernel of products. `gguf_grouped`: that of products of rows by the matrix of their group.
 //! * `encode_q8_0`, `encode_q4_0`, `encode_q4_k`: encode numbers as blocks.
 //!
@@ -34,6 +34,7 @@ mod gguf_grouped;
 mod gguf_matmul;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod nibble_bytes;
+mod nibble_codes;
 mod nibble_dots;
 mod nibble_x;
 mod q6_k;

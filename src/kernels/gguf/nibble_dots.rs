@@ -16,16 +16,13 @@ use super::block_codec::{BlockCodec, leading_bytes};
 use super::block_type::BlockType;
 use super::blocks_of_32::Q4_0;
 use super::blocks_of_256::Q4K;
-use super::code_dots::sum_of_code_lanes;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::nibble_bytes::NibbleBytes;
-use super::nibble_x::{LANES, NibbleX, PART, STEP, XPart};
+use super::nibble_codes::{AHEAD, NibbleCodes, NibbleLanes, NibbleProduct};
+use super::nibble_x::{LANES, STEP, XPart};
 use crate::simd::{self, PairProducts, Simd, SimdOp, Token, Vectors};
 use crate::with_token;
 use bytemuck::{Zeroable, pod_read_unaligned};
-
-/// Rows ahead of the current one that are fetched from memory meanwhile.
-pub const AHEAD: usize = 8;
 
 /// Whether [`NibbleProduct`] multiplies by rows of `k` elements of this type.
 pub fn has_nibbles(block_type: BlockType, k: usize) -> bool {
@@ -37,20 +34,6 @@ pub fn nibble_part_sums(groups: &[f32], sums: &mut [f32]) {
     for (pair, sum) in groups.as_chunks::<2>().0.iter().zip(sums) {
         *sum = pair[0] + pair[1];
     }
-}
-
-/// A row of blocks and a row of x.
-pub struct NibbleProduct<'a> {
-    /// Q4_K or Q4_0.
-    pub block_type: BlockType,
-    /// The blocks.
-    pub row: &'a [u8],
-    /// x as integers.
-    pub x: &'a NibbleX<'a>,
-    /// The sum of each part of x.
-    pub sums: &'a [f32],
-    /// Scratch: a number for each part.
-    pub scales: &'a mut [f32],
 }
 
 impl NibbleProduct<'_> {
@@ -71,22 +54,6 @@ impl NibbleProduct<'_> {
             return s.vectorize(NibbleBytes(s, self, codes));
         }
         with_token!(Token::current(), s => s.vectorize(NibblePairs(s, self, codes)))
-    }
-}
-
-/// The lanes of a product. They are summed outside of the loops' functions: inside, the compiler would split vectors as
-/// the sum does.
-pub struct NibbleLanes {
-    /// Σ scale·Σ code·x of even parts.
-    pub even: [f32; LANES],
-    /// The same of odd parts.
-    pub odd: [f32; LANES],
-}
-
-impl NibbleLanes {
-    /// The product, of which Σ min·Σ x has the lanes `mins`.
-    fn sum(&self, mins: &[f32; LANES]) -> f32 {
-        sum_of_code_lanes::<LANES>(std::array::from_fn(|l| self.even[l] + self.odd[l] - mins[l]))
     }
 }
 
@@ -116,8 +83,8 @@ impl NibbleHead {
     }
 }
 
-/// Writes the scales of all parts of a row, times those of x, and gives the lanes of Σ min·Σ x. Heads come before codes,
-/// so that their chains of short operations overlap.
+/// Writes the scales of all parts of a row, times those of x, and gives the lanes of Σ min·Σ x. Heads come before
+/// codes, so that their chains of short operations overlap.
 struct NibbleHeads<'p, 'a, S>(S, &'p mut NibbleProduct<'a>);
 
 impl<S: Vectors<f32>> SimdOp for NibbleHeads<'_, '_, S> {
@@ -168,42 +135,6 @@ fn read_q4_0_heads<S: Simd>(s: S, p: &mut NibbleProduct<'_>) -> [f32; LANES] {
     mins
 }
 
-/// Where the codes of a block type are.
-pub trait NibbleCodes: Copy {
-    /// Bytes that are read together: those of some steps.
-    const AT_A_TIME: usize;
-    /// The steps of them.
-    const STEPS: usize;
-
-    /// Words of step `i` that have the codes of both parts in the lower halves of their bytes, and other bits.
-    fn codes(self, bytes: &[u8], i: usize) -> [[u32; LANES]; 2];
-}
-
-impl NibbleCodes for Q4K {
-    const AT_A_TIME: usize = Q4K::BYTES;
-    const STEPS: usize = 4;
-
-    #[inline(always)]
-    fn codes(self, bytes: &[u8], i: usize) -> [[u32; LANES]; 2] {
-        let mut words: [u32; LANES] = pod_read_unaligned(&bytes[16 + PART * i..][..PART]);
-        for l in 0..LANES {
-            words[l] = u32::from_le(words[l]);
-        }
-        [words, shifted_nibbles(&words, [4; LANES])]
-    }
-}
-
-impl NibbleCodes for Q4_0 {
-    const AT_A_TIME: usize = 2 * Q4_0::BYTES;
-    const STEPS: usize = 1;
-
-    #[inline(always)]
-    fn codes(self, bytes: &[u8], _: usize) -> [[u32; LANES]; 2] {
-        let second = &bytes[Q4_0::BYTES..];
-        [nibble_words_of_q4_0(leading_bytes(&bytes[2..])), nibble_words_of_q4_0(leading_bytes(&second[2..]))]
-    }
-}
-
 /// Σ scale·Σ code·x over a row of blocks, by products of pairs.
 struct NibblePairs<'p, 'a, S, C>(S, &'p NibbleProduct<'a>, C);
 
@@ -228,27 +159,6 @@ impl<S: Vectors<f32, Half: PairProducts>, C: NibbleCodes> SimdOp for NibblePairs
         }
         NibbleLanes { even, odd }
     }
-}
-
-/// Words shifted to the right.
-#[inline(always)]
-fn shifted_nibbles(words: &[u32; LANES], by: [u32; LANES]) -> [u32; LANES] {
-    let mut shifted = [0; LANES];
-    for l in 0..LANES {
-        shifted[l] = words[l] >> by[l];
-    }
-    shifted
-}
-
-/// Words whose places 0 and 8 have the codes of a block of Q4_0: 16 lower and 16 upper halves of bytes.
-#[inline(always)]
-fn nibble_words_of_q4_0(bytes: &[u8; 16]) -> [u32; LANES] {
-    let half: [u32; LANES / 2] = pod_read_unaligned(bytes);
-    let half = half.map(u32::from_le);
-    let mut words = [0; LANES];
-    words[..LANES / 2].copy_from_slice(&half);
-    words[LANES / 2..].copy_from_slice(&half);
-    shifted_nibbles(&words, [0, 0, 0, 0, 4, 4, 4, 4])
 }
 
 /// The lanes of Σ code·x of a part: codes at the places 0 and 8 of words.

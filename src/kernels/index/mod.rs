@@ -1,7 +1,8 @@
 //! Gather and take along an axis. Their adjoints are in [`scatter`](mod@scatter).
 //!
 //! Invariant: every index is checked before it is used; by gathers and scatters, before the call writes anything. An
-//! index that is negative or not less than `n` is a fault at its position in the index operand. Duplicates add up in the order of the indices.
+//! index that is negative or not less than `n` is a fault at its position in the index operand. Duplicates add up in the
+//! order of the indices.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -182,7 +183,9 @@ pub fn gather_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
 
 by_size!(gather_kernel_for = gather_kernel::<index>);
 
-/// Elements `idx` of `x`. Returns the position of the first index that is outside; elements from there on are undefined.
+/// Elements `idx` of `x`. Returns the position of the first index that is outside, from where on nothing is taken.
+// In its caller, whose slices it would see through, bounds would be checked by many instructions.
+#[inline(never)]
 fn take_elements<T: Pod, I: Index>(x: &[T], idx: &[I], out: &mut [T]) -> Option<usize> {
     // Eight at a time, because a loop that may end at each element is not unrolled.
     let ((idx8, idx), (out8, out)) = (idx.as_chunks::<8>(), out.as_chunks_mut::<8>());

@@ -9,7 +9,8 @@
 //! * `int_codes`: codes as 16-bit integers. `int_rows`, `int_columns`: packing of A and of B. `int_windows`: packing of
 //!   B from the windows of an image.
 //! * `int_tile`: the innermost loop, for each instruction set.
-//! * `int_product`: cache blocks. `int_quads`: those of four terms at a time. `int_gemm_kernel`, `int_conv_kernel`: the kernels.
+//! * `int_product`: cache blocks. `int_quads`: those of four terms at a time. `int_gemm_kernel`, `int_conv_kernel`: the
+//!   kernels.
 //! * `requantise`: turns sums into codes or numbers.
 //!
 //! Invariant: results are exact modulo 2³², so they depend on the operands alone.

@@ -24,6 +24,7 @@ mod lu_panels;
 mod panels;
 pub mod qr;
 pub mod svd;
+mod svd_lanes;
 #[cfg(test)]
 mod tests;
 pub mod triangular;

@@ -415,6 +415,34 @@ fn singular_vectors_give_the_matrix_back() {
 }
 
 #[test]
+fn singular_values_in_groups_have_the_bits_of_those_alone() {
+    for (m, n) in [(1, 1), (2, 5), (5, 2), (8, 8), (16, 16), (3, 16)] {
+        let (count, k) = (37, m.min(n));
+        let mut a = hash_numbers::<f64>(count * m * n, 8);
+        a[5 * m * n..][..m * n].fill(0.0);
+        (a[3 * m * n], a[20 * m * n]) = (f64::NAN, 1e200);
+        let run = |a: &[f64], count: usize| {
+            let p = Svd { count, m, n };
+            let done = decompose(
+                svd_kernel::<f64>,
+                &p.to_words(),
+                a,
+                &[(m * k, count), (k, count), (k * n, count)],
+                p.scratch(),
+            );
+            [0, 1, 2].map(|j| written_elements::<u64>(&done, j))
+        };
+        let all = run(&a, count);
+        for i in 0..count {
+            let alone = run(&a[i * m * n..][..m * n], 1);
+            for (all, alone) in all.iter().zip(&alone) {
+                assert_eq!(all[i * alone.len()..][..alone.len()], alone[..], "matrix {i} of {m} by {n}");
+            }
+        }
+    }
+}
+
+#[test]
 fn decompositions_of_nan_are_nan() {
     let a = [1.0, f64::NAN, 0.0, 1.0];
     let (e, s) = (Eigh { count: 1, n: 2 }, Svd { count: 1, m: 2, n: 2 });

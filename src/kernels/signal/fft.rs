@@ -1,5 +1,6 @@
 //! Fourier transforms of rows, of any length from 1 on. The crate `arenagrad-fft` has the algorithms; the
-//! tables of a length are made once, when a program is compiled ([`Tables`]).
+//! tables of a length are made once, when a program is compiled ([`Tables`]). Half spectra of rows of even length are
+//! finished here (`half_spectrum`).
 //!
 //! Invariant: the rows of one unit are transformed by one call, so bits do not depend on the number of threads.
 //!
@@ -11,9 +12,12 @@
 //!
 //! Each writes scratch of [`Tables::scratch`] elements of `T` besides.
 
+use super::half_spectrum::HalfTwiddles;
 use crate::abi::{Args, Kernel, Prepared};
 use crate::by_dtype::by_dtype;
+use crate::float::Float;
 use crate::params::params;
+use crate::vmath::Real;
 use arenagrad_arena::dtype::DType;
 use arenagrad_fft::{Complex, ComplexToReal, Fft, FftDirection, FftFloat, RealToComplex};
 use bytemuck::Pod;
@@ -67,6 +71,8 @@ pub enum Kind {
 /// The tables of one kind of transform.
 enum FftTable<T> {
     Complex(Arc<dyn Fft<T>>),
+    /// Real rows of even length: the transform of half the length.
+    Half(Arc<dyn Fft<T>>, HalfTwiddles<T>),
     Real(Arc<dyn RealToComplex<T>>),
     RealInverse(Arc<dyn ComplexToReal<T>>),
 }
@@ -77,7 +83,7 @@ pub struct Tables<T> {
     scratch: usize,
 }
 
-impl<T: FftFloat + Pod> Tables<T> {
+impl<T: FftFloat + Float> Tables<T> {
     /// Makes the tables.
     fn new(kind: Kind, n: usize) -> Tables<T> {
         let (table, scratch) = match kind {
@@ -86,6 +92,11 @@ impl<T: FftFloat + Pod> Tables<T> {
                 let t = T::plan_complex_fft(n, if forward { FftDirection::Forward } else { FftDirection::Inverse });
                 let scratch = 2 * t.get_immutable_scratch_len();
                 (FftTable::Complex(t), scratch)
+            }
+            Kind::Real if n.is_multiple_of(2) => {
+                let t = T::plan_complex_fft(n / 2, FftDirection::Forward);
+                let scratch = 2 * t.get_immutable_scratch_len();
+                (FftTable::Half(t, HalfTwiddles::new(n)), scratch)
             }
             Kind::Real => {
                 let t = T::plan_real_fft(n);
@@ -106,7 +117,7 @@ impl<T: FftFloat + Pod> Tables<T> {
 /// The kernel of transforms of one kind, its tables, and the elements of scratch that a thread needs. `float` is the
 /// type of the parts.
 pub fn transform_kernel_for(kind: Kind, n: usize, float: DType) -> Result<(Kernel, Prepared, usize), String> {
-    fn made<T: FftFloat + Pod>(kind: Kind, n: usize) -> (Prepared, usize) {
+    fn made<T: FftFloat + Float>(kind: Kind, n: usize) -> (Prepared, usize) {
         let tables = Tables::<T>::new(kind, n);
         let scratch = tables.scratch;
         (Arc::new(tables), scratch)
@@ -141,15 +152,35 @@ pub fn fft_kernel<T: FftFloat + Pod>(args: &mut Args<'_>) {
 /// Half spectra of real rows.
 ///
 /// Reads x: `T[rows, n]`; writes `[T; 2][rows, n/2 + 1]`, [`FftRows::rows_per_unit`] rows; params [`FftRows`].
-pub fn rfft_kernel<T: FftFloat + Pod>(args: &mut Args<'_>) {
+pub fn rfft_kernel<T: FftFloat + Float>(args: &mut Args<'_>) {
     let p = FftRows::from_words(args.params());
-    let FftTable::Real(table) = &args.prepared::<Tables<T>>().table else { return };
     let from = args.units().start * p.rows_per_unit() * p.n;
-    let (x, out) = (args.read::<T>(0), args.write::<Complex<T>>(0));
-    let (row, scratch) = args.write::<T>(1).split_at_mut(p.n);
+    let (x, out) = (&args.read::<T>(0)[from..], args.write::<Complex<T>>(0));
+    match &args.prepared::<Tables<T>>().table {
+        FftTable::Half(table, twiddles) => {
+            let scratch: &mut [Complex<T>] = bytemuck::cast_slice_mut(args.write::<T>(1));
+            for (x, out) in x.chunks_exact(p.n).zip(out.chunks_exact_mut(p.half())) {
+                table.process_immutable_with_scratch(bytemuck::cast_slice(x), &mut out[..p.n / 2], scratch);
+                twiddles.finish(bytemuck::cast_slice_mut(out), <T as Real>::from_f64(p.scale));
+            }
+        }
+        FftTable::Real(table) => transform_odd_rows(&p, table.as_ref(), x, out, args.write::<T>(1)),
+        _ => {}
+    }
+}
+
+/// Half spectra of rows of odd length.
+fn transform_odd_rows<T: FftFloat + Pod>(
+    p: &FftRows,
+    table: &dyn RealToComplex<T>,
+    x: &[T],
+    out: &mut [Complex<T>],
+    scratch: &mut [T],
+) {
+    let (row, scratch) = scratch.split_at_mut(p.n);
     let scratch: &mut [Complex<T>] = bytemuck::cast_slice_mut(scratch);
     let scale = T::from_f64(p.scale).unwrap_or(T::one());
-    for (x, out) in x[from..].chunks_exact(p.n).zip(out.chunks_exact_mut(p.half())) {
+    for (x, out) in x.chunks_exact(p.n).zip(out.chunks_exact_mut(p.half())) {
         row.copy_from_slice(x);
         let done = table.process_with_scratch(row, out, scratch);
         assert!(done.is_ok(), "the lengths of a row are those of its tables");

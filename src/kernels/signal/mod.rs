@@ -1,3 +1,4 @@
 //! Kernels of the family `signal`: Fourier transforms.
 
 pub mod fft;
+mod half_spectrum;

@@ -51,15 +51,15 @@ impl TopK {
         self.rows.div_ceil(self.unit_rows())
     }
 
-    /// Elements of scratch of each thread, each twice as large as one of x: the largest so far, and as many, or at least
-    /// two blocks, that may replace them.
+    /// Elements of scratch of each thread, each twice as large as one of x: the largest so far, and as many, or at
+    /// least two blocks, that may replace them.
     pub fn scratch(&self) -> usize {
         self.n.min(self.k + self.k.max(2 * BLOCK))
     }
 }
 
-/// The descending order of positions `a` and `b`; `Less` comes first. Position breaks ties, so an unstable sort gives the
-/// stable order.
+/// The descending order of positions `a` and `b`; `Less` comes first. Position breaks ties, so an unstable sort gives
+/// the stable order.
 fn compare_positions<T: Num>(x: &[T], a: i32, b: i32) -> Ordering {
     let (u, v) = (x[a as usize], x[b as usize]);
     let by_value = match (u.unordered(), v.unordered()) {

@@ -3,7 +3,8 @@
 //! Invariants of saving: the target is replaced as a whole or not at all ([`super::atomic`]), and equal tensors give
 //! equal bytes. Invariants of loading: the file is hostile until proven good (size, then header, then [`digest`], then
 //! each tensor against what is expected), and a failed load changes nothing. NaN and infinities are valid elements; a
-//! bool is 0 or 1. [`Weights`] reads large files tensor by tensor; [`Loaded`] holds a whole file. Files have
+//! bool is 0 or 1. [`Weights`] reads large files tensor by tensor, and those of `torch.save`; [`Loaded`] holds
+//! a whole file. Files have
 //! `format=pt` and weights have torch's names, so `safetensors.torch.load_file` reads them.
 
 pub mod adapter;
@@ -11,12 +12,15 @@ mod adapter_config;
 pub mod digest;
 mod entry;
 pub(super) mod floats;
+mod folder;
 mod header;
 mod loaded;
 pub mod lora;
 pub mod program_load;
 mod skipped_tensors;
+mod strided;
 pub mod tensor;
+mod torch_file;
 pub mod weights;
 
 use super::atomic::write_atomically;

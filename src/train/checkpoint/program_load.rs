@@ -6,6 +6,7 @@
 
 use super::floats::{read_checkpoint_float, write_checkpoint_float};
 use super::lora::is_unbuilt_part;
+use super::strided;
 use super::weights::{Stored, Weights};
 use super::{Digest, bad_checkpoint};
 use crate::error::{Error, Kind, Result};
@@ -17,6 +18,7 @@ use crate::passes::optimiser::EMA;
 use crate::session::{Binding, Program, Role};
 use crate::train::saved_names::is_saved_trainer_tensor;
 use hashbrown::HashMap;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Bytes that are read at once where elements are converted or looked at.
@@ -52,6 +54,10 @@ pub struct Load<'a> {
     pub cast: bool,
     /// The name of the leaf for each name in the file; `None` leaves the tensor out. By default names are equal.
     pub rename: Option<&'a dyn Fn(&str) -> Option<String>>,
+    /// Patterns of names in the file, as those of [`Optimiser::group`](crate::optim::Optimiser::group). The last two
+    /// axes of the tensors that match are exchanged before shapes are compared: `["*.c_attn.weight"]` for a matrix
+    /// that is stored as `[in, out]`. A pattern that matches no tensor of a leaf is an error.
+    pub transpose: &'a [&'a str],
 }
 
 setters! {
@@ -61,6 +67,7 @@ setters! {
         reshape: bool,
         cast: bool,
         rename: &'a dyn Fn(&str) -> Option<String> => Some(rename),
+        transpose: &'a [&'a str],
     }
 }
 
@@ -81,6 +88,8 @@ pub struct LoadReport {
     pub reshaped: Vec<String>,
     /// Tensors whose elements were converted.
     pub cast: Vec<String>,
+    /// Tensors whose last two axes were exchanged.
+    pub transposed: Vec<String>,
 }
 
 impl LoadReport {
@@ -141,7 +150,7 @@ pub(in crate::train) fn is_batch_count(name: &str) -> bool {
 /// A tensor for a leaf.
 pub(super) struct Pair<'a> {
     leaf: &'a Binding,
-    stored: &'a Stored,
+    stored: Cow<'a, Stored>,
 }
 
 impl Program {
@@ -218,13 +227,23 @@ impl Program {
                 report.without_tensor(leaf);
                 continue;
             };
-            check_load_fits(leaf, stored, how, &mut report).map_err(|e| e.context(file.path(stored).display()))?;
-            check_loaded_bools(file, stored)?;
+            let at = |e: Error| e.context(file.path(stored).display());
+            let stored = match how.transpose.iter().any(|p| names::matches_name(p, &stored.name)) {
+                true => {
+                    report.transposed.push(leaf.name.clone());
+                    Cow::Owned(strided::transposed(stored).map_err(at)?)
+                }
+                false => Cow::Borrowed(stored),
+            };
+            let turned = |e: Error| if let Cow::Owned(_) = stored { e.context("after `transpose`") } else { e };
+            check_load_fits(leaf, &stored, how, &mut report).map_err(|e| at(turned(e)))?;
+            check_loaded_bools(file, &stored)?;
             report.loaded.push(leaf.name.clone());
             pairs.push(Pair { leaf, stored });
         }
         let at = |e: Error| file.tensors().first().map_or(e.clone(), |t| e.context(file.path(t).display()));
         report.check(how, "params or states", &leaves).map_err(at)?;
+        check_transpose(how.transpose, pairs.iter().map(|p| p.stored.name.as_str())).map_err(at)?;
         Ok((pairs, report))
     }
 
@@ -234,7 +253,7 @@ impl Program {
         for (name, stored) in &plan {
             let (leaf, bytes) = self.persistent_mut(name)?;
             let done = match leaf.dtype == stored.dtype {
-                true => file.read(stored, 0, bytes),
+                true => file.read_stored(stored, 0, bytes),
                 false => checkpoint_load_cast(file, stored, leaf.dtype, bytes, &mut piece),
             };
             if let Err(e) = done {
@@ -248,7 +267,19 @@ impl Program {
 
 /// Names and tensors of `pairs`, without borrows of the program.
 pub(super) fn checkpoint_load_plan(pairs: &[Pair<'_>]) -> Vec<(String, Stored)> {
-    pairs.iter().map(|p| (p.leaf.name.clone(), p.stored.clone())).collect()
+    pairs.iter().map(|p| (p.leaf.name.clone(), p.stored.as_ref().clone())).collect()
+}
+
+/// Refuses a pattern that matches none of `names`, those of the tensors that are loaded.
+fn check_transpose<'n>(patterns: &[&str], names: impl Iterator<Item = &'n str> + Clone) -> Result<()> {
+    match patterns.iter().find(|p| !names.clone().any(|name| names::matches_name(p, name))) {
+        Some(p) => {
+            let text =
+                format!("transpose {p:?} matches no tensor that is loaded{}", names::list_names_instead(p, names));
+            Err(Error::new(Kind::Name, text))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Whether `stored` can be the value of `leaf`.
@@ -283,7 +314,7 @@ fn check_loaded_bools(file: &Weights, t: &Stored) -> Result<()> {
     let mut at = 0;
     while !piece.is_empty() && at < t.bytes {
         let piece = &mut piece[..PIECE.min(t.bytes - at)];
-        file.read(t, at, piece)?;
+        file.read_stored(t, at, piece)?;
         if let Some(k) = t.dtype.misfit(piece) {
             let text = format!("element {} of {:?} is {}; a bool is 0 or 1", at + k, t.name, piece[k]);
             return Err(bad_checkpoint(text).context(file.path(t).display()));
@@ -299,7 +330,7 @@ fn checkpoint_load_cast(file: &Weights, t: &Stored, dtype: DType, into: &mut [u8
     piece.resize(PIECE, 0);
     for (k, out) in into.chunks_mut(PIECE / from * to).enumerate() {
         let read = &mut piece[..out.len() / to * from];
-        file.read(t, k * PIECE, read)?;
+        file.read_stored(t, k * PIECE, read)?;
         for (out, x) in out.chunks_exact_mut(to).zip(read.chunks_exact(from)) {
             write_checkpoint_float(dtype, out, read_checkpoint_float(t.dtype, x));
         }

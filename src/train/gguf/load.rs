@@ -50,11 +50,18 @@ impl Program {
     ///
     /// The report does not list inputs without a tensor: they may be the batch.
     ///
-    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; no tensor has
-    /// a leaf; a tensor has another shape, or another number of bytes than a `u8` leaf; its type differs, or that of
-    /// its blocks, or cannot be read ([`TensorType::Other`]); two tensors are for one leaf.
+    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids, and
+    /// [`Load::transpose`]; no tensor has a leaf; a tensor has another shape, or another number of bytes than a `u8`
+    /// leaf; its type differs, or that of its blocks, or cannot be read ([`TensorType::Other`]); two tensors are for
+    /// one leaf.
     pub fn load_gguf(&mut self, file: &Gguf, how: Load<'_>) -> Result<LoadReport> {
         let at = |e: Error| e.context(file.path().display());
+        if let Some(p) = how.transpose.first() {
+            return Err(at(Error::new(
+                Kind::Name,
+                format!("transpose {p:?}: tensors of GGUF files are not transposed"),
+            )));
+        }
         let (pairs, report) = self.gguf_pairs(file, &how).map_err(at)?;
         for pair in &pairs {
             let done = self.fill_from_gguf(file, pair);

@@ -5,8 +5,8 @@ use super::packed::{DEPTH, LINE, LINES, PACKED, SIDE};
 use crate::gemm::gemm_desc::Gemm;
 use crate::gemm::precision::Precision;
 use crate::gemm::tuning::{
-    BF16_KC, BF16_LEAST, BF16_PARTIAL_ROWS, BF16_WORDS_A, BF16_WORDS_A_IN_L2, BF16_WORDS_B, BF16X2_LEAST,
-    BF16X2_LEAST_STRIDED, BF16X3_LEAST, LeastShape,
+    BF16_KC, BF16_LEAST, BF16_LEAST_AVX512, BF16_PARTIAL_ROWS, BF16_WORDS_A, BF16_WORDS_A_IN_L2, BF16_WORDS_B,
+    BF16X2_LEAST, BF16X2_LEAST_STRIDED, BF16X3_LEAST, LeastShape,
 };
 
 /// The sizes of the blocks, in elements.
@@ -82,9 +82,11 @@ fn is_faster_than_f32(engine: Bf16Engine, g: &Gemm) -> bool {
         g.m >= least.m && g.n >= least.n && g.k >= least.k && work >= least.work
     };
     match (engine, g.precision.splits()) {
-        (_, 1) => engine == Bf16Engine::Portable || reaches(BF16_LEAST),
+        (Bf16Engine::Portable, splits) => splits == 1,
+        (Bf16Engine::Avx512, 1) => reaches(BF16_LEAST_AVX512),
+        (Bf16Engine::Amx, 1) => reaches(BF16_LEAST),
         // As `Precision::here` says.
-        (Bf16Engine::Portable | Bf16Engine::Avx512, _) => false,
+        (Bf16Engine::Avx512, _) => false,
         (Bf16Engine::Amx, 2) => reaches(if g.b.col == 1 { BF16X2_LEAST } else { BF16X2_LEAST_STRIDED }),
         (Bf16Engine::Amx, _) => reaches(BF16X3_LEAST),
     }

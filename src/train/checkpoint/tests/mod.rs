@@ -325,7 +325,7 @@ fn broken_headers_are_refused_by_weights() {
         (b"<!DOCTYPE html><html></html>", "but a page of HTML"),
         (b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9 j\xa8P\x19.", "but a pickle"),
         (b"\x80\x04\x95\x10\0\0\0\0\0\0\0}.", "but a pickle"),
-        (b"PK\x03\x04\0\0\x08\x08\0\0archive/data.pkl", "but a zip archive"),
+        (b"PK\x03\x04\0\0\x08\x08\0\0archive/data.pkl", "a zip archive"),
     ] {
         refused(bytes.to_vec(), part);
         let e = Loaded::parse(bytes.to_vec()).err().unwrap().to_string();

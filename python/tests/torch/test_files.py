@@ -1,0 +1,43 @@
+"""Files of torch.save are read by name."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import arenagrad as ag
+
+
+def program() -> ag.Program:
+    """A linear layer from 3 to 2."""
+    with ag.build("linear") as b:
+        b.output("y", ag.nn.linear("fc", b.input("x", (4, 3)), 2))
+    return ag.compile(b.graph)
+
+
+def test_a_state_dict_of_a_checkpoint_is_loaded(tmp_path: Path) -> None:
+    net = torch.nn.Sequential()
+    net.add_module("fc", torch.nn.Linear(3, 2))
+    state = {**net.state_dict(), "fc.weight": net.fc.weight.detach().t().contiguous()}
+    torch.save({"model": state, "epoch": 3, "args": Namespace(lr=1.0)}, tmp_path / "checkpoint.pt")
+    p = program()
+    loaded = p.load(tmp_path / "checkpoint.pt", prefix="model", transpose=["*.weight"])
+    assert sorted(loaded) == ["fc.bias", "fc.weight"]
+    np.testing.assert_array_equal(p.params["fc.weight"], net.fc.weight.detach().numpy())
+    with pytest.raises(ag.Error, match="argparse.Namespace"):
+        p.load(tmp_path / "checkpoint.pt")
+    with pytest.raises(ag.Error, match="transpose .* matches no tensor"):
+        p.load(tmp_path / "checkpoint.pt", prefix="model", transpose=["h.*"])
+
+
+def test_of_two_files_in_a_folder_one_is_read_and_it_is_said(tmp_path: Path) -> None:
+    p = program()
+    p.init(1)
+    p.save(tmp_path / "model.safetensors")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    with pytest.warns(UserWarning, match="model.safetensors is read, and pytorch_model.bin is not"):
+        assert len(p.load(tmp_path)) == 2

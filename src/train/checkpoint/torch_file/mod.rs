@@ -1,0 +1,194 @@
+//! Files of `torch.save`: their tensors by name, without running what the pickle in them names.
+//!
+//! A file is a zip of [`records`]: one is a [`pickle`] of dictionaries and lists, whose leaves are tensors; the others
+//! are the bytes that tensors refer to. A tensor's name is the keys that lead to it, with dots between them.
+//!
+//! Invariants: every element of a tensor lies in its record; no name occurs twice; what is neither a tensor nor plain
+//! data is an error, which names it and its keys. Each record has the CRC-32 of the archive, unless all of them are 0,
+//! as `torch.serialization.set_crc32_options(False)` leaves them.
+
+mod pickle;
+mod records;
+mod tensors;
+
+use super::digest::Digest;
+use super::header::{HEADER_LIMIT, bad_checkpoint};
+use super::skipped_tensors::Unusable;
+use super::weights::Stored;
+use crate::error::{Error, Result};
+use hashbrown::{HashMap, HashSet};
+use pickle::{Id, Pickle, Value};
+use records::Record;
+use std::fs::File;
+use std::path::Path;
+
+/// Most keys and indices in a name.
+const MAX_DEPTH: usize = 64;
+/// Most bytes of a name.
+const MAX_NAME: usize = 1024;
+/// The first bytes of a file of records.
+pub(super) const MAGIC: &[u8] = b"PK\x03\x04";
+
+/// What a file holds.
+pub(super) struct Contents {
+    pub digest: Digest,
+    pub tensors: Vec<Stored>,
+    pub unusable: Vec<Unusable>,
+}
+
+/// Reads which tensors are in the file `path` of `len` bytes, the one with the number `number` of the weights. What
+/// has another prefix than `prefix` is not looked at.
+pub(super) fn read(file: &mut File, len: u64, path: &Path, number: usize, prefix: &str) -> Result<Contents> {
+    let records = records::list(file, len)?;
+    let checked = records.values().any(|r| r.crc != 0);
+    let text = |file: &mut File, name: &str, limit| match records.get(name) {
+        Some(record) => record.read(file, name, limit, checked).map(Some),
+        None => Ok(None),
+    };
+    let order = text(file, "byteorder", 16)?;
+    if order.as_deref().is_some_and(|order| order != b"little") {
+        return Err(bad_checkpoint("record \"byteorder\": only files of little-endian machines can be read"));
+    }
+    let version = text(file, "version", 16)?.unwrap_or_default();
+    let number_of = str::from_utf8(&version).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    if !number_of.is_some_and(|n| (1..=10).contains(&n)) {
+        return Err(bad_checkpoint("record \"version\": versions 1 to 10 of the format can be read"));
+    }
+    let pickle = text(file, "data.pkl", HEADER_LIMIT)?.unwrap_or_default();
+    let pickle = Pickle::parse(pickle)?;
+    let found = Contents { digest: Digest::Absent, tensors: Vec::new(), unusable: Vec::new() };
+    let visits = 2 * pickle.len() + MAX_DEPTH;
+    let mut walk =
+        Walk { pickle: &pickle, records: &records, path, number, prefix, visits, names: HashSet::new(), found };
+    walk.visit(pickle.root, &mut String::new(), 0)?;
+    let mut found = walk.found;
+    if checked {
+        let mut names: Vec<_> = records.iter().collect();
+        names.sort_unstable_by_key(|(_, record)| record.at);
+        names.into_iter().try_for_each(|(name, record)| record.check(file, name))?;
+        found.digest = Digest::Fits;
+    }
+    Ok(found)
+}
+
+/// A walk over the values of a pickle.
+struct Walk<'p> {
+    pickle: &'p Pickle,
+    records: &'p HashMap<String, Record>,
+    path: &'p Path,
+    number: usize,
+    prefix: &'p str,
+    /// How many values may still be visited: shared ones are visited once for each name.
+    visits: usize,
+    names: HashSet<String>,
+    found: Contents,
+}
+
+impl Walk<'_> {
+    /// Whether a name may be, or lead to, one with the prefix.
+    fn concerns(&self, name: &str) -> bool {
+        let (short, long) = if name.len() < self.prefix.len() { (name, self.prefix) } else { (self.prefix, name) };
+        short.is_empty() || long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+
+    fn visit(&mut self, id: Id, name: &mut String, depth: usize) -> Result<()> {
+        if !self.concerns(name) {
+            return Ok(());
+        }
+        let at = |e: Error| e.context(format!("{name:?}"));
+        if depth > MAX_DEPTH || name.len() > MAX_NAME {
+            let short: String = name.chars().take(80).collect();
+            return Err(bad_checkpoint(format!(
+                "{short:?} …: more than {MAX_DEPTH} keys or {MAX_NAME} bytes in a name"
+            )));
+        }
+        self.visits =
+            self.visits.checked_sub(1).ok_or_else(|| bad_checkpoint("the same values under too many names"))?;
+        let pickle = self.pickle;
+        match pickle.get(id) {
+            Value::Dict(items) => items.iter().try_for_each(|&(key, item)| match pickle.get(key) {
+                Value::Int(key) => self.visit_part(&key.to_string(), item, name, depth),
+                _ => match pickle.text_of(key) {
+                    Some(key) => self.visit_part(key, item, name, depth),
+                    None => Err(bad_checkpoint(format!("{name:?} has a key that is neither a text nor a number"))),
+                },
+            }),
+            Value::List(items) | Value::Tuple(items) => {
+                let mut items = items.iter().enumerate();
+                items.try_for_each(|(i, &item)| self.visit_part(&i.to_string(), item, name, depth))
+            }
+            Value::Call(function, args) => match (pickle.global(*function), pickle.tuple(*args)) {
+                (Some(("torch._utils", "_rebuild_parameter" | "_rebuild_parameter_with_state")), Some([data, ..])) => {
+                    self.visit(*data, name, depth + 1)
+                }
+                (Some(("torch._utils", "_rebuild_tensor_v2")), Some(args)) => {
+                    self.tensor(args, false, name).map_err(at)
+                }
+                (Some(("torch._utils", "_rebuild_tensor_v3")), Some(args)) => self.tensor(args, true, name).map_err(at),
+                (Some(("torch", "Size" | "device") | ("_codecs", "encode")), _) => Ok(()),
+                (Some(function), _) => Err(foreign(function, name)),
+                (None, _) => Err(at(bad_checkpoint("a call of what is no name"))),
+            },
+            // A type of elements, as a value.
+            Value::Global(..) => match pickle.global(id) {
+                Some(("torch", kind)) if tensors::is_type(kind) => Ok(()),
+                Some(global) => Err(foreign(global, name)),
+                None => Err(at(bad_checkpoint("a name that is not UTF-8"))),
+            },
+            Value::Persistent(_) => Err(at(bad_checkpoint("bytes without a tensor"))),
+            Value::Plain | Value::Bool(_) | Value::Int(_) | Value::Text(_) => Ok(()),
+        }
+    }
+
+    /// Visits what stands under `key` in the value called `name`.
+    fn visit_part(&mut self, key: &str, item: Id, name: &mut String, depth: usize) -> Result<()> {
+        let len = name.len();
+        if depth > 0 {
+            name.push('.');
+        }
+        name.push_str(key);
+        self.visit(item, name, depth + 1)?;
+        name.truncate(len);
+        Ok(())
+    }
+
+    /// Adds the tensor of these arguments.
+    fn tensor(&mut self, args: &[Id], has_type: bool, name: &str) -> Result<()> {
+        if name.is_empty() {
+            return Err(bad_checkpoint("one tensor without a name: torch.save({\"name\": tensor}, path) gives it one"));
+        }
+        if !self.names.insert(name.to_string()) {
+            return Err(bad_checkpoint("the name occurs twice"));
+        }
+        let tensor = tensors::of_args(self.pickle, args, has_type)?;
+        let record = self.records.get(&format!("data/{}", tensor.key));
+        let record = record.ok_or_else(|| bad_checkpoint(format!("there is no record {}", tensor.record())))?;
+        let held = tensor.place(record.bytes)?;
+        let (name, dims) = (name.to_string(), tensor.dims);
+        match held {
+            Ok(held) => {
+                let (dtype, bytes, at) = (held.dtype, held.bytes, record.at + held.first);
+                let (file, strides) = (self.number, held.strides);
+                self.found.tensors.push(Stored { name, dtype, dims, bytes, file, at, strides });
+            }
+            Err(why) => {
+                let (kind, bytes, path) =
+                    (tensor.kind.escape_debug().to_string(), record.bytes, self.path.to_path_buf());
+                self.found.unusable.push(Unusable { name, kind, dims, bytes, why, path });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The error of a value that is made by something else than torch's functions for tensors.
+fn foreign((module, function): (&str, &str), name: &str) -> Error {
+    let what: String = format!("{module}.{function}").chars().take(80).collect();
+    let text = match name {
+        "" => format!(
+            "the file holds a {what:?}, and no tensors by name: torch.save(module.state_dict(), path) writes them"
+        ),
+        _ => format!("{name:?} is a {what:?}, which is not read; a prefix chooses another part of the file"),
+    };
+    bad_checkpoint(text)
+}
