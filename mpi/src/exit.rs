@@ -7,6 +7,7 @@
 
 use std::sync::Once;
 
+// SAFETY: the declaration is that of the C standard, `int atexit(void (*func)(void))`.
 unsafe extern "C" {
     fn atexit(call: extern "C" fn()) -> i32;
 }

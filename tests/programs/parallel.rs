@@ -261,7 +261,7 @@ fn ranks_that_differ_are_refused_at_the_start() {
         let batches = Batches::new(40 + rank, 8, 1).unwrap();
         Trainer::parallel(p, parallel, Schedule::Constant { lr: 0.1 }, batches, 1).err().unwrap().message
     });
-    assert_eq!(why, ["rank 1 of 2 has another number of examples than rank 0: 29 and 28"; 2]);
+    assert_eq!(why, ["rank 1 of 2 has another number of examples than rank 0: 41 and 40"; 2]);
     // A rank that leaves.
     let why = ranks(2, |comm| {
         if comm.rank() == 1 {

@@ -79,8 +79,10 @@ pub fn agree(comm: &dyn Comm, own: &[(&str, u64)]) -> Result<()> {
     let first = all[..mine.len()].to_vec();
     for (rank, theirs) in all.chunks_exact(mine.len().max(1)).enumerate() {
         if let Some(i) = (0..first.len()).find(|&i| theirs[i] != first[i]) {
-            let (what, a, b) = (own[i].0, theirs[i], first[i]);
-            let text = format!("rank {rank} of {} has another {what} than rank 0: {a:x} and {b:x}", comm.size());
+            // Counts as people write them, digests as they are compared.
+            let shown = |x: u64| if x < 1 << 48 { x.to_string() } else { format!("{x:016x}") };
+            let (what, a, b) = (own[i].0, shown(theirs[i]), shown(first[i]));
+            let text = format!("rank {rank} of {} has another {what} than rank 0: {a} and {b}", comm.size());
             return Err(Error::new(Kind::Data, text));
         }
     }
