@@ -104,7 +104,7 @@ impl LocalComm {
 }
 
 /// `bytes`, if they are as many as `wanted`.
-fn of_length<'b>(rank: usize, bytes: &'b [u8], wanted: usize) -> Result<&'b [u8]> {
+fn of_length(rank: usize, bytes: &[u8], wanted: usize) -> Result<&[u8]> {
     if bytes.len() == wanted {
         return Ok(bytes);
     }
