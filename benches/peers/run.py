@@ -208,13 +208,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--arenagrad", type=pathlib.Path, help="our program [default: it is built]")
     parser.add_argument("--quick", action="store_true", help="no torch.compile, no w7, three short turns")
     parser.add_argument("--only", help="workloads, separated by commas")
+    parser.add_argument("--peers", default="torch,jax", help="peers, by how their names begin")
     parser.add_argument("--threads", default="1,2", help="numbers of threads")
     parser.add_argument("--turns", type=int, help="turns of each peer")
     parser.add_argument("--seconds", type=float, help="length of a turn")
     parser.add_argument("--until", type=float, help="begin no cell after this many seconds [default: 420 if quick]")
     parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs" / "benchmarks.md")
     options = parser.parse_args()
-    options.peers = [p for p in PEERS if not (options.quick and p == "torch compile")]
+    asked = tuple(options.peers.split(","))
+    options.peers = [p for p in PEERS if p.startswith(asked) and not (options.quick and p == "torch compile")]
     options.turns = options.turns or (3 if options.quick else 8)
     options.seconds = options.seconds or (0.2 if options.quick else 1.0)
     options.until = options.until or (420.0 if options.quick else float("inf"))

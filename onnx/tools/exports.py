@@ -164,4 +164,5 @@ def main(folder):
         print(name, flush=True)
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

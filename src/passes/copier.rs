@@ -79,6 +79,8 @@ impl<'x, 'g> Copier<'x, 'g> {
             }
             if r != entry {
                 let yields: Vec<Value> = self.src.region_yields(r).iter().map(|&v| self.map[v].v).collect();
+                // Zeros have no place.
+                self.g.with(|e| e.set_loc(u32::MAX));
                 let more = self.more.iter().flat_map(|m| &m[r]).map(|&y| match y {
                     Yield::Value(v) => self.map[v],
                     Yield::ZerosLike(v) => self.g.full(0.0, self.src.dims(v), self.src.dtype[v.at()]),

@@ -218,8 +218,8 @@ impl JoinFacts<'_> {
         inputs
     }
 
-    /// True if the region of `n` broadcasts or slices a result of `others`. It cannot be joined with them then: a region
-    /// does that to its arguments only.
+    /// True if the region of `n` broadcasts or slices a result of `others`. It cannot be joined with them then: a
+    /// region does that to its arguments only.
     fn broadcasts_any(&self, n: Node, others: &[Node]) -> bool {
         self.broadcasts(n, |a| others.contains(&self.g.def[a.at()]))
     }

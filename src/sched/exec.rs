@@ -113,8 +113,8 @@ impl<W: StepObserver> ExecWalk<'_, W> {
         true
     }
 
-    /// Waits at the barrier before `time`, behind part `part` of the tapes of `s`, and runs the parts of threads that are
-    /// late. False if the step stopped.
+    /// Waits at the barrier before `time`, behind part `part` of the tapes of `s`, and runs the parts of late threads.
+    /// False if the step stopped.
     ///
     /// # Safety
     /// As for [`Exec::run`].

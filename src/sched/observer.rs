@@ -16,7 +16,7 @@ pub(in crate::sched) enum Meeting {
     Open,
     /// The step stopped before the barrier.
     Stopped,
-    /// This thread has not begun its part before the barrier. The thread that waits has to run it, and then waits again.
+    /// This thread has not begun its part before the barrier. The thread that waits has to run it, and to wait again.
     Late(usize),
 }
 

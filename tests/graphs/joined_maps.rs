@@ -5,7 +5,7 @@
 use crate::common::{How, PLAIN, Tensor, TensorDraws, run, same_conform_bits};
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Var, grad};
 use arenagrad::op::Op;
-use arenagrad::tools::arena::{Node, ids::Id};
+use arenagrad::tools::arena::{Node, Region, ids::Id};
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::ir::text::parse;
 use arenagrad::tools::ops::pointwise::attrs::MapAttrs;
@@ -263,5 +263,44 @@ fn constants_that_repeat_a_number_keep_their_bits() {
         let step = grad(&graph, "loss", &GradOptions::default()).unwrap();
         assert!(operands_of_loops(&step)[0] > one, "{:?}", operands_of_loops(&step));
         keeps_bits(&step, "the gradient of numbers");
+    }
+}
+
+/// Slices whose rows are apart are read in place; several of one value are several inputs.
+#[test]
+fn regions_read_slices_in_place() {
+    let slices = |g: &GraphBuf| {
+        let fused = pipeline::run_whole_pipeline(g).unwrap();
+        let v = fused.view();
+        let nodes = || (0..v.nodes()).map(Node::new);
+        let maps: Vec<Region> =
+            nodes().filter(|n| v.op[n.at()] == Op::MAP).map(|n| MapAttrs::of(&v.attrs(n)).body).collect();
+        let regions = (0..v.regions()).map(Region::new).filter(|r| !maps.contains(r));
+        regions.flat_map(|r| v.region_nodes(r)).filter(|n| v.op[n.at()] == Op::SLICE).count()
+    };
+    for dtype in [DType::F32, DType::F64] {
+        let g = looped(&[5, 12], dtype, |c, x| {
+            let [r, z, n] = [0, 4, 8].map(|at| c.narrow(1, at, 4).sigmoid() + x.narrow(1, at, 4));
+            let odd = c.slice(&[0, 1], &[5, 8], &[1, 2]);
+            let next = (r * z + n * odd - c.narrow(1, 3, 4)).tanh();
+            next.concat(&[next * r, next + z], 1)
+        });
+        assert_eq!(slices(&g), 0);
+        keeps_bits(&g, "slices of a carry");
+        let g = looped(&[2, 3, 6], dtype, |c, x| {
+            // A slice of a result of the same shape waits for it.
+            let y = (c * 0.5 + x).sin();
+            let part = y.slice(&[0, 1, 2], &[2, 3, 5], &[1, 1, 1]).exp() * x.slice(&[0, 0, 1], &[2, 2, 4], &[1, 1, 1]);
+            (y + part.sum(..).broadcast([2, 3, 6])).tanh()
+        });
+        assert_eq!(slices(&g), 0);
+        keeps_bits(&g, "slices of a result");
+        let loss = looped(&[3, 8], dtype, |c, x| {
+            let gates = (c * x).sigmoid();
+            let half = gates.narrow(1, 0, 4) * c.narrow(1, 4, 4) + gates.narrow(1, 4, 4);
+            half.concat(&[half * 0.5], 1)
+        });
+        let loss = loss.extend(|_, value| vec![value("last").sum(..).named("loss")]).unwrap();
+        keeps_bits(&grad(&loss, "loss", &GradOptions::wrt(&["c", "xs"])).unwrap(), "gradients of slices");
     }
 }

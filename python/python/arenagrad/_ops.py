@@ -45,29 +45,29 @@ class VarOps:
         """m' = m + (1 − β₁)(g − m), v' = v + (1 − β₂)(g² − v), p' = p·(1 − lr·weight_decay) − lr·√(1 − β₂ᵗ)/(1 − β₁ᵗ)·m'/(√v' + eps) for the rows of p that an index names, from (p, g, indices, m, v, lr, t): g holds a gradient row for each index, and rows of equal indices are added up first"""
         return self.builder.op("adam_rows", self, other, b, c, d, e, f, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay)  # type: ignore[attr-defined]
 
-    def adaptive_avg_pool1d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]"""
-        return self.builder.op("adaptive_avg_pool1d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_avg_pool1d(self, output: Shape) -> Var:  # noqa: E501
+        """The mean of each of `output` windows along each axis of x [N, C, L]."""
+        return self._call("adaptive_avg_pool1d", (output,))  # type: ignore[attr-defined, no-any-return]
 
-    def adaptive_avg_pool2d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., i, j] = the mean of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way"""
-        return self.builder.op("adaptive_avg_pool2d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_avg_pool2d(self, output: Shape) -> Var:  # noqa: E501
+        """The mean of each of `output` windows along each axis of x [N, C, H, W]."""
+        return self._call("adaptive_avg_pool2d", (output,))  # type: ignore[attr-defined, no-any-return]
 
-    def adaptive_avg_pool3d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., h, i, j] = the mean of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way"""
-        return self.builder.op("adaptive_avg_pool3d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_avg_pool3d(self, output: Shape) -> Var:  # noqa: E501
+        """The mean of each of `output` windows along each axis of x [N, C, D, H, W]."""
+        return self._call("adaptive_avg_pool3d", (output,))  # type: ignore[attr-defined, no-any-return]
 
-    def adaptive_max_pool1d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., i] = the largest of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]"""
-        return self.builder.op("adaptive_max_pool1d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_max_pool1d(self, output: Shape) -> Var:  # noqa: E501
+        """The largest element of each of `output` windows along each axis of x [N, C, L]."""
+        return self._call("adaptive_max_pool1d", (output,))  # type: ignore[attr-defined, no-any-return]
 
-    def adaptive_max_pool2d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., i, j] = the largest of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way"""
-        return self.builder.op("adaptive_max_pool2d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_max_pool2d(self, output: Shape) -> Var:  # noqa: E501
+        """The largest element of each of `output` windows along each axis of x [N, C, H, W]."""
+        return self._call("adaptive_max_pool2d", (output,))  # type: ignore[attr-defined, no-any-return]
 
-    def adaptive_max_pool3d(self, output: Sequence[int]) -> Any:  # noqa: E501
-        """y[.., h, i, j] = the largest of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way"""
-        return self.builder.op("adaptive_max_pool3d", self, output=output)  # type: ignore[attr-defined]
+    def adaptive_max_pool3d(self, output: Shape) -> Var:  # noqa: E501
+        """The largest element of each of `output` windows along each axis of x [N, C, D, H, W]."""
+        return self._call("adaptive_max_pool3d", (output,))  # type: ignore[attr-defined, no-any-return]
 
     def add(self, other: Operand, /) -> Any:  # noqa: E501
         """y = a + b"""
@@ -149,9 +149,9 @@ class VarOps:
         """the gradient of attention_packed in the packed rows, from (dy, qkv, y, lse[, dlse][, padding][, key])"""
         return self.builder.op("attention_packed_backward", self, *operands, layout=layout, heads=heads, kv_heads=kv_heads, mask=mask, window=window, ahead=ahead, top_left=top_left, scale=scale, softcap=softcap, padding=padding, bias=bias, dropout=dropout, stream=stream, dlse=dlse)  # type: ignore[attr-defined]
 
-    def avg_pool1d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], count_include_pad: bool) -> Any:  # noqa: E501
-        """y = Σ x / n over each window of x [N, C, L]; n counts the padding only if count_include_pad"""
-        return self.builder.op("avg_pool1d", self, kernel=kernel, stride=stride, pad=pad, count_include_pad=count_include_pad)  # type: ignore[attr-defined]
+    def avg_pool1d(self, kernel: Shape, stride: Shape, pad: Shape, count_include_pad: bool) -> Var:  # noqa: E501
+        """The mean of each window of x [N, C, L]."""
+        return self._call("avg_pool1d", (kernel, stride, pad, count_include_pad))  # type: ignore[attr-defined, no-any-return]
 
     def avg_pool2d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], count_include_pad: bool) -> Any:  # noqa: E501
         """y = Σ x / n over each window; n counts the padding only if count_include_pad"""
@@ -161,9 +161,9 @@ class VarOps:
         """dx[..] = Σ dy / n over the windows that contain the element; the transpose of avg_pool2d"""
         return self.builder.op("avg_pool2d_backward", self, in_hw=in_hw, kernel=kernel, stride=stride, pad=pad, count_include_pad=count_include_pad)  # type: ignore[attr-defined]
 
-    def avg_pool3d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], count_include_pad: bool) -> Any:  # noqa: E501
-        """y = Σ x / n over each window of x [N, C, D, H, W]; n counts the padding only if count_include_pad"""
-        return self.builder.op("avg_pool3d", self, kernel=kernel, stride=stride, pad=pad, count_include_pad=count_include_pad)  # type: ignore[attr-defined]
+    def avg_pool3d(self, kernel: Shape, stride: Shape, pad: Shape, count_include_pad: bool) -> Var:  # noqa: E501
+        """The mean of each window of x [N, C, D, H, W]."""
+        return self._call("avg_pool3d", (kernel, stride, pad, count_include_pad))  # type: ignore[attr-defined, no-any-return]
 
     def batch_norm(self, other: Operand, b: Operand, /, eps: float) -> Any:  # noqa: E501
         """y = γ(x − mean)/√(var + eps) + β with the mean and the biased variance of each channel over all other axes; also both statistics"""
@@ -785,9 +785,9 @@ class VarOps:
         """y = max(a, b), NaN if either is; a tie shares the gradient evenly"""
         return self.builder.op("max", self, other)  # type: ignore[attr-defined]
 
-    def max_pool1d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
-        """y = the largest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)"""
-        return self.builder.op("max_pool1d", self, kernel=kernel, stride=stride, pad=pad, dilation=dilation)  # type: ignore[attr-defined]
+    def max_pool1d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+        """The largest element of each window of x [N, C, L]; NaN if the window has one. Padding never wins."""
+        return self._call("max_pool1d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
 
     def max_pool2d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
         """y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its position h·W + w in the plane"""
@@ -801,9 +801,9 @@ class VarOps:
         """y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x, 0 for the index −1"""
         return self.builder.op("max_pool2d_gather", self, other)  # type: ignore[attr-defined]
 
-    def max_pool3d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
-        """y = the largest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)"""
-        return self.builder.op("max_pool3d", self, kernel=kernel, stride=stride, pad=pad, dilation=dilation)  # type: ignore[attr-defined]
+    def max_pool3d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+        """The largest element of each window of x [N, C, D, H, W]; NaN if the window has one. Padding never wins."""
+        return self._call("max_pool3d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
 
     def maximum(self, other: Operand) -> Var:  # noqa: E501
         """The larger of both, which broadcast."""
@@ -817,17 +817,17 @@ class VarOps:
         """y = min(a, b), NaN if either is; a tie shares the gradient evenly"""
         return self.builder.op("min", self, other)  # type: ignore[attr-defined]
 
-    def min_pool1d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
-        """y = the smallest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)"""
-        return self.builder.op("min_pool1d", self, kernel=kernel, stride=stride, pad=pad, dilation=dilation)  # type: ignore[attr-defined]
+    def min_pool1d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+        """The smallest element of each window of x [N, C, L]; NaN if the window has one. Padding never wins."""
+        return self._call("min_pool1d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
 
-    def min_pool2d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
-        """y = the smallest of each window of x [N, C, H, W] (the first of equals; NaN if there is one; padding never wins)"""
-        return self.builder.op("min_pool2d", self, kernel=kernel, stride=stride, pad=pad, dilation=dilation)  # type: ignore[attr-defined]
+    def min_pool2d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+        """The smallest element of each window of x [N, C, H, W]; NaN if the window has one. Padding never wins."""
+        return self._call("min_pool2d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
 
-    def min_pool3d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
-        """y = the smallest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)"""
-        return self.builder.op("min_pool3d", self, kernel=kernel, stride=stride, pad=pad, dilation=dilation)  # type: ignore[attr-defined]
+    def min_pool3d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+        """The smallest element of each window of x [N, C, D, H, W]; NaN if the window has one. Padding never wins."""
+        return self._call("min_pool3d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
 
     def minimum(self, other: Operand) -> Var:  # noqa: E501
         """The smaller of both, which broadcast."""
@@ -1273,9 +1273,9 @@ class VarOps:
         """The sum over axes, or over all."""
         return self._call("sum", (axis, keepdims))  # type: ignore[attr-defined, no-any-return]
 
-    def sum_pool1d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]) -> Any:  # noqa: E501
-        """y = Σ x over each window of x [N, C, L]"""
-        return self.builder.op("sum_pool1d", self, kernel=kernel, stride=stride, pad=pad)  # type: ignore[attr-defined]
+    def sum_pool1d(self, kernel: Shape, stride: Shape, pad: Shape) -> Var:  # noqa: E501
+        """The sum of each window of x [N, C, L]."""
+        return self._call("sum_pool1d", (kernel, stride, pad))  # type: ignore[attr-defined, no-any-return]
 
     def sum_pool2d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]) -> Any:  # noqa: E501
         """y = Σ x over each window of x [N, C, H, W]"""
@@ -1285,9 +1285,9 @@ class VarOps:
         """dx[..] = Σ dy over the windows that contain the element; the transpose of sum_pool2d"""
         return self.builder.op("sum_pool2d_backward", self, in_hw=in_hw, kernel=kernel, stride=stride, pad=pad)  # type: ignore[attr-defined]
 
-    def sum_pool3d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]) -> Any:  # noqa: E501
-        """y = Σ x over each window of x [N, C, D, H, W]"""
-        return self.builder.op("sum_pool3d", self, kernel=kernel, stride=stride, pad=pad)  # type: ignore[attr-defined]
+    def sum_pool3d(self, kernel: Shape, stride: Shape, pad: Shape) -> Var:  # noqa: E501
+        """The sum of each window of x [N, C, D, H, W]."""
+        return self._call("sum_pool3d", (kernel, stride, pad))  # type: ignore[attr-defined, no-any-return]
 
     def sum_squares(self, mean: bool) -> Any:  # noqa: E501
         """y = Σ x² over all elements, or their mean; an empty sum is 0"""

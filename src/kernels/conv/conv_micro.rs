@@ -116,7 +116,7 @@ pub(super) fn fma_arrays<T: Float, const L: usize>(a: [T; L], b: [T; L], c: [T; 
 
 /// `a` where the mask is not 0, else 0. (A comparison of lane numbers does not vectorise.)
 #[inline(always)]
-fn mask_lanes<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [T; L] {
+pub(super) fn mask_lanes<T: Float, const L: usize>(mut a: [T; L], mask: [T; L]) -> [T; L] {
     for i in 0..L {
         a[i] = if mask[i] > T::ZERO { a[i] } else { T::ZERO };
     }
@@ -282,7 +282,7 @@ struct Dots<const M: usize, const L: usize, const FINITE: bool>;
 
 /// The sum of a vector's lanes, half onto half.
 #[inline(always)]
-fn sum_lanes<T: Float, const L: usize>(mut v: [T; L]) -> T {
+pub(super) fn sum_lanes<T: Float, const L: usize>(mut v: [T; L]) -> T {
     for half in [8, 4, 2, 1] {
         if half < L {
             for i in 0..half {

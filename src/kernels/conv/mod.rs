@@ -8,8 +8,8 @@
 //!
 //! * `channel_lanes`: channels in the lanes, for convolutions of many channels;
 //! * `product`: products of matrices, for one tap and for few positions;
-//! * `correlate`, `weight_grad`: positions or images in the lanes, for few channels; `depthwise` has loops of its own for
-//!   3 × 3 kernels over single channels.
+//! * `correlate`, `weight_grad`: positions or images in the lanes, for few channels; `depthwise` has loops of its own
+//!   for 3 × 3 kernels over single channels.
 //!
 //! Invariant: an output element of the forward pass or of the input gradient is one chain of `mul_add` over (channel,
 //! kernel row, kernel column), or with channels in the lanes over (kernel row, kernel column, channel). The input

@@ -10,6 +10,7 @@
 
 use super::conv_micro::{self, Rows, TAPS, conv_micro_all_finite, dot_lanes, fold_lanes, next_dots_rows};
 use super::conv_plan::{ConvPlan, LANES, SLACK, weight_grad_blocks};
+use super::depthwise;
 use super::geom::ConvGeom;
 use super::outer_sweep::{BLOCK, Field, sum_tap_runs, transpose_channels, widest_tap_run};
 use super::strip;
@@ -92,6 +93,9 @@ pub(super) fn compute_parts<T: GemmFloat>(
     let taps = g.taps();
     let first = units.start * channels;
     let last = first + part.len() / taps;
+    if depthwise::fits(&c) {
+        return depthwise::weight_parts(&c, (x, dy), first..last, blocks, part);
+    }
     let mut scratch = split_scratch(g, &c, &mut scratch[..thread_scratch_len(g, &c)]);
     strip::clear_planes(scratch.strip);
     strip::clear_planes(scratch.cols);

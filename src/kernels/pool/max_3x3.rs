@@ -15,7 +15,8 @@ const PIECE: usize = 16;
 /// Most windows of a row.
 const WINDOWS: usize = 128;
 
-/// A row of the plane between its padding, its even and its odd elements apart, so that each tap of all windows is a run.
+/// A row of the plane between its padding, its even and its odd elements apart, so that each tap of all windows is a
+/// run.
 struct Line<T> {
     even: [T; WINDOWS + PIECE],
     odd: [T; WINDOWS],
@@ -49,7 +50,8 @@ fn wins<T: Float>((b, j): (T, i32), (a, i): (T, i32)) -> bool {
     pool_inner_loop_beats(b, a) | ((i < 0) & (j >= 0))
 }
 
-/// The position of element `k` of a line in the plane, or −1 for padding. Element 0 is at `first`, and `real` is the image.
+/// The position of element `k` of a line in the plane, or −1 for padding. Element 0 is at `first`, and `real` is the
+/// image.
 #[inline(always)]
 fn place(k: i32, first: i32, real: [i32; 2]) -> i32 {
     if (k >= real[0]) & (k < real[1]) { first + k } else { -1 }

@@ -1,6 +1,7 @@
 //! Average pools whose windows are some neighbours of a row and tile it, as those of signals.
 //!
-//! Invariant: the bits are those of the general loops in `avg_pool`: a sum begins with 0 and takes the elements in order.
+//! Invariant: the bits are those of the general loops in `avg_pool`: a sum begins with 0 and takes the elements in
+//! order.
 
 use super::geom::PoolGeom;
 use crate::float::Float;

@@ -1,7 +1,7 @@
-//! Derivatives of choices: the derivative of a choice is a choice over the same predicate. Each of its branches takes the
-//! captured values and the results of the choice, among which [`mod@crate::passes::ad::residuals`] put what the reverse
-//! mode reads. It computes from these what else it needs of the original branch, and then the derivative of that branch.
-//! So the branch that does not run adds nothing, not even zero times infinity.
+//! Derivatives of choices: the derivative of a choice is a choice over the same predicate. Its branches take the
+//! captured values and the results of the choice, among which [`mod@crate::passes::ad::residuals`] put what the
+//! reverse mode reads. Each computes from these what else it needs of the original branch, and then the derivative of
+//! that branch. So the branch that does not run adds nothing, not even zero times infinity.
 
 use super::backward::Backward;
 use super::codes::zero_tangent_of_code;
@@ -35,7 +35,8 @@ impl<'r, 'x, 'g> ChoiceSite<'r, 'x, 'g> {
         ChoiceSite { context, node, branches: [then, otherwise] }
     }
 
-    /// Writes a choice whose branches take the captured values, the results and `seeds`. `f` gives the yields of a branch.
+    /// Writes a choice whose branches take the captured values, the results and `seeds`. `f` gives the yields of a
+    /// branch.
     fn emit(
         &self,
         name: &str,

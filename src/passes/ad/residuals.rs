@@ -1,9 +1,10 @@
-//! Residuals of loops and choices: the values of each iteration, and of the branch that runs, that the derivative reads.
+//! Residuals of loops and choices: what the derivative reads of each iteration, and of the branch that runs.
 //!
-//! They become stacked results of the loop, and results of the choice, for which the other branch yields zeros. To collect them, AD runs once on a throwaway copy of the body in which
-//! every value of the body is an argument. A value that moves or cheap pointwise ops can recompute is not stacked.
-//! Invariant: every carry is stacked, so that all other values can be recomputed. Only a loop without a bound stacks
-//! nothing. A choice saves values for the reverse mode alone. [`mod@crate::passes::trim`] later drops the stacked results that nothing reads.
+//! They become stacked results of the loop, and results of the choice, for which the other branch yields zeros. To
+//! collect them, AD runs once on a throwaway copy of the body in which every value of the body is an argument. A value
+//! that moves or cheap pointwise ops can recompute is not kept. Invariant: every carry is stacked, so that all other
+//! values can be recomputed. Only a loop without a bound stacks nothing. A choice keeps values for the reverse mode
+//! alone. [`mod@crate::passes::trim`] later drops the results that nothing reads.
 
 use super::activity::{Mode, active_nodes};
 use super::backward::Backward;
@@ -19,8 +20,8 @@ use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Ty, Var};
 use crate::passes::copier::{Copier, Yield};
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 
-/// `g` with the residuals of its loops and choices as results, for those on the paths from `wrt` to `results`. Inner ones
-/// come first: the derivative of an outer one reads what they keep.
+/// `g` with the residuals of its loops and choices as results, for those on the paths from `wrt` to `results`. Inner
+/// ones come first: the derivative of an outer one reads what they keep.
 pub fn keep_residuals(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     let deepest = residual_depths(g).as_slice().iter().copied().max().unwrap_or(0);

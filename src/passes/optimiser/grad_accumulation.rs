@@ -1,10 +1,10 @@
 //! Gradient accumulation: a step runs `k` micro-batches in sequence and updates once.
 //!
 //! The forward and backward computation becomes the body of a counted loop, whose carries are the sums of the
-//! gradients (of tables that are updated by rows, stacks of the rows). So there is one program, and activations take the
-//! memory of one micro-batch. The update follows the loop and runs once; inside the loop, under a mask, it would be
-//! computed `k` times. States that the graph updates (running statistics) are carries too. Each iteration has a random
-//! key of its own.
+//! gradients. Those of tables that are updated by rows are stacks of the rows instead. So there is one program, and
+//! activations take the memory of one micro-batch. The update follows the loop and runs once; inside the loop, under a
+//! mask, it would be computed `k` times. States that the graph updates (running statistics) are carries too. Each
+//! iteration has a random key of its own.
 
 use super::super::copier::Copier;
 use super::super::signature::Signature;
@@ -85,7 +85,7 @@ pub(super) fn accumulate_grads<'g>(
     }
     let weights = weight.map_or(b.full(1.0, [opt.accumulate], DType::F64), |(i, _)| ys[i]);
     let mean = |sum: Var<'g>| sum / weights.cast(sum.dtype()).sum(..);
-    for (&y, &name) in ys.iter().zip(g.output_names) {
+    for (&y, &name) in ys.iter().take(results.len()).zip(g.output_names) {
         // The loss of the step is the mean. Other outputs of the micro-batches are stacked.
         let loss_of = || match weight {
             Some(_) => mean(accumulation_part(y, Some(weights)).sum(..)),
@@ -93,10 +93,6 @@ pub(super) fn accumulate_grads<'g>(
         };
         b.output(g.str(name), if g.str(name) == loss { loss_of().named(loss) } else { y });
     }
-    let mut new = Side::filled(g.values(), b.var(Value::NONE));
-    leaves.iter().for_each(|l| new[l.old] = l.new);
-    let signature = Signature::new(g);
-    let params = names.iter().map(|n| signature.leaf(n).map(|v| new[v])).collect::<Result<_>>()?;
     let mean = |s| if weight.is_some() { mean(s) } else { s * (1.0 / opt.accumulate as f64) };
     let (mut sums, mut stacks) = (after.into_iter(), ys.into_iter().skip(results.len()));
     // A sum of scatters, as that of one micro-batch: the rows of all micro-batches.
@@ -105,7 +101,21 @@ pub(super) fn accumulate_grads<'g>(
         None => sums.next().map(mean),
         Some(parts) => parts.iter().filter_map(|_| scatter(g.dims(v)[0])).reduce(|a, b| a + b),
     });
-    Ok((params, means.map(|m| m.unwrap_or(b.var(Value::NONE))).collect()))
+    let means = means.map(|m| m.unwrap_or(b.var(Value::NONE))).collect();
+    Ok((accumulation_params(g, b, &leaves, names)?, means))
+}
+
+/// The params `names` in the step.
+fn accumulation_params<'g>(
+    g: Graph<'_>,
+    b: &'g Builder,
+    leaves: &[StepLeaf<'g>],
+    names: &[&str],
+) -> Result<Vec<Var<'g>>> {
+    let mut new = Side::filled(g.values(), b.var(Value::NONE));
+    leaves.iter().for_each(|l| new[l.old] = l.new);
+    let signature = Signature::new(g);
+    names.iter().map(|n| signature.leaf(n).map(|v| new[v])).collect()
 }
 
 /// The output `name` by its place, and its value: the weight of a micro-batch.

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
 use crate::nodes::ops::optim::attrs::CoalesceAttrs;
+use crate::nodes::ops::optim::rows::MOST_ROWS;
 use crate::nodes::{DType, Graph, GraphBuf, Op, Var};
 use crate::passes::rebuild::rebuild_buf;
 
@@ -50,8 +51,8 @@ fn scatters_of(grad: Value, part: impl Fn(Value) -> Option<Part>) -> Option<Vec<
     Some(found)
 }
 
-/// The updates and indices of the scatters of which `grad`, a value of the graph `g` of one of `steps` micro-batches, is
-/// the sum, if `rule` takes the rows of all micro-batches.
+/// The updates and indices of the scatters of which `grad` is the sum, if `rule` takes the rows of `steps`
+/// micro-batches. `grad` is a value of the graph `g` of one of them.
 pub(super) fn rows_of_micro_batch(g: Graph<'_>, grad: Value, rule: &Rule, steps: usize) -> Option<Vec<[Value; 2]>> {
     let part = |v: Value| {
         let n = g.def[v.at()];
@@ -62,7 +63,8 @@ pub(super) fn rows_of_micro_batch(g: Graph<'_>, grad: Value, rule: &Rule, steps:
     takes_rows(rule, k.saturating_mul(steps), *g.dims(grad).first()?).then_some(all)
 }
 
-/// For each of `params` whose gradient is taken by rows: the indices of the rows, `[k]`. Its gradient becomes `[k, ..]`.
+/// For each of `params` whose gradient is taken by rows: the indices of the rows, `[k]`. Its gradient becomes
+/// `[k, ..]`.
 pub(super) fn take_rows<'g>(
     opt: &Optimiser,
     settings: &Settings,
@@ -89,6 +91,7 @@ pub(super) fn take_rows<'g>(
 fn takes_rows(rule: &Rule, k: usize, n: usize) -> bool {
     let few = k <= n / 2;
     match *rule {
+        _ if n > MOST_ROWS as usize => false,
         Rule::SparseAdam { .. } => true,
         Rule::Sgd { momentum, weight_decay, .. } => few && momentum == 0.0 && weight_decay == 0.0,
         // An ε of 0 makes NaN of rows that never had a gradient; the start of the sum is added to all rows in step 1.

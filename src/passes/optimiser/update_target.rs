@@ -84,8 +84,8 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.state_of(kind, &self.p.dims())
     }
 
-    /// The results of `f` on `tensors` and `scalars` in one sweep, a region called `called`. Tensors have the param's type; scalars are rounded
-    /// to its dtype and repeated to its shape.
+    /// The results of `f` on `tensors` and `scalars` in one sweep, a region called `called`. Tensors have the param's
+    /// type; scalars are rounded to its dtype and repeated to its shape.
     pub fn sweep(
         &self,
         called: &str,

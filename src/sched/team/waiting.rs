@@ -1,15 +1,15 @@
 //! How the threads of a team meet: the start of a step, its barriers, its end, sleep between steps, and the stop of a
 //! step after a fault or a panic.
 //!
-//! What stands between two barriers of a thread's tape is a *part*. Whoever counts a part as begun runs it: its thread,
-//! or one that waits at the barrier behind it and sees for a while that nobody has begun. So a thread that has no core
-//! holds nobody up, unless it lost the core within a part. When it runs again, it passes what others did, and goes on.
-//! It takes no part in a step that ended before it looked.
+//! What stands between two barriers of a thread's tape is a *part*. Who counts a part as begun runs it: its thread, or
+//! one that waits at the barrier behind it and sees for a while that it is not begun. So a thread that has no core holds
+//! no other up, unless it lost the core within a part. When it runs again, it passes what others did, and goes on. It
+//! takes no part in a step that ended before it looked.
 //!
 //! Invariants, which `src/sched/tests/team_model` checks under a model checker: writes of the caller before a step are
 //! seen in the step; writes of a thread before a barrier are seen after the barrier; writes of a thread in a step are
-//! seen after the step; each part runs once; no wake-up is lost; a step that stops ends on all threads; threads that are
-//! told to quit end.
+//! seen after the step; each part runs once; no wake-up is lost; a step that stops ends on all threads; threads that
+//! are told to quit end.
 //!
 //! A thread that finds a fault publishes the timestamp of its instruction. The gate keeps the least one. Every thread
 //! runs its instructions up to that timestamp and none after it, so all threads agree on the instruction that stopped
@@ -214,7 +214,7 @@ impl TeamGate {
         backoff.wait(self.spins, |_| (self.done.load(Ordering::Acquire) >= others).then_some(()));
     }
 
-    /// True if part `nth` of thread `of` is the calling thread's to run: nobody has begun it.
+    /// True if part `nth` of thread `of` is the calling thread's to run: no thread has begun it.
     #[inline]
     pub fn begin(&self, of: usize, nth: usize) -> bool {
         let begun = &self.waits[of].begun;
@@ -230,8 +230,8 @@ impl TeamGate {
         self.arrived.fetch_add(1, Ordering::Release);
     }
 
-    /// Thread `t` of `threads` waits at the barrier before `time`, behind part `nth` of all tapes. If `helps`, it begins
-    /// the part of a thread that does not for a while.
+    /// Thread `t` of `threads` waits at the barrier before `time`, behind part `nth` of all tapes. If `helps`, it
+    /// begins the part of a thread that does not for a while.
     pub fn meet(&self, [t, threads]: [usize; 2], nth: usize, time: usize, helps: bool) -> Meeting {
         let TeamWaits { at_barrier, patience, .. } = &*self.waits[t];
         let (all, most, mut looks) = ((nth + 1) * threads, patience.load(Ordering::Relaxed), 0);

@@ -1,7 +1,7 @@
 //! Optimiser steps on the rows of a table that a step has read, and the sum of gradient rows with equal indices.
 //!
-//! The gradient of a gather along axis 0 is one row for each index, `[.., inner]` with indices `[..]`. The steps take it
-//! so, without the gradient of the other rows, which is 0. Invariant: rows that no index names stay as they are, and
+//! The gradient of a gather along axis 0 is one row for each index, `[.., inner]` with indices `[..]`. The steps take
+//! it so, without the gradient of the other rows, which is 0. Invariant: rows that no index names stay as they are, and
 //! equal indices count as one row whose gradient is the sum.
 
 use super::attrs::{AdagradRowsAttrs, AdamRowsAttrs, CoalesceAttrs};
@@ -17,14 +17,20 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::index::attrs::Scatter;
 use Domain::{Count, Index, Positive, Real};
 
-const fn define_op(name: &'static str, doc: &'static str, args: usize, attrs: &'static [Field], lower: Lower) -> OpDef {
+const fn define_op(
+    name: &'static str,
+    doc: &'static str,
+    args: usize,
+    attrs: &'static [Field],
+    (lower, deriv): (Lower, Deriv),
+) -> OpDef {
     OpDef {
         name,
         doc,
         arity: Arity::Exactly(args),
         attrs,
         flags: Flags::PURE,
-        deriv: Deriv::ViaDecompose,
+        deriv,
         batch: Batch::ViaDecompose,
         lower,
         cost: |cx| 4 * cx.arg(1),
@@ -79,7 +85,7 @@ pub const SGD_ROWS: OpDef = OpDef {
          index, and rows of equal indices are added up first",
         4,
         &[],
-        Lower::Kernel(lower::emit_rows_step),
+        (Lower::Kernel(lower::emit_rows_step), Deriv::ViaDecompose),
     )
 };
 
@@ -113,7 +119,7 @@ pub const ADAGRAD_ROWS: OpDef = OpDef {
          lr): g holds a gradient row for each index, and rows of equal indices are added up first",
         5,
         AdagradRowsAttrs::FIELDS,
-        Lower::Kernel(lower::emit_rows_step),
+        (Lower::Kernel(lower::emit_rows_step), Deriv::ViaDecompose),
     )
 };
 
@@ -154,9 +160,12 @@ pub const ADAM_ROWS: OpDef = OpDef {
          each index, and rows of equal indices are added up first",
         7,
         AdamRowsAttrs::FIELDS,
-        Lower::Kernel(lower::emit_rows_step),
+        (Lower::Kernel(lower::emit_rows_step), Deriv::ViaDecompose),
     )
 };
+
+/// The most rows of a table of [`COALESCE`].
+pub const MOST_ROWS: i64 = i32::MAX as i64;
 
 /// Gradient rows with equal indices as one.
 pub const COALESCE: OpDef = OpDef {
@@ -166,7 +175,7 @@ pub const COALESCE: OpDef = OpDef {
         let (g, idx) = (cx.dims(0), cx.dims(1));
         ensure!(g.starts_with(&idx), "updates of shape {g} do not hold indices of shape {idx}");
         let size = CoalesceAttrs::of(&cx.attrs).size;
-        ensure!(size >= 0, "size {size} is negative");
+        ensure!((0..=MOST_ROWS).contains(&size), "size is {size}; it must be in 0..={MOST_ROWS}");
         cx.same_as(0)
     },
     decompose: Some(|s| {
@@ -190,6 +199,6 @@ pub const COALESCE: OpDef = OpDef {
         "updates with equal indices (each below `size`) added up: the first of them holds the sum, the others are 0",
         2,
         CoalesceAttrs::FIELDS,
-        Lower::Kernel(lower::emit_coalesce),
+        (Lower::Kernel(lower::emit_coalesce), Deriv::ViaDecompose),
     )
 };
