@@ -62,7 +62,7 @@ enum Flat {
 ///
 /// ```
 /// use arenagrad::prelude::*;
-/// use arenagrad::train::{LocalComm, Parallel};
+/// use arenagrad::train::{Comm, LocalComm, Parallel};
 /// # fn main() -> Result<()> {
 /// let g = Builder::new("mean");
 /// let (x, w) = (g.input("x", [4], DType::F32), g.param("w", [], DType::F32, Init::Zeros));
@@ -89,7 +89,6 @@ enum Flat {
 /// });
 /// # Ok(())
 /// # }
-/// # use arenagrad::train::Comm;
 /// ```
 pub struct Parallel {
     comm: Box<dyn Comm>,
