@@ -122,7 +122,8 @@ fn gradients_lie_where_the_layout_says() {
     let places: Vec<_> = split.layout.params.iter().map(|p| (p.name.as_str(), p.dtype, p.range.clone())).collect();
     assert_eq!(places, [("b", DType::F32, 0..4), ("a", DType::F64, 0..3), ("z", DType::F32, 4..8)]);
     assert_eq!(split.layout.buckets(DType::F32, 12), [0..3, 3..4, 4..7, 7..8]);
-    assert_eq!(split.layout.buckets(DType::F32, 1 << 20), [0..8]);
+    let one = split.layout.buckets(DType::F32, 1 << 20);
+    assert_eq!((one.len(), one[0].clone()), (1, 0..8));
     let mut p = Session::new().compile_all(&split.methods()).unwrap();
     p.init(0).unwrap();
     p.step().unwrap();

@@ -5,7 +5,7 @@
 //! programs on the cores, waiting threads yield. The threads meet at a [gate](waiting).
 
 mod atomics;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 pub(super) mod waiting;
 

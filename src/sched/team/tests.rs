@@ -1,5 +1,7 @@
 //! Teams: the end of steps, faults and panics, barriers, threads that are late.
 
+#![cfg(not(loom))]
+
 use super::*;
 use crate::kernels::abi::{Args, Kernel, Split};
 use crate::nodes::{Builder, DType, GraphBuf, Loop};
