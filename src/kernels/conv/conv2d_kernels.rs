@@ -2,8 +2,9 @@
 
 use super::channel_lanes::{self, correlate_lanes};
 use super::conv_micro::ConvMicroEpilogue;
+use super::conv_micro::Product;
 use super::conv_plan::ConvPlan;
-use super::correlate::{self, Product, correlate};
+use super::correlate::{self, correlate};
 use super::geom::ConvGeom;
 use super::product::{self};
 use super::way::{Way, WeightWay};

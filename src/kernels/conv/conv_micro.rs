@@ -20,6 +20,14 @@ pub(super) struct ConvMicroEpilogue<'a, T> {
     pub act: Option<fn(&mut [T])>,
 }
 
+/// The read operands of a product.
+#[derive(Clone, Copy)]
+pub(super) struct Product<'a, T> {
+    pub src: &'a [T],
+    pub weight: &'a [T],
+    pub epilogue: ConvMicroEpilogue<'a, T>,
+}
+
 impl<'a, T: Float> ConvMicroEpilogue<'a, T> {
     /// The epilogue of some channels.
     pub fn of(self, channels: std::ops::Range<usize>) -> ConvMicroEpilogue<'a, T> {

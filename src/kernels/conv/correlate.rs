@@ -4,7 +4,7 @@
 //! chunks of packed weights, images, bands of rows, sub-grids, blocks of channels. Each output element is one chain of
 //! sums over the taps, so the blocking does not affect its bits. Used by the entry points of the folder.
 
-use super::conv_micro::{ConvMicroEpilogue, Span, multiply_panel, next_block_rows};
+use super::conv_micro::{Product, Span, multiply_panel, next_block_rows};
 use super::conv_plan::{ConvPlan, IMAGES, SLACK};
 use super::depthwise;
 use super::image_lanes;
@@ -12,14 +12,6 @@ use super::strip;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
 use std::ops::Range;
-
-/// The read operands.
-#[derive(Clone, Copy)]
-pub(super) struct Product<'a, T> {
-    pub src: &'a [T],
-    pub weight: &'a [T],
-    pub epilogue: ConvMicroEpilogue<'a, T>,
-}
 
 /// The scratch of one thread, split.
 struct Scratch<'a, T> {

@@ -5,9 +5,8 @@
 //! chain over kernel row, then kernel column: the bits are those of strips. A weight gradient has a chain in each lane
 //! through all images of a block, and the lanes are added in a tree.
 
-use super::conv_micro::{fma_arrays, load_array, mask_lanes, sum_lanes};
+use super::conv_micro::{Product, fma_arrays, load_array, mask_lanes, sum_lanes};
 use super::conv_plan::ConvPlan;
-use super::correlate::Product;
 use crate::float::Float;
 use crate::simd;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Gather and take along an axis. Their adjoints are in [`scatter`](mod@scatter).
 //!
 //! Invariant: every index is checked before it is used; by gathers and scatters, before the call writes anything. An
-//! index that is negative or not less than `n` is a fault at its position in the index operand. Duplicates add up in the
-//! order of the indices.
+//! index that is negative or not less than `n` is a fault at its position in the index operand. Duplicates add up in
+//! the order of the indices.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

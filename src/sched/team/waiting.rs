@@ -2,9 +2,9 @@
 //! step after a fault or a panic.
 //!
 //! What stands between two barriers of a thread's tape is a *part*. Who counts a part as begun runs it: its thread, or
-//! one that waits at the barrier behind it and sees for a while that it is not begun. So a thread that has no core holds
-//! no other up, unless it lost the core within a part. When it runs again, it passes what others did, and goes on. It
-//! takes no part in a step that ended before it looked.
+//! one that waits at the barrier behind it and sees for a while that it is not begun. So a thread that has no core
+//! holds no other up, unless it lost the core within a part. When it runs again, it passes what others did, and goes
+//! on. It takes no part in a step that ended before it looked.
 //!
 //! Invariants, which `src/sched/tests/team_model` checks under a model checker: writes of the caller before a step are
 //! seen in the step; writes of a thread before a barrier are seen after the barrier; writes of a thread in a step are

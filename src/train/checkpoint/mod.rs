@@ -18,6 +18,7 @@ mod loaded;
 pub mod lora;
 pub mod program_load;
 mod skipped_tensors;
+mod stored;
 mod strided;
 pub mod tensor;
 mod torch_file;
@@ -40,8 +41,9 @@ pub use program_load::{Load, LoadReport, Unmatched};
 use safetensors::tensor::{Dtype, TensorView};
 pub use skipped_tensors::Unusable;
 use std::path::Path;
+pub use stored::Stored;
 pub use tensor::Tensor;
-pub use weights::{Stored, Weights};
+pub use weights::Weights;
 
 /// The dtypes and their names in files.
 const DTYPES: [(DType, Dtype); 14] = [

@@ -6,8 +6,9 @@
 
 use super::floats::{read_checkpoint_float, write_checkpoint_float};
 use super::lora::is_unbuilt_part;
+use super::stored::Stored;
 use super::strided;
-use super::weights::{Stored, Weights};
+use super::weights::Weights;
 use super::{Digest, bad_checkpoint};
 use crate::error::{Error, Kind, Result};
 use crate::names;

@@ -1,7 +1,7 @@
 //! Elements that are not row-major in the file: a tensor with its axes in another order, or with gaps.
 
 use super::header::bad_checkpoint;
-use super::weights::Stored;
+use super::stored::Stored;
 use crate::error::{Error, Kind, Result};
 
 /// Strides, in elements, of a row-major tensor.

@@ -10,10 +10,10 @@ use super::digest::{self, Digest};
 use super::entry::{Entry, check_bool_elements};
 use super::header::{self, bad_checkpoint, declared_length, unique_members};
 use super::skipped_tensors::Unusable;
+use super::stored::Stored;
 use super::{folder, strided, torch_file};
 use crate::error::{Error, Kind, Result};
 use crate::names::{list_names, nearest_name};
-use crate::nodes::DType;
 use crate::session::Elem;
 use crate::train::file_kinds::{FIRST_BYTES, open_regular, other_format};
 use serde_json::value::RawValue;
@@ -41,24 +41,6 @@ pub struct Weights {
     tensors: Vec<Stored>,
     /// Sorted by name.
     unusable: Vec<Unusable>,
-}
-
-/// A tensor of opened weights.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Stored {
-    /// The name, unique in the weights.
-    pub name: String,
-    /// Element type.
-    pub dtype: DType,
-    /// The shape.
-    pub dims: Vec<usize>,
-    /// Size in bytes.
-    pub bytes: usize,
-    pub(super) file: usize,
-    /// First byte in the file.
-    pub(super) at: u64,
-    /// Elements between neighbours along each axis; `None` if they are row-major.
-    pub(super) strides: Option<Vec<usize>>,
 }
 
 impl Weights {

@@ -14,7 +14,7 @@ mod tensors;
 use super::digest::Digest;
 use super::header::{HEADER_LIMIT, bad_checkpoint};
 use super::skipped_tensors::Unusable;
-use super::weights::Stored;
+use super::stored::Stored;
 use crate::error::{Error, Result};
 use hashbrown::{HashMap, HashSet};
 use pickle::{Id, Pickle, Value};
