@@ -19,8 +19,9 @@ extern "C" fn ends() {
 /// Makes an exit of the process end all ranks, unless the run is finished.
 pub fn guard_exit() {
     static ONCE: Once = Once::new();
-    // SAFETY: `ends` takes and returns nothing, as `atexit` asks, and does not unwind: it prints and calls MPI_Abort.
     ONCE.call_once(|| {
+        // SAFETY: `ends` takes and returns nothing, as `atexit` asks, and does not unwind: it prints and calls
+        // MPI_Abort.
         let _ = unsafe { atexit(ends) };
     });
 }
