@@ -31,7 +31,7 @@ def test_a_state_dict_of_a_checkpoint_is_loaded(tmp_path: Path) -> None:
     with pytest.raises(ag.Error, match="argparse.Namespace"):
         p.load(tmp_path / "checkpoint.pt")
     with pytest.raises(ag.Error, match="transpose .* matches no tensor"):
-        p.load(tmp_path / "checkpoint.pt", prefix="model", transpose=["h.*"])
+        p.load(tmp_path / "checkpoint.pt", prefix="model", transpose=["*.weight", "h.*"])
 
 
 def test_of_two_files_in_a_folder_one_is_read_and_it_is_said(tmp_path: Path) -> None:
