@@ -35,11 +35,11 @@ def call_of(case: dict, layout: torch.memory_format):
     return lambda: torch.ops.aten.convolution_backward(dy, x, w, None, *args, mask)
 
 
-def least_ms(call) -> float:
-    """The least time of a call in milliseconds."""
+def least_ms(call, seconds: float = SECONDS) -> float:
+    """The least time of a call in milliseconds, of those of some seconds."""
     for _ in range(3):
         call()
-    end, best, calls = time.perf_counter() + SECONDS, math.inf, 0
+    end, best, calls = time.perf_counter() + seconds, math.inf, 0
     while calls < 5 or time.perf_counter() < end:
         start = time.perf_counter()
         call()

@@ -10,11 +10,10 @@ stored. A time is the least of many calls.
 
 import argparse
 import json
-import math
 import pathlib
-import time
 
 import torch
+from conv_torch import least_ms
 
 # Seconds for which a case is called again.
 SECONDS = 0.3
@@ -65,20 +64,6 @@ def call_of(name: str):
     return lambda: torch.autograd.grad(op(x), x, dy)
 
 
-def least_ms(name: str) -> float:
-    """The least time of a call in milliseconds."""
-    call = call_of(name)
-    with torch.set_grad_enabled(name.endswith(" gradient")):
-        for _ in range(3):
-            call()
-        end, best, calls = time.perf_counter() + SECONDS, math.inf, 0
-        while calls < 5 or time.perf_counter() < end:
-            start = time.perf_counter()
-            call()
-            best, calls = min(best, time.perf_counter() - start), calls + 1
-    return 1e3 * best
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ours", type=pathlib.Path, help="lines of JSON of the bench")
@@ -92,7 +77,8 @@ def main() -> None:
         if beside is None:
             key = f"{name} {case['threads']}"
             if key not in kept:
-                kept[key] = least_ms(name)
+                with torch.set_grad_enabled(name.endswith(" gradient")):
+                    kept[key] = least_ms(call_of(name), SECONDS)
             beside, what = kept[key], "PyTorch"
         print(f"{name:40} ours {case['ms']:9.4f} ms  {what:7} {beside:9.4f}  ratio {case['ms'] / beside:5.2f}")
     if options.keep:

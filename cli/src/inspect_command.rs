@@ -5,8 +5,8 @@
 
 use crate::args::InspectArgs;
 use crate::fail::{Run, fail_bad_input, fail_io};
-use crate::safetensors_file::open_weights;
 use crate::stdout_stderr::{BufferedStdout, emit_stdout};
+use crate::weights_file::open_weights;
 use arenagrad::train::gguf::{Gguf, Meta, TensorType};
 use arenagrad::train::open_regular;
 use serde_json::json;

@@ -20,13 +20,13 @@ mod numbers;
 mod pack_command;
 mod report;
 mod run_dir;
-mod safetensors_file;
 mod sample_command;
 mod stdout_stderr;
 mod stop_flag;
 mod sys;
 mod trace;
 mod train;
+mod weights_file;
 
 pub use alloc::CountingAllocator;
 pub use config::check_config_text;

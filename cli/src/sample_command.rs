@@ -13,7 +13,7 @@ use crate::fail::{Run, fail_bad_input};
 use crate::model::chargpt::{self, TOKEN};
 use crate::run_dir::{RunDir, VOCABULARY, WEIGHTS};
 use crate::stdout_stderr::{self, BufferedStdout};
-use crate::{safetensors_file, sys};
+use crate::{sys, weights_file};
 use arenagrad::error::Result;
 use arenagrad::nn::{GENERATE_COUNT, GENERATE_DRAWN, GENERATE_KEPT, GENERATE_KEY, GENERATE_LENGTH, GENERATE_WINDOW};
 use arenagrad::session::{Handle, Method, Program, Role, Session};
@@ -142,7 +142,7 @@ pub fn sample_command(a: &SampleArgs) -> Run {
     let settings = Sampling::default().temperature(a.temperature).top_k(a.top_k).top_p(a.top_p);
     let mut g = SampleCommandGenerator::new(&network, vocabulary, settings, a.threads)?;
     let weights = a.weights.clone().unwrap_or_else(|| dir.file(WEIGHTS));
-    safetensors_file::load_safetensors_params(g.program(), &weights, &a.read)?;
+    weights_file::load_params(g.program(), &weights, &a.read)?;
     let mut out = BufferedStdout::new();
     for i in (0..a.samples).take_while(|_| !stdout_stderr::stdout_reader_is_gone()) {
         let mut text = a.prompt.clone();

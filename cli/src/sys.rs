@@ -41,9 +41,19 @@ pub fn sys_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-/// Cores for each of the ranks that `mpirun` has started on this machine; all cores without ranks.
+/// The number in the first of these environment variables that has one.
+fn number_of_variable(names: &[&str]) -> Option<usize> {
+    names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
+}
+
+/// The number of ranks that a launcher of MPI (Open MPI's, MPICH's, Slurm's) has started, of which this process is one.
+pub fn sys_launched_ranks() -> Option<usize> {
+    number_of_variable(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"])
+}
+
+/// Cores for each of the ranks that were started on this machine; all cores without ranks.
 pub fn sys_cores_of_rank() -> usize {
-    let ranks = std::env::var("OMPI_COMM_WORLD_LOCAL_SIZE").ok().and_then(|n| n.parse::<usize>().ok());
+    let ranks = number_of_variable(&["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]);
     (sys_cores() / ranks.unwrap_or(1).max(1)).max(1)
 }
 

@@ -13,7 +13,7 @@ unsafe extern "C" {
 }
 
 extern "C" fn ends() {
-    super::abort_unless_at_peace("it exited before the run was finished");
+    super::abort_if_running("it exited before the run was finished");
 }
 
 /// Makes an exit of the process end all ranks, unless the run is finished.

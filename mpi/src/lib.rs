@@ -48,8 +48,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether ranks may end without ending the others: before the first has joined, and after all have finished.
-static AT_PEACE: AtomicBool = AtomicBool::new(true);
+/// True while this process may exit without MPI_Abort: before it has joined, and after all ranks have finished.
+static MAY_EXIT: AtomicBool = AtomicBool::new(true);
 
 /// The exit code of a run that a rank ends.
 pub const ABORTED: i32 = 1;
@@ -66,11 +66,6 @@ struct World {
     _universe: Universe,
 }
 
-/// Whether a launcher of MPI has started this process, and of how many ranks.
-pub fn launched_ranks() -> Option<usize> {
-    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"].iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
-}
-
 impl MpiComm {
     /// Joins the ranks of this run: `MPI_Init`. A process that no `mpirun` has started is one rank of one.
     ///
@@ -83,14 +78,14 @@ impl MpiComm {
             .ok_or_else(|| Error::new(Kind::Data, "MPI was initialised before in this process"))?;
         let world = universe.world();
         let (rank, size) = (world.rank() as usize, world.size() as usize);
-        AT_PEACE.store(false, Ordering::SeqCst);
+        MAY_EXIT.store(false, Ordering::SeqCst);
         exit::guard_exit();
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             before(panic);
             let text = panic.payload().downcast_ref::<&str>().map(|s| (*s).to_string());
             let text = text.or_else(|| panic.payload().downcast_ref::<String>().cloned()).unwrap_or_default();
-            abort_unless_at_peace(&format!("it panicked: {text}"));
+            abort_if_running(&format!("it panicked: {text}"));
         }));
         Ok(MpiComm(Arc::new(World { rank, size, _universe: universe })))
     }
@@ -101,14 +96,14 @@ impl MpiComm {
     /// None with MPI, which ends all ranks instead.
     pub fn finish(&self) -> Result<()> {
         self.barrier()?;
-        AT_PEACE.store(true, Ordering::SeqCst);
+        MAY_EXIT.store(true, Ordering::SeqCst);
         Ok(())
     }
 }
 
-/// Ends all ranks, unless there are none to end. The reason is printed first.
-fn abort_unless_at_peace(why: &str) {
-    if !AT_PEACE.swap(true, Ordering::SeqCst) {
+/// Ends all ranks, unless the run has not begun or is finished. The reason is printed first.
+fn abort_if_running(why: &str) {
+    if !MAY_EXIT.swap(true, Ordering::SeqCst) {
         let world = SimpleCommunicator::world();
         let line = format!("arenagrad: rank {} of {} ended: {}\n", world.rank(), world.size(), why.replace('\n', "; "));
         // One write, so that lines of several ranks do not mix. A failure has no other place to be reported.
@@ -119,11 +114,11 @@ fn abort_unless_at_peace(why: &str) {
 
 impl Drop for World {
     fn drop(&mut self) {
-        abort_unless_at_peace("it left before the run was finished");
+        abort_if_running("it left before the run was finished");
     }
 }
 
-/// Fails if MPI, whose counts are of 32 bits, cannot send so many bytes at once.
+/// Fails if a message is too long for MPI, which counts bytes in 32 bits.
 fn check_count(bytes: usize) -> Result<()> {
     match i32::try_from(bytes) {
         Ok(_) => Ok(()),
@@ -141,14 +136,15 @@ impl Comm for MpiComm {
     }
 
     fn all_to_all(&self, send: &[u8], receive: &mut [u8]) -> Result<()> {
-        block_bytes(self.size(), send.len(), receive.len()).and_then(check_count)?;
+        block_bytes(self.size(), send.len(), receive.len())?;
+        check_count(receive.len())?;
         SimpleCommunicator::world().all_to_all_into(send, receive);
         Ok(())
     }
 
     fn all_gather(&self, send: &[u8], receive: &mut [u8]) -> Result<()> {
         check_gathered_bytes(self.size(), send.len(), receive.len())?;
-        check_count(send.len())?;
+        check_count(receive.len())?;
         SimpleCommunicator::world().all_gather_into(send, receive);
         Ok(())
     }
@@ -168,7 +164,7 @@ impl Comm for MpiComm {
     }
 
     fn abort(&self, why: &str) -> ! {
-        abort_unless_at_peace(why);
+        abort_if_running(why);
         std::process::exit(ABORTED)
     }
 }

@@ -11,10 +11,10 @@
 
 use super::fuse::{fused_regions, list_readers};
 use super::rebuild::{RebuildVisit, rebuild};
+use super::region_users::{count_region_users, regions_of_node};
 use super::simplify::Hits;
 use crate::arena::{Node, Region, Shape, Side, Value, Window, ids::Id};
 use crate::error::Result;
-use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
@@ -66,22 +66,6 @@ pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Gr
 /// True if `g` has a loop or a choice.
 pub fn has_loop_or_choice(g: Graph<'_>) -> bool {
     (0..g.nodes()).map(Node::new).any(|n| g.op[n.at()] != Op::MAP && regions_of_node(g, n).next().is_some())
-}
-
-/// The regions that node `n` runs.
-fn regions_of_node<'x>(g: Graph<'x>, n: Node) -> impl Iterator<Item = Region> + 'x {
-    let attrs = g.attrs(n);
-    let fields = g.def_of(n).attrs.iter().enumerate();
-    fields.filter(move |(i, f)| f.kind == Kind::Region && attrs.has(*i)).map(move |(i, _)| attrs.region(i))
-}
-
-/// The number of nodes that run each region.
-fn count_region_users(g: Graph<'_>) -> Side<Region, usize> {
-    let mut users = Side::filled(g.regions(), 0);
-    for r in (0..g.nodes()).map(Node::new).flat_map(|n| regions_of_node(g, n)) {
-        users[r] += 1;
-    }
-    users
 }
 
 /// An input of a pointwise region: a value, and the number of what is read of it: itself, a broadcast or a slice.

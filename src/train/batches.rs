@@ -71,7 +71,8 @@ impl Batches {
         Ok(b)
     }
 
-    /// The same batches from the first epoch on, whole ones, with another choice for the last examples of an epoch.
+    /// The batches from epoch 0 on, with another choice for the last examples of an epoch. It undoes
+    /// [`Batches::share`].
     pub fn partial(mut self, how: Partial) -> Batches {
         self.partial = how;
         self.share = Share { rank: 0, ranks: 1, taken: Vec::new() };

@@ -95,7 +95,7 @@ fn ranks_learn_what_one_process_learns() {
 fn states_that_are_shared_out_change_no_bit() {
     let file = std::env::temp_dir().join(format!("arenagrad-shard-{}.safetensors", std::process::id()));
     let all: [Optimiser; 4] = [
-        optim::AdamW::new(0.05).clip_norm(0.3).ema(0.9).into(),
+        optim::AdamW::new(0.05).clip_norm(0.3).into(),
         optim::NAdam::new(0.05).accumulate(2).grad_norm(true).into(),
         optim::Adafactor::new(0.05).loss_scale(optim::LossScale::dynamic().growth_interval(3)).into(),
         optim::Sgd::new(0.05).momentum(0.9).group("fc1.*", optim::Group::default().rule(optim::Rule::ADAM)).into(),

@@ -142,6 +142,11 @@ fn wrong_use_is_refused() {
     let taken = g.finish([loss.named("loss")]).unwrap();
     let text = why(&taken, optim::Sgd::new(0.1).into());
     assert_eq!(text, "the graph has a leaf called \"dp.w\", a name that a split step adds: rename it");
+    let lazy = why(&net(4, DType::F32), optim::SparseAdam::new(0.1).into());
+    assert!(lazy.starts_with("train_split: SparseAdam takes rows of a table"), "{lazy}");
+    let averaged = optim::AdamW::new(0.1).ema(0.9);
+    let whole = train_split(&net(4, DType::F32), "loss", averaged).unwrap();
+    assert!(whole.shard(0, 2).unwrap_err().message.contains("moving averages (ema) stay whole"));
     // What `train` refuses is refused, too.
     assert!(why(&net(4, DType::F32), optim::Sgd::new(0.1).freeze("nothing").into()).contains("matches no param"));
     assert!(why(&net(4, DType::F32), optim::Sgd::new(-1.0).into()).contains("lr is -1"));

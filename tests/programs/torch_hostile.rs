@@ -104,7 +104,10 @@ fn objects_are_refused_with_their_keys() {
     refused(&torch_file(&dictionary(&[("o", object)])), "\"o\" is a \"m.C\"");
     refused(&torch_file(&dictionary(&[("k", [text("x"), b"Q".to_vec()].concat())])), "\"k\": bytes without a tensor");
     refused(&torch_file(&dictionary(&[("w", w()), ("w", w())])), "\"w\": the name occurs twice");
-    refused(&torch_file(&[b"\x80\x02}N", &w()[..], b"s."].concat()), "neither a text nor a number");
+    refused(
+        &torch_file(&[b"\x80\x02}N", &w()[..], b"s."].concat()),
+        "has a tensor under a key that is no text and no integer",
+    );
 }
 
 #[test]
@@ -144,6 +147,11 @@ fn depth_and_repetition_are_bounded() {
     let wide = [b"\x80\x02]".to_vec(), doubled.collect(), b".".to_vec()].concat();
     refused(&torch_file(&wide), "the same values under too many names");
     refused(&torch_file(&dictionary(&[(&"k".repeat(2000), w())])), "1024 bytes in a name");
+    // One tensor under many long names; a tensor of many axes.
+    let again = [b"](".to_vec(), w(), b"q\x07".to_vec(), b"h\x07".repeat(100_000), b"e".to_vec()].concat();
+    refused(&torch_file(&dictionary(&[(&"k".repeat(1000), again)])), "the same values under too many names");
+    let wide = tensor("FloatStorage", "0", 6, 0, &[1; 65], &[1; 65]);
+    refused(&torch_file(&dictionary(&[("w", wide)])), "at most 64 axes");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use super::workloads::{Range, Workload};
 use crate::fail::{Fail, Run, fail_bad_input};
-use crate::safetensors_file;
+use crate::weights_file;
 use arenagrad::error::Result;
 use arenagrad::graph::DType;
 use arenagrad::session::{Binding, Elem, Handle, Program, Role};
@@ -120,7 +120,7 @@ fn write<T: Elem>(p: &mut Program, slot: Handle<T>, bytes: &[u8]) -> Result<()> 
 
 /// Reads the data file of a workload.
 pub fn open_file(path: &Path) -> Run<Loaded> {
-    safetensors_file::open_safetensors_file(path, FILE_LIMIT)
+    weights_file::open_safetensors_file(path, FILE_LIMIT)
 }
 
 /// Gives each param the value called `p.<name>` in `file`. Fails on a value that is not finite.

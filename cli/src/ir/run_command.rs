@@ -8,8 +8,8 @@ use super::{ir_failure, ir_warnings, load_graph};
 use crate::args::RunArgs;
 use crate::fail::{Run, fail_bad_input};
 use crate::run_dir::RunDir;
-use crate::safetensors_file;
 use crate::stdout_stderr::emit_stdout;
+use crate::weights_file;
 use arenagrad::session::{Program, Role, Session};
 use arenagrad::train::data::{encode_npy, read_npy_within};
 use std::path::Path;
@@ -31,7 +31,7 @@ pub fn run_command(a: &RunArgs) -> Run {
         model.load(&mut p).map_err(onnx_failure(&a.graph.file))?;
     }
     match &a.weights {
-        Some(path) => safetensors_file::load_safetensors_params(&mut p, path, &a.read)?,
+        Some(path) => weights_file::load_params(&mut p, path, &a.read)?,
         None if !a.read.prefix.is_empty() || !a.read.transpose.is_empty() => {
             return Err(fail_bad_input("--prefix and --transpose need --weights"));
         }

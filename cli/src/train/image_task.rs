@@ -48,7 +48,8 @@ impl ImageTask {
         let (trainer, graph) = match &c.onnx {
             Some(path) => {
                 let import = onnx_net::onnx_net_training(path, sizes)?;
-                import.notes.iter().for_each(|note| note_stderr(format!("{}: {note}", path.display())));
+                let notes = if ranks.is_first() { &import.notes[..] } else { &[] };
+                notes.iter().for_each(|note| note_stderr(format!("{}: {note}", path.display())));
                 let mut trainer = train_task::train_task_trainer(c, ranks, &import.graph, LOSS, split.train.len())?;
                 import.load(trainer.program_mut()).map_err(onnx_failure(path))?;
                 (trainer, onnx_net::onnx_net_inference(path, tested)?.graph)

@@ -100,8 +100,12 @@ fn train_and_write(a: &TrainArgs, config: &Config, task: &mut dyn TrainTask, sto
     let done = task.trainer().steps_done();
     if done < config.steps {
         page::write_train_page(config, task, &history, &measured, "interrupted")?;
+        let (launch, shard) = match (task.trainer().ranks(), config.shard_states) {
+            (1, _) => (String::new(), ""),
+            (n, shard) => (format!("mpirun -n {n} "), if shard { " --shard-states" } else { "" }),
+        };
         return Err(fail_expectation(format!(
-            "stopped after step {done} of {}; continue with: arenagrad train {} --resume {}",
+            "stopped after step {done} of {}; continue with: {launch}arenagrad train {}{shard} --resume {}",
             config.steps,
             a.target,
             config.out.path().display()

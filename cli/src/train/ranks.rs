@@ -5,6 +5,7 @@
 
 use crate::config::Config;
 use crate::fail::{Fail, Run, fail_bad_input};
+use crate::sys::sys_launched_ranks;
 use arenagrad::train::Comm;
 
 #[cfg(feature = "mpi")]
@@ -22,7 +23,7 @@ impl Ranks {
     /// Joins the ranks that `mpirun` has started.
     #[cfg(feature = "mpi")]
     pub fn join() -> Run<Ranks> {
-        match arenagrad_mpi::launched_ranks() {
+        match sys_launched_ranks() {
             Some(_) => Ok(Ranks(Some(Joined::join()?))),
             None => Ok(Ranks(None)),
         }
@@ -31,8 +32,7 @@ impl Ranks {
     /// Fails if `mpirun` has started more than one of this program.
     #[cfg(not(feature = "mpi"))]
     pub fn join() -> Run<Ranks> {
-        let launched = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"].iter().find_map(|name| std::env::var(name).ok());
-        match launched.and_then(|n| n.parse::<usize>().ok()) {
+        match sys_launched_ranks() {
             Some(n) if n > 1 => Err(fail_bad_input(format!(
                 "mpirun has started {n} of this program, which was built without MPI: each would be a run of its own; \
                  build it with `cargo build --release -p arenagrad-cli --features mpi`"

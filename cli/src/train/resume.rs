@@ -7,7 +7,7 @@ use super::train_task::TrainTask;
 use crate::config::Config;
 use crate::fail::{Run, fail_bad_input};
 use crate::run_dir::checkpoint_in_run_dir;
-use crate::safetensors_file;
+use crate::weights_file;
 use arenagrad::optim::STEP;
 use arenagrad::tools::ops::random::var::RNG_STATE;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub fn resume_task(c: &Config, task: &mut dyn TrainTask, from: &Path) -> Run<PathBuf> {
     let file = checkpoint_in_run_dir(from);
     let digest = task.trainer_mut().restore(&file)?;
-    safetensors_file::warn_of_safetensors_without_digest(&file, digest);
+    weights_file::warn_of_safetensors_without_digest(&file, digest);
     let named = |text: String| fail_bad_input(format!("{}: {text}", file.display()));
     let done = task.trainer().steps_done();
     if done > c.steps {

@@ -13,8 +13,7 @@ use std::ops::Range;
 // Loops instead of iterator methods: closures passed to those would be separate functions, without the instruction set
 // of their caller.
 
-// Plain loops over a row: of a loop over its chunks the compiler makes vectors across the chunks, with gathers and
-// scatters.
+// Plain loops along a row: the compiler vectorises a loop over chunks across the chunks, with gathers and scatters.
 
 /// `x = f(x)`.
 #[inline(always)]

@@ -268,6 +268,8 @@ fn channels() -> Vec<ConvGeom> {
         pad(ConvGeom { c_in: 5, c_out: 5, groups: 5, ..wide }.size([6, 37])),
         ConvGeom { c_in: 5, c_out: 5, groups: 5, ..wide }.size([5, 16]).pad([0, 2, 2, 1]),
         ConvGeom { c_in: 5, c_out: 5, groups: 5, ..wide }.size([2, 6]).pad([2, 1, 0, 1]),
+        pad(ConvGeom { c_in: 3, c_out: 3, groups: 3, ..wide }.size([35, 11])),
+        pad(ConvGeom { c_in: 2, c_out: 2, groups: 2, ..wide }.size([20, 256])),
         ConvGeom { c_in: 36, c_out: 36, groups: 36, ..s2(pad(base)) },
         ConvGeom { c_in: 5, c_out: 5, groups: 5, ..base }.size([20, 37]).dilation([2, 1]).pad([3, 1, 0, 2]),
         ConvGeom { c_in: 5, c_out: 5, groups: 5, ..base }

@@ -16,7 +16,7 @@ pub fn can_compute(g: &Gemm) -> bool {
 /// `row[j] = each(row[j], x · y[j])` for slices of one length, with the bits of fma(x, y, 0), which turns −0 into +0.
 #[inline(always)]
 fn update_row<T: GemmFloat>(row: &mut [T], x: T, y: &[T], each: impl Fn(T, T) -> T) {
-    // One plain loop: of a loop over chunks the compiler makes vectors across the chunks, with gathers and scatters.
+    // A plain loop: the compiler vectorises a loop over chunks across the chunks, with gathers and scatters.
     for (c, y) in row.iter_mut().zip(y) {
         *c = each(*c, x * *y + T::ZERO);
     }

@@ -158,7 +158,8 @@ pub struct LeastShape {
     pub work: usize,
 }
 
-/// Of products in `bf16`, by AVX512-BF16. Each thread packs B for its own rows: those of two threads must pay, too.
+/// Of products in `bf16`, by AVX512-BF16. Each thread packs B for its own rows, so a product must be large enough to
+/// pay for packing B twice.
 pub const BF16_LEAST_AVX512: LeastShape = LeastShape { m: 64, n: 64, k: 64, work: 1 << 18 };
 /// Of products in `bf16`, by AMX.
 pub const BF16_LEAST: LeastShape = LeastShape { m: 16, n: 32, k: 16, work: 1 << 17 };

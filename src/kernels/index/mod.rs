@@ -183,8 +183,9 @@ pub fn gather_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
 
 by_size!(gather_kernel_for = gather_kernel::<index>);
 
-/// Elements `idx` of `x`. Returns the position of the first index that is outside, from where on nothing is taken.
-// In its caller, whose slices it would see through, bounds would be checked by many instructions.
+/// Elements `idx` of `x`. Returns the position of the first index that is outside: elements from there on are
+/// not written.
+// Not inlined: inlined, each check of a bound takes more instructions.
 #[inline(never)]
 fn take_elements<T: Pod, I: Index>(x: &[T], idx: &[I], out: &mut [T]) -> Option<usize> {
     // Eight at a time, because a loop that may end at each element is not unrolled.

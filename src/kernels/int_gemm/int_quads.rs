@@ -22,7 +22,7 @@ const ONES: i32 = 0x0101_0101;
 /// Quads that are packed together.
 const TOGETHER: usize = 16;
 
-/// One to four bytes, those that exist with their sign turned if `flip` is 0x80.
+/// Up to four bytes as one word, each xored with `flip`; missing bytes are 0.
 #[inline(always)]
 fn quad_of(bytes: &[u8], flip: u8) -> i32 {
     let mut quad = [0; TERMS];

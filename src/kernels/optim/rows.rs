@@ -26,7 +26,7 @@ use std::ops::Range;
 const UNIT: usize = 4096;
 
 /// The most gradient rows: places are 31 bits.
-pub const MOST_ROWS: usize = LAST as usize;
+pub const MOST_INDICES: usize = LAST as usize;
 
 params! {
     /// Params of the kernels of this file, before those of the rule.
@@ -219,7 +219,7 @@ impl<T: Float> RowRule<T> for AdamRule<T> {
     }
 }
 
-/// The part of a row's tensor that starts at element `at`; empty for a state that the rule does not have.
+/// The `inner` elements of `x` from `at` on; empty if the rule has no such state.
 #[inline(always)]
 fn row_of<T>(x: &mut [T], at: usize, inner: usize) -> &mut [T] {
     if x.is_empty() { x } else { &mut x[at..at + inner] }

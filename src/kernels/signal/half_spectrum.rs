@@ -4,7 +4,7 @@
 //! is X[k] = E + T and X[h − k] = conj(E − T), where E = ½(Z[k] + conj Z[h − k]) and
 //! T = −½i·Wᵏ·(Z[k] − conj Z[h − k]).
 //!
-//! Invariant: an element is computed by the same operations wherever it lies.
+//! Invariant: a pair X[k], X[h − k] has the same bits whether it is computed in a chunk of eight or alone.
 
 // Loops over indices of fixed arrays become vectors; closures would not be compiled for the instruction set.
 #![allow(clippy::needless_range_loop)]

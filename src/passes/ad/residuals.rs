@@ -19,6 +19,7 @@ use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Ty, Var};
 use crate::passes::copier::{Copier, Yield};
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
+use crate::passes::region_users::count_region_users;
 
 /// `g` with the residuals of its loops and choices as results, for those on the paths from `wrt` to `results`. Inner
 /// ones come first: the derivative of an outer one reads what they keep.
@@ -83,7 +84,7 @@ fn keep_at_depth(g: Graph<'_>, active: &Side<Node, bool>, mode: Mode, depth: usi
         more[s.body].sort_unstable();
         more[s.body].dedup();
     }
-    let users = count_users(g);
+    let users = count_region_users(g);
     let choices = (0..g.nodes()).map(Node::new).filter(|&n| g.op[n.at()] == Op::IF && active[n]);
     for n in choices.filter(|_| mode == Mode::Reverse) {
         let IfAttrs { then, otherwise } = IfAttrs::of(&g.attrs(n));
@@ -105,15 +106,6 @@ fn keep_at_depth(g: Graph<'_>, active: &Side<Node, bool>, mode: Mode, depth: usi
         drop(c);
         finish_rebuild(b, bump)
     })
-}
-
-/// How often nodes name each region.
-fn count_users(g: Graph<'_>) -> Side<Region, usize> {
-    let mut users = Side::filled(g.regions(), 0);
-    for n in (0..g.nodes()).map(Node::new) {
-        planned_regions(g, n).for_each(|r| users[r] += 1);
-    }
-    users
 }
 
 /// What the two branches of a choice yield so that each yields the values of its own: values of one type share a

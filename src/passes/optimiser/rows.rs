@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
 use crate::nodes::ops::optim::attrs::CoalesceAttrs;
-use crate::nodes::ops::optim::rows::MOST_ROWS;
+use crate::nodes::ops::optim::rows::MOST_TABLE_ROWS;
 use crate::nodes::{DType, Graph, GraphBuf, Op, Var};
 use crate::passes::rebuild::rebuild_buf;
 
@@ -91,7 +91,7 @@ pub(super) fn take_rows<'g>(
 fn takes_rows(rule: &Rule, k: usize, n: usize) -> bool {
     let few = k <= n / 2;
     match *rule {
-        _ if n > MOST_ROWS as usize => false,
+        _ if n > MOST_TABLE_ROWS as usize => false,
         Rule::SparseAdam { .. } => true,
         Rule::Sgd { momentum, weight_decay, .. } => few && momentum == 0.0 && weight_decay == 0.0,
         // An ε of 0 makes NaN of rows that never had a gradient; the start of the sum is added to all rows in step 1.

@@ -32,10 +32,11 @@ impl Layout {
 impl Split {
     /// The same step for rank `rank` of `ranks`, which keeps the states of the optimiser for its share of the params
     /// alone. [`train::Parallel`](crate::train::Parallel) gives it the params of the others after each update. Bits are
-    /// those of the whole step. Moving averages are shared out, too: each is on the rank of its param alone.
+    /// those of the whole step.
     ///
     /// # Errors
-    /// There is no such rank; the rule is L-BFGS, whose history is of all params together.
+    /// There is no such rank; the rule is L-BFGS, whose history is of all params together; the optimiser has moving
+    /// averages (`ema`), which every rank needs whole.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -56,6 +57,12 @@ impl Split {
         let g = self.update.view();
         if g.leaves().any(|l| l.name == "opt.old_dirs") {
             let text = "shard: lbfgs keeps one history of all params, which cannot be shared out";
+            return Err(Error::new(Kind::Data, text));
+        }
+        if g.leaves()
+            .any(|l| l.kind == LeafKind::State && StateAttrs::of(&g.attrs(g.def[l.value.at()])).averages.is_some())
+        {
+            let text = "shard: moving averages (ema) stay whole on each rank, so states cannot be shared out";
             return Err(Error::new(Kind::Data, text));
         }
         let owners = self.layout.owners(ranks);
@@ -84,14 +91,14 @@ impl Split {
     }
 }
 
-/// Whose update reads a state.
+/// Which params' updates read a state.
 #[derive(Clone, Copy, PartialEq)]
 enum Owned {
-    /// No param's.
+    /// None.
     None,
-    /// That of one param.
+    /// One.
     By(Value),
-    /// Those of several.
+    /// Several.
     Shared,
 }
 
@@ -103,8 +110,6 @@ fn owned_states(g: Graph<'_>, grads: Graph<'_>) -> Side<Value, Owned> {
     let other = Signature::new(grads);
     let states = g.leaves().filter(|l| l.kind == LeafKind::State && next[l.value].is_some() && !other.has_leaf(l.name));
     let states: Vec<Value> = states.map(|l| l.value).collect();
-    // No update of a param reads its average.
-    let average_of = |v: Value| StateAttrs::of(&g.attrs(g.def[v.at()])).averages.map(|name| g.str(name).to_string());
     for param in g.leaves().filter(|l| l.kind == LeafKind::Param && next[l.value].is_some()) {
         let mut roots = vec![next[param.value]];
         loop {
@@ -118,9 +123,6 @@ fn owned_states(g: Graph<'_>, grads: Graph<'_>) -> Side<Value, Owned> {
                 break;
             }
             roots.extend(more);
-        }
-        for &s in states.iter().filter(|&&s| average_of(s).as_deref() == Some(param.name)) {
-            owned[s] = Owned::By(param.value);
         }
     }
     owned

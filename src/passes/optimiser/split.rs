@@ -4,7 +4,8 @@
 //! Between the two stand the *flat gradients*: one state for each dtype, in which the gradients of all params of that
 //! dtype lie one after another. The last param is first, because the backward half computes its gradient first.
 //! Invariant: with the flat gradients as they are, the two graphs, run one after the other, give the bits of
-//! [`train`](super::train), for every rule and option. `grads` has all that reads the batch (accumulation, the scale of
+//! [`train`](super::train), for every rule and option, but for micro-batches of tables that `train` updates by rows: it
+//! scales their rows before it adds them. `grads` has all that reads the batch (accumulation, the scale of
 //! the loss, states that the forward half moves); `update` has all that reads whole gradients (clipping, norms, rules).
 
 use super::rule::Rule;
@@ -47,6 +48,8 @@ pub struct Split {
     pub loss: String,
     /// What this rank owns, if the states are shared out; see [`Split::shard`].
     pub shard: Option<Shard>,
+    /// Whether `grads` weighs its micro-batches; see [`Optimiser::accumulate_by`].
+    pub(crate) weighted: bool,
 }
 
 impl Split {
@@ -201,7 +204,7 @@ pub fn train_split<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optim
         drop(c);
         finish_rebuild(b, bump)
     })?;
-    Ok(Split { grads, update, layout, loss: loss.to_string(), shard: None })
+    Ok(Split { grads, update, layout, loss: loss.to_string(), shard: None, weighted: opt.accumulate_by.is_some() })
 }
 
 /// An error if a leaf of `g` has a name that a split step adds.

@@ -143,7 +143,7 @@ impl TeamShared {
     /// The program of the step under way.
     ///
     /// # Safety
-    /// A step is under way: this thread has seen its start, or is the caller's, and has not finished its part.
+    /// A step is under way: this thread has joined it, or is the caller's, and has not finished its part.
     #[allow(unsafe_code)]
     unsafe fn exec(&self) -> &Exec {
         // SAFETY: `Team::step` stores a borrowed program before the step and returns when all threads have finished.

@@ -1,8 +1,8 @@
 //! How the threads of a team meet: the start of a step, its barriers, its end, sleep between steps, and the stop of a
 //! step after a fault or a panic.
 //!
-//! What stands between two barriers of a thread's tape is a *part*. Who counts a part as begun runs it: its thread, or
-//! one that waits at the barrier behind it and sees for a while that it is not begun. So a thread that has no core
+//! What stands between two barriers of a thread's tape is a *part*. The thread whose [`TeamGate::begin`] succeeds runs
+//! it: its own, or one that has waited at the barrier behind it for a while. So a thread that has no core
 //! holds no other up, unless it lost the core within a part. When it runs again, it passes what others did, and goes
 //! on. It takes no part in a step that ended before it looked.
 //!
@@ -255,7 +255,7 @@ impl TeamGate {
         met
     }
 
-    /// Lets the threads that have not joined the step under way out of it, once all its parts have run.
+    /// Counts the threads that have not joined this step as done. All its parts have run.
     pub fn excuse(&self) {
         let now = self.epoch.load(Ordering::Relaxed);
         let late = self.waits.iter().skip(1).filter(|waits| waits.join(now)).count();

@@ -8,7 +8,8 @@ use crate::error::{Error, Kind, Result};
 fn row_major(dims: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; dims.len()];
     for axis in (1..dims.len()).rev() {
-        strides[axis - 1] = strides[axis] * dims[axis].max(1);
+        // Of a tensor without elements the product may overflow; its strides are not used.
+        strides[axis - 1] = usize::saturating_mul(strides[axis], dims[axis].max(1));
     }
     strides
 }

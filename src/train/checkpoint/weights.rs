@@ -32,10 +32,10 @@ pub struct Weights {
     /// The lock holds the position from seek to read.
     files: Vec<(PathBuf, Mutex<File>)>,
     digest: Digest,
-    /// Of the last file that was added.
+    /// `safetensors` or `torch`; of shards, that of the last one.
     format: &'static str,
     notes: Vec<String>,
-    /// The last tensor that was gathered, unless it was read to its end.
+    /// The row-major bytes of the tensor that is being read in pieces.
     gathered: Mutex<Option<(Stored, Vec<u8>)>>,
     /// Sorted by name.
     tensors: Vec<Stored>,
@@ -63,8 +63,8 @@ impl Weights {
     }
 
     /// As [`Weights::open`], but only the tensors whose names begin with `prefix` and a dot, under the rest of their
-    /// names: `model` for the state dict of `{"model": state_dict, "args": …}`. Of a file of `torch.save`, nothing else
-    /// is looked at. It is an error if no tensor has the prefix.
+    /// names: `model` for the state dict of `{"model": state_dict, "args": …}`. In a file of `torch.save`, unless it is
+    /// one of several shards, an object under another key is no error. It is an error if no tensor has the prefix.
     pub fn open_part(path: impl AsRef<Path>, prefix: &str) -> Result<Weights> {
         let path = path.as_ref();
         let (digest, gathered) = (Digest::Absent, Mutex::default());

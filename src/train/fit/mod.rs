@@ -167,8 +167,8 @@ impl<'a> Fit<'a> {
         self
     }
 
-    /// Evaluates the params. The metric is reported to the rate and to early stopping. An evaluation should leave what
-    /// training reads as it is.
+    /// Evaluates the params. The metric is reported to the rate and to early stopping; with several ranks, the mean of
+    /// the ranks' metrics. An evaluation should leave what training reads as it is.
     pub fn evaluate(mut self, every: Every, f: impl FnMut(&mut Trainer) -> Result<f64> + 'a) -> Fit<'a> {
         self.evaluate = Some((every, Box::new(f)));
         self
@@ -307,7 +307,8 @@ impl<'a> Fit<'a> {
         if let Some((every, evaluate)) = &mut self.evaluate
             && due.has(*every)
         {
-            let metric = evaluate(t).map_err(|e| e.context(format!("evaluation after step {}", t.steps_done())))?;
+            let own = evaluate(t).map_err(|e| e.context(format!("evaluation after step {}", t.steps_done())));
+            let metric = t.mean_over_ranks(own)?;
             t.report(metric);
             after.metric = Some(metric);
             let better = self.stopping.map_or(Ok(false), |s| s.count(t, metric))?;
@@ -331,13 +332,20 @@ impl<'a> Fit<'a> {
         self.call(Event::Checkpoint(&path), t)
     }
 
+    /// Calls the callbacks. One that breaks or fails on a rank ends the run on all ranks.
     fn call(&mut self, event: Event<'_>, t: &mut Trainer) -> Result<ControlFlow<String>> {
+        let mut flow = Ok(ControlFlow::Continue(()));
         for callback in &mut self.callbacks {
-            if let ControlFlow::Break(reason) = callback(event, t)? {
-                return Ok(ControlFlow::Break(reason));
+            flow = callback(event, t);
+            if !matches!(flow, Ok(ControlFlow::Continue(()))) {
+                break;
             }
         }
-        Ok(ControlFlow::Continue(()))
+        let ends = t.any_rank(!matches!(flow, Ok(ControlFlow::Continue(()))))?;
+        match flow {
+            Ok(ControlFlow::Continue(())) if ends => Ok(ControlFlow::Break("a callback of another rank".into())),
+            flow => flow,
+        }
     }
 
     /// The error of a step, and what is left of the run.
@@ -346,7 +354,8 @@ impl<'a> Fit<'a> {
         let Some((path, _)) = &self.checkpoint else { return e };
         let shown = path.display();
         // Params that are no longer good replace no checkpoint.
-        let bad = e.kind == Kind::Diverged || t.program().is_half_done();
+        let half = t.program().is_half_done();
+        let bad = e.kind == Kind::Diverged || t.any_rank(half).unwrap_or(true);
         let what = match self.saved {
             _ if bad && self.wrote => format!("the last good checkpoint is {shown}"),
             _ if bad && path.is_file() => format!("{shown} is as it was before this run"),

@@ -113,7 +113,8 @@ impl Parallel {
     /// [`Split::methods`].
     ///
     /// # Errors
-    /// On all ranks: a rank has another graph; the error names it. On this rank: the program is of another split.
+    /// On all ranks: a rank has another graph; the error names it. On this rank: the program is of another split; the
+    /// optimiser weighs micro-batches and there are several ranks.
     pub fn new(program: &Program, comm: impl Comm + 'static, split: &Split) -> Result<Parallel> {
         let text = |g| fingerprint(text::print(g).as_bytes());
         let update = split.shard.as_ref().map_or(&split.update, |s| &s.whole);
@@ -124,12 +125,15 @@ impl Parallel {
                 ("number of params", split.layout.params.len() as u64),
                 ("graph of gradients", text(split.grads.view())),
                 ("graph of updates", text(update.view())),
-                ("choice of sharing out states", u64::from(split.shard.is_some())),
+                ("setting of sharded states", u64::from(split.shard.is_some())),
             ],
         )?;
         if let Some(s) = split.shard.as_ref().filter(|s| (s.rank, s.ranks) != (comm.rank(), comm.size())) {
             let (rank, ranks) = (comm.rank(), comm.size());
             return Err(refused(&format!("the shard is of rank {} of {}, this is {rank} of {ranks}", s.rank, s.ranks)));
+        }
+        if split.weighted && comm.size() > 1 {
+            return Err(refused("micro-batches are weighed on each rank by its own weights: accumulate_by is refused"));
         }
         let (grads, update) = (program.method(GRADS)?, program.method(UPDATE)?);
         let loss = Scalar::output(program, grads, &split.loss)?;
@@ -206,8 +210,9 @@ impl Parallel {
     /// ranks' losses.
     ///
     /// # Errors
-    /// On all ranks: the gradients of a rank fail; the error names it, and nothing is updated. The first step also
-    /// fails if a rank has other params than rank 0.
+    /// On all ranks: the gradients of a rank fail; the error names it, and no param is updated, but the other ranks
+    /// have moved their statistics of layers and their random keys. The first step also fails if a rank has other
+    /// params than rank 0.
     pub fn step(&mut self, program: &mut Program) -> Result<f64> {
         self.step_after(program, Ok(()))
     }
@@ -215,12 +220,15 @@ impl Parallel {
     /// As [`Parallel::step`], after something on this rank that may have failed, such as reading its batch.
     ///
     /// # Errors
-    /// As for [`Parallel::step`]; on all ranks, `ready` of the first rank where it is an error.
+    /// As for [`Parallel::step`]; on all ranks, `ready` of the first rank where it is an error: then nothing has
+    /// changed.
     pub fn step_after(&mut self, program: &mut Program, ready: Result<()>) -> Result<f64> {
         if !self.started {
             self.check_start(program)?;
         }
-        let own = ready.and_then(|()| program.run(self.grads)).and_then(|()| self.loss.read(program));
+        // Before gradients, which move statistics of layers and the random key.
+        self.reports.exchange(&*self.comm, ready.map(|()| 0.0))?;
+        let own = program.run(self.grads).and_then(|()| self.loss.read(program));
         let loss = self.reports.exchange(&*self.comm, own)?;
         for flat in &self.flat {
             match flat {
@@ -248,15 +256,16 @@ impl Parallel {
         Ok(())
     }
 
-    /// The states that only their owner has, for a checkpoint; `None` if all ranks have all states.
+    /// The states that only their owner has, for the checkpoint that rank 0 writes; none on the other ranks.
     pub(in crate::train) fn gather_states(&self, program: &Program) -> Result<Vec<Tensor>> {
         let gathered = |s: &OwnedState| {
             let own = program.persistent().find(|(b, _)| b.name == s.name).map(|(_, bytes)| bytes.to_vec());
             let mut bytes = own.unwrap_or_else(|| vec![0; s.dims.iter().product::<usize>() * s.dtype.size()]);
             self.comm.broadcast(s.owner, &mut bytes)?;
-            Ok(Tensor { name: s.name.clone(), dtype: s.dtype, dims: s.dims.clone(), bytes })
+            let first = self.is_first();
+            Ok(first.then(|| Tensor { name: s.name.clone(), dtype: s.dtype, dims: s.dims.clone(), bytes }))
         };
-        self.owned_states().iter().map(gathered).collect()
+        self.owned_states().iter().filter_map(|s| gathered(s).transpose()).collect()
     }
 
     /// The states that only their owner has.
@@ -283,6 +292,14 @@ impl Parallel {
     /// A rank has ended.
     pub fn any(&mut self, flag: bool) -> Result<bool> {
         Ok(self.reports.exchange(&*self.comm, Ok(f64::from(u8::from(flag))))? > 0.0)
+    }
+
+    /// The mean of a number over the ranks.
+    ///
+    /// # Errors
+    /// The first rank's error.
+    pub(in crate::train) fn mean(&mut self, own: Result<f64>) -> Result<f64> {
+        self.reports.exchange(&*self.comm, own)
     }
 
     /// Checks that a number, such as a digest of the data ([`fingerprint`]), is equal on all ranks.
@@ -331,7 +348,7 @@ impl Parallel {
         Ok(())
     }
 
-    /// A digest of the params and of the states that updates read, but for those that are shared out. It is equal on
+    /// A digest of all params and of the states that updates read, but for those that are shared out. It is equal on
     /// all ranks.
     ///
     /// # Errors
@@ -341,7 +358,12 @@ impl Parallel {
             matches!(b.role, Role::Param | Role::State) && !is_flat_grads(&b.name) && !self.is_owned(&b.name)
         };
         let mut digest = agreement::Fingerprint::new();
-        program.bindings_of(self.update)?.filter(|b| shared(b)).for_each(|b| digest.add(program.bytes_of(b)));
+        let updated: Vec<&Binding> = program.bindings_of(self.update)?.filter(|b| shared(b)).collect();
+        updated.iter().for_each(|b| digest.add(program.bytes_of(b)));
+        // Params that are frozen.
+        let others = program.bindings_of(self.grads)?.filter(|b| b.role == Role::Param);
+        let frozen = others.filter(|b| !updated.iter().any(|u| u.name == b.name));
+        frozen.for_each(|b| digest.add(program.bytes_of(b)));
         Ok(digest.finish())
     }
 

@@ -41,7 +41,7 @@ pub enum Reduce {
 
 /// The buffers of sums of up to a number of bytes.
 pub struct RankSum {
-    /// Lines of 8 bytes, so that both types of numbers are aligned.
+    /// Words of 8 bytes, so that both types of numbers are aligned.
     send: Vec<u64>,
     receive: Vec<u64>,
 }

@@ -4,7 +4,7 @@
 
 use super::{Feed, StepIo, Trainer};
 use crate::error::Result;
-use crate::passes::optimiser::{LR, OwnedState};
+use crate::passes::optimiser::{LR, OwnedState, is_flat_grads};
 use crate::session::Program;
 use crate::train::parallel::{Parallel, SyncStates, refused};
 use crate::train::trainer::step_io::Scalar;
@@ -75,6 +75,24 @@ impl Trainer {
         self.parallel.as_mut().map_or(Ok(()), |p| p.sync_states(&mut self.program, how))
     }
 
+    /// Whether the state `name` holds the gradients of a step of several ranks, which no later step reads.
+    pub(super) fn is_flat_grads(&self, name: &str) -> bool {
+        self.parallel.is_some() && is_flat_grads(name)
+    }
+
+    /// Whether `flag` is set on any rank.
+    pub(in crate::train) fn any_rank(&mut self, flag: bool) -> Result<bool> {
+        self.parallel.as_mut().map_or(Ok(flag), |p| p.any(flag))
+    }
+
+    /// The mean of a number over the ranks; an error of one is an error of all.
+    pub(in crate::train) fn mean_over_ranks(&mut self, own: Result<f64>) -> Result<f64> {
+        match &mut self.parallel {
+            Some(p) => p.mean(own),
+            None => own,
+        }
+    }
+
     /// As [`Trainer::save`], if `ready` is no error on any rank.
     pub(in crate::train) fn save_after(&self, path: &Path, ready: Result<()>) -> Result<()> {
         let Some(p) = &self.parallel else { return ready.and_then(|()| self.write_file(path, &[])) };
@@ -91,7 +109,7 @@ impl Trainer {
             Err(e) => (Err(e), None),
         };
         p.share_result(done)?;
-        own.ok_or_else(|| refused("an error was lost"))
+        own.ok_or_else(|| refused("this rank failed, and no rank has reported it: a bug of arenagrad"))
     }
 
     /// Steps the program, if the batch could be filled on all ranks. Returns the time in nanoseconds.
@@ -101,7 +119,7 @@ impl Trainer {
             return self.run(at);
         };
         let filled = match std::mem::take(&mut self.tracing) {
-            true => Err(refused("none is recorded")),
+            true => Err(refused("a step cannot be traced")),
             false => filled,
         };
         let start = Instant::now();

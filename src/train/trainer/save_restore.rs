@@ -6,7 +6,7 @@ use super::kept::{KEPT_LIMIT, Kept, read_saved_numbers};
 use super::{Feed, Trainer};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
-use crate::passes::optimiser::{STEP, is_flat_grads};
+use crate::passes::optimiser::STEP;
 use crate::train::Partial;
 use crate::train::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded, Tensor, entries};
 use crate::train::plateau::PlateauState;
@@ -135,7 +135,7 @@ impl Trainer {
         let ranks = [self.ranks() as u64];
         // No step reads the gradients of the one before.
         let is_owned = |name: &str| owned.iter().any(|t| t.name == name);
-        let mut all = entries(&self.program, |b| !is_flat_grads(&b.name) && !is_owned(&b.name));
+        let mut all = entries(&self.program, |b| !self.is_flat_grads(&b.name) && !is_owned(&b.name));
         all.extend(owned.iter().map(Tensor::entry));
         let mut put = |name, dtype, dims, bytes| all.push(Entry { name, dtype, dims, bytes });
         put(CURSOR, DType::I64, &[6], bytemuck::cast_slice(&cursor));
@@ -282,7 +282,7 @@ impl Trainer {
         if let Some(t) = file.unusable().first() {
             return Err(t.error());
         }
-        for (b, _) in self.program.persistent().filter(|(b, _)| !is_flat_grads(&b.name)) {
+        for (b, _) in self.program.persistent().filter(|(b, _)| !self.is_flat_grads(&b.name)) {
             let e = file.expect(&b.name, b.dtype, &b.dims)?;
             if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {
                 check_saved_steps(bytemuck::pod_read_unaligned(e.bytes))?;

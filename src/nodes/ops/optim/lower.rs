@@ -80,9 +80,9 @@ pub fn emit_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// The rows of `n` that indices, operand `idx`, name. The gradient has as many elements as operand `g`.
 fn rows_of_operands(cx: &LowerCx<'_>, n: usize, [g, idx]: [usize; 2]) -> Result<Rows, String> {
     let k = cx.arg_dims(idx).numel();
-    match k < rows::MOST_ROWS {
+    match k <= rows::MOST_INDICES {
         true => Ok(Rows { n, k, inner: cx.arg_dims(g)[cx.arg_dims(idx).len()..].iter().product() }),
-        false => Err(format!("{k} indices are more than a step on rows can take ({})", rows::MOST_ROWS)),
+        false => Err(format!("{k} indices are more than a step on rows can take ({})", rows::MOST_INDICES)),
     }
 }
 

@@ -165,7 +165,7 @@ pub const ADAM_ROWS: OpDef = OpDef {
 };
 
 /// The most rows of a table of [`COALESCE`].
-pub const MOST_ROWS: i64 = i32::MAX as i64;
+pub const MOST_TABLE_ROWS: i64 = i32::MAX as i64;
 
 /// Gradient rows with equal indices as one.
 pub const COALESCE: OpDef = OpDef {
@@ -175,7 +175,7 @@ pub const COALESCE: OpDef = OpDef {
         let (g, idx) = (cx.dims(0), cx.dims(1));
         ensure!(g.starts_with(&idx), "updates of shape {g} do not hold indices of shape {idx}");
         let size = CoalesceAttrs::of(&cx.attrs).size;
-        ensure!((0..=MOST_ROWS).contains(&size), "size is {size}; it must be in 0..={MOST_ROWS}");
+        ensure!((0..=MOST_TABLE_ROWS).contains(&size), "size is {size}; it must be in 0..={MOST_TABLE_ROWS}");
         cx.same_as(0)
     },
     decompose: Some(|s| {

@@ -26,6 +26,10 @@ use std::path::Path;
 const MAX_DEPTH: usize = 64;
 /// Most bytes of a name.
 const MAX_NAME: usize = 1024;
+/// Bytes of names and tensors that a byte of the pickle may lead to.
+const MEMORY_PER_BYTE: usize = 16;
+/// Bytes that any pickle may lead to.
+const LEAST_MEMORY: usize = 1 << 20;
 /// The first bytes of a file of records.
 pub(super) const MAGIC: &[u8] = b"PK\x03\x04";
 
@@ -37,29 +41,29 @@ pub(super) struct Contents {
 }
 
 /// Reads which tensors are in the file `path` of `len` bytes, the one with the number `number` of the weights. What
-/// has another prefix than `prefix` is not looked at.
+/// stands under other keys than those of `prefix` is not visited.
 pub(super) fn read(file: &mut File, len: u64, path: &Path, number: usize, prefix: &str) -> Result<Contents> {
     let records = records::list(file, len)?;
     let checked = records.values().any(|r| r.crc != 0);
-    let text = |file: &mut File, name: &str, limit| match records.get(name) {
+    let bytes_of = |file: &mut File, name: &str, limit| match records.get(name) {
         Some(record) => record.read(file, name, limit, checked).map(Some),
         None => Ok(None),
     };
-    let order = text(file, "byteorder", 16)?;
+    let order = bytes_of(file, "byteorder", 16)?;
     if order.as_deref().is_some_and(|order| order != b"little") {
         return Err(bad_checkpoint("record \"byteorder\": only files of little-endian machines can be read"));
     }
-    let version = text(file, "version", 16)?.unwrap_or_default();
-    let number_of = str::from_utf8(&version).ok().and_then(|text| text.trim().parse::<u32>().ok());
-    if !number_of.is_some_and(|n| (1..=10).contains(&n)) {
+    let version = bytes_of(file, "version", 16)?.unwrap_or_default();
+    let version = str::from_utf8(&version).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    if !version.is_some_and(|n| (1..=10).contains(&n)) {
         return Err(bad_checkpoint("record \"version\": versions 1 to 10 of the format can be read"));
     }
-    let pickle = text(file, "data.pkl", HEADER_LIMIT)?.unwrap_or_default();
+    let pickle = bytes_of(file, "data.pkl", HEADER_LIMIT)?.unwrap_or_default();
     let pickle = Pickle::parse(pickle)?;
     let found = Contents { digest: Digest::Absent, tensors: Vec::new(), unusable: Vec::new() };
-    let visits = 2 * pickle.len() + MAX_DEPTH;
+    let memory = MEMORY_PER_BYTE * pickle.len() + LEAST_MEMORY;
     let mut walk =
-        Walk { pickle: &pickle, records: &records, path, number, prefix, visits, names: HashSet::new(), found };
+        Walk { pickle: &pickle, records: &records, path, number, prefix, memory, names: HashSet::new(), found };
     walk.visit(pickle.root, &mut String::new(), 0)?;
     let mut found = walk.found;
     if checked {
@@ -78,8 +82,8 @@ struct Walk<'p> {
     path: &'p Path,
     number: usize,
     prefix: &'p str,
-    /// How many values may still be visited: shared ones are visited once for each name.
-    visits: usize,
+    /// Bytes that names and tensors may still take. A value that others share is visited once for each of its names.
+    memory: usize,
     names: HashSet<String>,
     found: Contents,
 }
@@ -102,15 +106,14 @@ impl Walk<'_> {
                 "{short:?} …: more than {MAX_DEPTH} keys or {MAX_NAME} bytes in a name"
             )));
         }
-        self.visits =
-            self.visits.checked_sub(1).ok_or_else(|| bad_checkpoint("the same values under too many names"))?;
+        self.takes(1)?;
         let pickle = self.pickle;
         match pickle.get(id) {
             Value::Dict(items) => items.iter().try_for_each(|&(key, item)| match pickle.get(key) {
                 Value::Int(key) => self.visit_part(&key.to_string(), item, name, depth),
                 _ => match pickle.text_of(key) {
                     Some(key) => self.visit_part(key, item, name, depth),
-                    None => Err(bad_checkpoint(format!("{name:?} has a key that is neither a text nor a number"))),
+                    None => self.visit_nameless(item, name, depth),
                 },
             }),
             Value::List(items) | Value::Tuple(items) => {
@@ -126,6 +129,9 @@ impl Walk<'_> {
                 }
                 (Some(("torch._utils", "_rebuild_tensor_v3")), Some(args)) => self.tensor(args, true, name).map_err(at),
                 (Some(("torch", "Size" | "device") | ("_codecs", "encode")), _) => Ok(()),
+                (Some(("builtins" | "__builtin__", "set" | "frozenset")), Some(items)) => {
+                    items.iter().try_for_each(|&items| self.visit(items, name, depth + 1))
+                }
                 (Some(function), _) => Err(foreign(function, name)),
                 (None, _) => Err(at(bad_checkpoint("a call of what is no name"))),
             },
@@ -140,6 +146,13 @@ impl Walk<'_> {
         }
     }
 
+    /// Counts `bytes` of what is found. It is in proportion to the pickle, unless values are shared many times.
+    fn takes(&mut self, bytes: usize) -> Result<()> {
+        let left = self.memory.checked_sub(bytes);
+        self.memory = left.ok_or_else(|| bad_checkpoint("the same values under too many names"))?;
+        Ok(())
+    }
+
     /// Visits what stands under `key` in the value called `name`.
     fn visit_part(&mut self, key: &str, item: Id, name: &mut String, depth: usize) -> Result<()> {
         let len = name.len();
@@ -152,6 +165,16 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Visits what stands under a key that is neither a text nor an integer, so that a tensor there has no name.
+    fn visit_nameless(&mut self, item: Id, name: &mut String, depth: usize) -> Result<()> {
+        let before = self.names.len();
+        self.visit_part("?", item, name, depth)?;
+        match self.names.len() == before {
+            true => Ok(()),
+            false => Err(bad_checkpoint(format!("{name:?} has a tensor under a key that is no text and no integer"))),
+        }
+    }
+
     /// Adds the tensor of these arguments.
     fn tensor(&mut self, args: &[Id], has_type: bool, name: &str) -> Result<()> {
         if name.is_empty() {
@@ -161,6 +184,8 @@ impl Walk<'_> {
             return Err(bad_checkpoint("the name occurs twice"));
         }
         let tensor = tensors::of_args(self.pickle, args, has_type)?;
+        // The name stands in a set and in the tensor, which has a dimension and a stride for each axis.
+        self.takes(size_of::<Stored>() + 2 * name.len() + 16 * tensor.dims.len())?;
         let record = self.records.get(&format!("data/{}", tensor.key));
         let record = record.ok_or_else(|| bad_checkpoint(format!("there is no record {}", tensor.record())))?;
         let held = tensor.place(record.bytes)?;

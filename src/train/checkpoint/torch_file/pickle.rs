@@ -219,11 +219,13 @@ impl Machine<'_> {
         match op {
             b'(' => self.marks.push(self.stack.len()),
             b')' => self.push(Value::Tuple(Vec::new())),
-            b']' => self.push(Value::List(Vec::new())),
+            // A set, too.
+            b']' | 0x8f => self.push(Value::List(Vec::new())),
             b'}' => self.push(Value::Dict(Vec::new())),
-            b't' => {
+            // A frozen set is a list here.
+            b't' | 0x91 => {
                 let items = self.pop_to_mark()?;
-                self.push(Value::Tuple(items));
+                self.push(if op == b't' { Value::Tuple(items) } else { Value::List(items) });
             }
             0x85..=0x87 => {
                 let mut items = (0..op - 0x84).map(|_| self.pop()).collect::<Result<Vec<Id>>>()?;
@@ -234,7 +236,7 @@ impl Machine<'_> {
                 let item = self.pop()?;
                 self.extend(vec![item])?;
             }
-            b'e' => {
+            b'e' | 0x90 => {
                 let items = self.pop_to_mark()?;
                 self.extend(items)?;
             }

@@ -24,6 +24,8 @@ const TYPES: [(&str, &str, DType); 15] = [
     ("uint64", "", DType::U64),
 ];
 
+/// Most axes of a tensor: those of torch.
+const MAX_RANK: usize = 64;
 /// Most elements of a tensor that has more of them than its record, as `expand` makes.
 const MAX_SHARED: u64 = 1 << 20;
 
@@ -39,7 +41,7 @@ pub(super) struct Described<'p> {
     /// The name of its type.
     pub kind: &'p str,
     dtype: Option<DType>,
-    /// Elements of its record, or bytes.
+    /// Length of its record: in bytes if `in_bytes`, else in elements.
     held: u64,
     in_bytes: bool,
     offset: u64,
@@ -61,7 +63,8 @@ pub(super) struct Held {
 
 /// The tensor of the arguments of `_rebuild_tensor_v3`, which name a type, or of `_rebuild_tensor_v2`.
 pub(super) fn of_args<'p>(pickle: &'p Pickle, args: &[Id], has_type: bool) -> Result<Described<'p>> {
-    parse(pickle, args, has_type).ok_or_else(|| bad_checkpoint("the arguments are not those of a tensor"))
+    parse(pickle, args, has_type)
+        .ok_or_else(|| bad_checkpoint(format!("the arguments are not those of a tensor of at most {MAX_RANK} axes")))
 }
 
 fn parse<'p>(pickle: &'p Pickle, args: &[Id], has_type: bool) -> Option<Described<'p>> {
@@ -69,7 +72,10 @@ fn parse<'p>(pickle: &'p Pickle, args: &[Id], has_type: bool) -> Option<Describe
         Value::Int(n) => u64::try_from(*n).ok(),
         _ => None,
     };
-    let numbers = |id: Id| pickle.tuple(id)?.iter().map(|&id| number(id)).collect::<Option<Vec<u64>>>();
+    let numbers = |id: Id| {
+        let items = pickle.tuple(id)?;
+        (items.len() <= MAX_RANK).then(|| items.iter().map(|&id| number(id)).collect::<Option<Vec<u64>>>())?
+    };
     let &[storage, offset, dims, strides, _grad, _hooks, ref more @ ..] = args else { return None };
     let Value::Persistent(storage) = pickle.get(storage) else { return None };
     let &[word, class, key, _device, held] = pickle.tuple(*storage)? else { return None };

@@ -37,7 +37,7 @@ pub fn open_weights(path: &Path, prefix: &str) -> Run<Weights> {
 
 /// Gives all params and buffers of `p` the values that the file holds. Its other tensors are left out: a checkpoint
 /// holds the states of the optimiser too.
-pub fn load_safetensors_params(p: &mut Program, path: &Path, read: &ReadArgs) -> Run {
+pub fn load_params(p: &mut Program, path: &Path, read: &ReadArgs) -> Run {
     let file = open_weights(path, &read.prefix)?;
     if file.find(CURSOR).is_some() {
         warn_of_safetensors_without_digest(path, file.digest());
