@@ -182,9 +182,9 @@ impl Program {
     /// Reads params and states from opened weights, and says what fitted.
     ///
     /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; a pattern of
-    /// `transpose` matches no tensor that is loaded, or one of fewer than two axes; no tensor has a leaf; a tensor's shape
-    /// differs in more than axes of length 1; its dtype differs and is no float; two tensors are for one leaf; an element
-    /// of a bool is neither 0 nor 1.
+    /// `transpose` matches no tensor that is loaded, or one of fewer than two axes; no tensor has a leaf; a tensor's
+    /// shape differs in more than axes of length 1; its dtype differs and is no float; two tensors are for one leaf; an
+    /// element of a bool is neither 0 nor 1.
     pub fn load_weights(&mut self, file: &Weights, how: Load<'_>) -> Result<LoadReport> {
         let (pairs, report) = self.load_pairs(file, &how)?;
         let plan = checkpoint_load_plan(&pairs);
