@@ -231,8 +231,8 @@ impl ConvPlan {
         self.back
     }
 
-    /// Whether a group is one channel, with windows of this size, stride and dilation 1, and less padding before the image
-    /// than a window is long.
+    /// Whether a group is one channel, with windows of this size, stride and dilation 1, and less padding before the
+    /// image than a window is long.
     pub fn is_depthwise(&self, kernel: [usize; 2]) -> bool {
         let near = (0..2).all(|a| self.pad[a] < kernel[a]);
         let plain = (self.kernel, self.stride, self.dilation) == (kernel, [1, 1], [1, 1]);
