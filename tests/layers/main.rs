@@ -122,6 +122,40 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     files.filter(|(name, _)| !name.contains("tests")).collect()
 }
 
+/// The file or the folder of each module that is gated by a family's feature, with that feature.
+fn gated(files: &[(String, String)]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (file, text) in files {
+        let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (gate, declared) in text.lines().zip(text.lines().skip(1)) {
+            let feature = gate.trim().strip_prefix("#[cfg(feature = \"").and_then(|rest| rest.strip_suffix("\")]"));
+            let module = declared.trim().trim_start_matches("pub ").strip_prefix("mod ");
+            if let (Some(feature), Some(name)) = (feature, module.and_then(|rest| rest.strip_suffix(';'))) {
+                found.push((format!("{folder}/{name}"), feature.to_string()));
+            }
+        }
+    }
+    found
+}
+
+/// Uses of a family of ops by another family.
+fn across(arrows: &Arrows, gated: &[(String, String)]) -> Vec<String> {
+    let is_in =
+        |file: &str, module: &str| file.strip_prefix(module).is_some_and(|rest| rest.starts_with('/') || rest == ".rs");
+    let family = |file: &str| gated.iter().find(|(module, _)| is_in(file, module)).map(|(_, feature)| feature);
+    let mut found = Vec::new();
+    for (from, uses) in arrows {
+        for (to, names) in uses {
+            if let (Some(a), Some(b)) = (family(from), family(to))
+                && a != b
+            {
+                found.push(format!("{from} of {a} uses {names:?} of {b}, which {to} defines"));
+            }
+        }
+    }
+    found
+}
+
 /// Who uses whom in the whole repository.
 fn repository() -> Arrows {
     let mut modules = Modules::default();
@@ -181,6 +215,14 @@ fn modules_import_downwards_only() {
 }
 
 #[test]
+fn families_of_ops_do_not_use_each_other() {
+    let gated: Vec<_> = ["src/kernels/", "src/"].iter().flat_map(|folder| gated(&sources(folder))).collect();
+    assert!(gated.len() > 20, "{gated:?} are few: does the search miss some?");
+    let found = across(&repository(), &gated);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
 fn files_import_each_other_only_where_types_force_it() {
     let arrows = repository();
     let found = circles(&arrows);
@@ -232,6 +274,21 @@ fn paths_are_resolved_to_the_file_that_defines() {
     for text in ["// use crate::b::f;", "/* crate::b::f */", "#[cfg(test)] use crate::b::f;", "pub use crate::b::f;"] {
         assert_eq!(arrows_of(&[head, ("a.rs", text), b, ("c.rs", "")]), [""; 0], "{text}");
     }
+}
+
+#[test]
+fn uses_across_families_are_found() {
+    let head = "#[cfg(feature = \"one\")]\npub mod x;\n#[cfg(feature = \"two\")]\nmod y;\nmod z;\n";
+    let gated = gated(&[("s/mod.rs".to_string(), head.to_string())]);
+    assert_eq!(gated, [("s/x", "one"), ("s/y", "two")].map(|(m, f)| (m.to_string(), f.to_string())));
+    let to = |names: &[&str]| names.iter().map(|n| (n.to_string(), BTreeSet::new())).collect();
+    let arrows: Arrows = [
+        ("s/x/a.rs".to_string(), to(&["s/x/b.rs", "s/z.rs", "s/y.rs"])),
+        ("s/xy.rs".to_string(), to(&["s/y.rs"])),
+        ("s/z.rs".to_string(), to(&["s/y.rs"])),
+    ]
+    .into();
+    assert_eq!(across(&arrows, &gated), ["s/x/a.rs of one uses {} of two, which s/y.rs defines"]);
 }
 
 #[test]
