@@ -12,11 +12,23 @@ mod sources;
 
 fn everything() -> Vec<(String, String)> {
     let fuzz = ["fuzz/src", "fuzz/tests", "fuzz/libfuzzer/fuzz_targets"];
-    ["src", "cli", "mpi", "onnx/src", "onnx/tests", "onnx/examples", "python/src", "tests", "benches", "examples"]
-        .into_iter()
-        .chain(fuzz)
-        .flat_map(sources)
-        .collect()
+    [
+        "src",
+        "cli",
+        "mpi",
+        "onnx/src",
+        "onnx/tests",
+        "onnx/examples",
+        "python/src",
+        "web",
+        "tests",
+        "benches",
+        "examples",
+    ]
+    .into_iter()
+    .chain(fuzz)
+    .flat_map(sources)
+    .collect()
 }
 
 fn is_test(name: &str) -> bool {
@@ -117,7 +129,7 @@ fn functions_do_not_repeat_their_module() {
 
 /// Files that may hold unsafe code: owned graph view, kernel ABI, instruction sets, what is made of their vectors
 /// (tiles, dot products and transposes; AMX, AVX512-BF16), executor, team; what a rank does at exit; NumPy's arrays and
-/// forks of Python.
+/// forks of Python; names of a module's exports.
 const UNSAFE: &[&str] = &[
     "mpi/src/exit.rs",
     "python/src/views.rs",
@@ -140,12 +152,15 @@ const UNSAFE: &[&str] = &[
     "src/nodes/ir/graph/mod.rs",
     "src/sched/exec.rs",
     "src/sched/team/mod.rs",
+    "web/src/exports.rs",
 ];
 
 #[test]
 fn unsafe_code_is_rare_and_reasoned() {
     let mut total = 0;
-    for (name, text) in ["src", "mpi/src", "python/src"].into_iter().flat_map(sources).filter(|(n, _)| !is_test(n)) {
+    for (name, text) in
+        ["src", "mpi/src", "python/src", "web/src"].into_iter().flat_map(sources).filter(|(n, _)| !is_test(n))
+    {
         let code: Vec<&str> = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
         let lines = code.iter().filter(|l| l.contains("unsafe ") && !l.contains("unsafe_code")).count();
         let reasons = text.matches("SAFETY").count() + text.matches("# Safety").count();
@@ -251,6 +266,7 @@ fn every_dependency_has_a_reason() {
         ("python/Cargo.toml", &[DEPENDENCIES], "## Python package"),
         ("onnx/Cargo.toml", &[DEPENDENCIES], "## ONNX"),
         ("mpi/Cargo.toml", &[DEPENDENCIES], "## MPI"),
+        ("web/Cargo.toml", &[DEPENDENCIES], "## Browser"),
         ("Cargo.toml", &["\n[dev-dependencies]", LOOM], "## Tests"),
         ("benches/Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
         ("fuzz/Cargo.toml", &[DEPENDENCIES], "## Tests"),
@@ -258,7 +274,8 @@ fn every_dependency_has_a_reason() {
     ] {
         let listed = part(head);
         for name in sections.iter().flat_map(|s| names_under(manifest, s)).filter(|n| {
-            !n.starts_with("arenagrad") || matches!(head, "## Program" | "## Python package" | "## ONNX" | "## MPI")
+            !n.starts_with("arenagrad")
+                || matches!(head, "## Program" | "## Python package" | "## ONNX" | "## MPI" | "## Browser")
         }) {
             assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
         }
@@ -268,6 +285,7 @@ fn every_dependency_has_a_reason() {
             "python/Cargo.toml",
             "onnx/Cargo.toml",
             "mpi/Cargo.toml",
+            "web/Cargo.toml",
             "benches/Cargo.toml",
             "fuzz/libfuzzer/Cargo.toml",
         ];
@@ -305,8 +323,8 @@ fn published_crates_are_complete() {
             assert_eq!(read(&own), read(&root().join(text)), "{}", own.display());
         }
     }
-    for manifest in ["cli/Cargo.toml", "onnx/Cargo.toml", "mpi/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"] {
-        assert!(read(&root().join(manifest)).contains("\npublish = false\n"), "{manifest}");
+    for manifest in ["cli", "onnx", "mpi", "web", "benches", "fuzz"].map(|folder| format!("{folder}/Cargo.toml")) {
+        assert!(read(&root().join(&manifest)).contains("\npublish = false\n"), "{manifest}");
     }
 }
 
