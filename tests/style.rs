@@ -12,11 +12,23 @@ mod sources;
 
 fn everything() -> Vec<(String, String)> {
     let fuzz = ["fuzz/src", "fuzz/tests", "fuzz/libfuzzer/fuzz_targets"];
-    ["src", "cli", "mpi", "onnx/src", "onnx/tests", "onnx/examples", "python/src", "tests", "benches", "examples"]
-        .into_iter()
-        .chain(fuzz)
-        .flat_map(sources)
-        .collect()
+    [
+        "src",
+        "cli",
+        "mpi",
+        "onnx/src",
+        "onnx/tests",
+        "onnx/examples",
+        "export_c",
+        "python/src",
+        "tests",
+        "benches",
+        "examples",
+    ]
+    .into_iter()
+    .chain(fuzz)
+    .flat_map(sources)
+    .collect()
 }
 
 fn is_test(name: &str) -> bool {
@@ -250,6 +262,7 @@ fn every_dependency_has_a_reason() {
         ("cli/tables/Cargo.toml", &[DEPENDENCIES], "## Program"),
         ("python/Cargo.toml", &[DEPENDENCIES], "## Python package"),
         ("onnx/Cargo.toml", &[DEPENDENCIES], "## ONNX"),
+        ("export_c/Cargo.toml", &[DEPENDENCIES], "## C"),
         ("mpi/Cargo.toml", &[DEPENDENCIES], "## MPI"),
         ("Cargo.toml", &["\n[dev-dependencies]", LOOM], "## Tests"),
         ("benches/Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
@@ -267,6 +280,7 @@ fn every_dependency_has_a_reason() {
             "cli/tables/Cargo.toml",
             "python/Cargo.toml",
             "onnx/Cargo.toml",
+            "export_c/Cargo.toml",
             "mpi/Cargo.toml",
             "benches/Cargo.toml",
             "fuzz/libfuzzer/Cargo.toml",
@@ -305,7 +319,14 @@ fn published_crates_are_complete() {
             assert_eq!(read(&own), read(&root().join(text)), "{}", own.display());
         }
     }
-    for manifest in ["cli/Cargo.toml", "onnx/Cargo.toml", "mpi/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"] {
+    for manifest in [
+        "cli/Cargo.toml",
+        "onnx/Cargo.toml",
+        "export_c/Cargo.toml",
+        "mpi/Cargo.toml",
+        "benches/Cargo.toml",
+        "fuzz/Cargo.toml",
+    ] {
         assert!(read(&root().join(manifest)).contains("\npublish = false\n"), "{manifest}");
     }
 }
