@@ -207,7 +207,7 @@ class Step:
         """Runs one step: forward, backward, update. Gives the loss before the update."""
         feed = self._feed(args, kwargs)
         if self._bridge is not None:
-            feed["lr"] = self._bridge.rate()
+            feed |= {name: rate for name, rate in self._bridge.rates().items() if name in self._read}
         elif self._rate is not None:
             feed["lr"] = self._rate
         with explained(self._notes):
@@ -222,7 +222,7 @@ class Step:
     def _size(self, feed: Mapping[str, Any]) -> dict[str, int]:
         """The size of a batch. The program checks that all inputs have it."""
         name, (low, high) = next(iter(self._limits.items()))
-        n = next(len(x) for key, x in feed.items() if key != "lr")
+        n = next(len(feed[key]) for key in self._inputs if key in feed)
         if not low <= n <= high:
             raise make("data", f"{name!r} is {n}; it goes from {low} to {high}")
         return {name: n}
