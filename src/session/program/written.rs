@@ -27,7 +27,7 @@ impl Program {
         let i = self.named(0, what, name, wanted)?;
         self.fresh.put(i);
         let b = &self.bindings[i];
-        Ok((b, &mut self.arena.bytes_mut()[b.range()]))
+        Ok((b, self.arena.slice_mut(b.range())))
     }
 
     /// The input, param or state called `name` counts as unset: a step that reads it is refused, or finds zeros where a
@@ -36,7 +36,7 @@ impl Program {
         if let Ok(i) = self.named(0, "input, param or state", name, &|role| role != Role::Output) {
             self.fresh.clear(i);
             let range = self.bindings[i].range();
-            self.arena.bytes_mut()[range].fill(0);
+            self.arena.slice_mut(range).fill(0);
         }
     }
 
