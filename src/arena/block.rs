@@ -1,5 +1,6 @@
 //! A zeroed block of 64-byte cache lines, in memory of the allocator or in pages of the system.
 
+use crate::HAS_SYSTEM;
 use memmap2::MmapMut;
 
 /// Bytes of a line. Buffers of a plan start at multiples of it.
@@ -22,7 +23,7 @@ pub(super) enum Memory {
 impl Memory {
     /// A zeroed block of at least `len` bytes, which are whole lines; `None` where the system refuses.
     pub(super) fn zeroed(len: usize) -> Option<Memory> {
-        Some(match len < HUGE || cfg!(miri) {
+        Some(match len < HUGE || cfg!(miri) || !HAS_SYSTEM {
             true => Memory::Lines(bytemuck::allocation::try_zeroed_slice_box(len / LINE).ok()?),
             false => Memory::Pages(map_pages(len)?),
         })

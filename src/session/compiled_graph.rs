@@ -2,6 +2,7 @@
 
 use super::choices::Choices;
 use super::plan_report::{PlanReport, Recomputed, describe_plan};
+use crate::clock::Instant;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::{Precision, bf16_engine};
 use crate::kernels::simd::instruction_choice;
@@ -11,7 +12,7 @@ use crate::passes::product_precision::{self, Precisions, product_precisions};
 use crate::sched::exec::Exec;
 use crate::sched::placement::Placement;
 use crate::sched::{Scheduled, modelled_time, plan_again, plan_with_precision, plan_with_red_zones, tape};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What was chosen for a graph: all that its plan and its tapes need to be made again.
 #[derive(Clone, Default)]
