@@ -62,5 +62,6 @@ fn _arenagrad(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(ops::_op_table, m)?)?;
     m.add_function(wrap_pyfunction!(optim::_kinds, m)?)?;
     m.add_function(wrap_pyfunction!(program::_forked, m)?)?;
+    m.add_function(wrap_pyfunction!(program::_open, m)?)?;
     m.add_function(wrap_pyfunction!(twin::_twin, m)?)
 }

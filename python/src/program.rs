@@ -286,6 +286,12 @@ impl Program {
         Ok(loaded)
     }
 
+    /// Writes the program as one file, which `arenagrad.open` opens without compiling: its graphs, its plans, and its
+    /// params and states as they are now.
+    fn export(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.detached(py, |p| p.export(path))
+    }
+
     /// Writes all params and states, and numbers of the caller, to a file.
     #[pyo3(signature = (path, **numbers))]
     fn checkpoint(&self, py: Python<'_>, path: PathBuf, numbers: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
@@ -435,6 +441,13 @@ impl Program {
             "a Program is not pickled or copied: save() its weights, and compile and load() where they are needed";
         Err(pyo3::exceptions::PyTypeError::new_err(text))
     }
+}
+
+/// Opens an exported program.
+#[pyfunction]
+pub fn _open(py: Python<'_>, path: PathBuf, casting: Option<String>) -> PyResult<Program> {
+    let core = py.detach(|| call(|| Core::open(path)))?;
+    Program::new(py, core, casting)
 }
 
 /// What names of a checkpoint's numbers begin with.

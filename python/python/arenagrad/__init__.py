@@ -56,6 +56,7 @@ from ._errors import (
     UsageError,
     VerifyError,
 )
+from ._exported import open
 from ._fit import Fitted, demo, digits, fit
 from ._ops import BuilderOps as _BuilderOps
 from ._ops import VarOps as _VarOps
@@ -95,6 +96,7 @@ __all__ = [
     "digits",
     "fit",
     "nn",
+    "open",
     "optim",
     "parse",
     "train",
