@@ -269,7 +269,7 @@ fn every_dependency_has_a_reason() {
         ("cli/tables/Cargo.toml", &[DEPENDENCIES], "## Program"),
         ("python/Cargo.toml", &[DEPENDENCIES], "## Python package"),
         ("onnx/Cargo.toml", &[DEPENDENCIES], "## ONNX"),
-        ("export_c/Cargo.toml", &[DEPENDENCIES], "## C"),
+        ("export_c/Cargo.toml", &[DEPENDENCIES], "## C files"),
         ("mpi/Cargo.toml", &[DEPENDENCIES], "## MPI"),
         ("capi/Cargo.toml", &[DEPENDENCIES], "## C interface"),
         ("Cargo.toml", &["\n[dev-dependencies]", LOOM], "## Tests"),
