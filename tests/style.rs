@@ -22,6 +22,7 @@ fn everything() -> Vec<(String, String)> {
         "onnx/examples",
         "export_c",
         "python/src",
+        "web",
         "tests",
         "benches",
         "examples",
@@ -130,7 +131,7 @@ fn functions_do_not_repeat_their_module() {
 
 /// Files that may hold unsafe code: weights that are mapped, owned graph view, kernel ABI, instruction sets, what is
 /// made of their vectors (tiles, dot products and transposes; AMX, AVX512-BF16), executor, team; what a rank does at
-/// exit; NumPy's arrays and forks of Python; pointers of C.
+/// exit; NumPy's arrays and forks of Python; pointers of C; names of a module's exports.
 const UNSAFE: &[&str] = &[
     "capi/src/border.rs",
     "mpi/src/exit.rs",
@@ -155,13 +156,16 @@ const UNSAFE: &[&str] = &[
     "src/nodes/ir/graph/mod.rs",
     "src/sched/exec.rs",
     "src/sched/team/mod.rs",
+    "web/src/exports.rs",
 ];
 
 #[test]
 fn unsafe_code_is_rare_and_reasoned() {
     let mut total = 0;
-    for (name, text) in
-        ["src", "mpi/src", "capi/src", "python/src"].into_iter().flat_map(sources).filter(|(n, _)| !is_test(n))
+    for (name, text) in ["src", "mpi/src", "capi/src", "python/src", "web/src"]
+        .into_iter()
+        .flat_map(sources)
+        .filter(|(n, _)| !is_test(n))
     {
         let code: Vec<&str> = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
         // What C calls promises nothing: its declaration says what C must keep, as the header does.
@@ -273,6 +277,7 @@ fn every_dependency_has_a_reason() {
         ("onnx/Cargo.toml", &[DEPENDENCIES], "## ONNX"),
         ("export_c/Cargo.toml", &[DEPENDENCIES], "## C files"),
         ("mpi/Cargo.toml", &[DEPENDENCIES], "## MPI"),
+        ("web/Cargo.toml", &[DEPENDENCIES], "## Browser"),
         ("capi/Cargo.toml", &[DEPENDENCIES], "## C interface"),
         ("Cargo.toml", &["\n[dev-dependencies]", LOOM], "## Tests"),
         ("benches/Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
@@ -282,7 +287,10 @@ fn every_dependency_has_a_reason() {
         let listed = part(head);
         for name in sections.iter().flat_map(|s| names_under(manifest, s)).filter(|n| {
             !n.starts_with("arenagrad")
-                || matches!(head, "## Program" | "## Python package" | "## ONNX" | "## MPI" | "## C interface")
+                || matches!(
+                    head,
+                    "## Program" | "## Python package" | "## ONNX" | "## MPI" | "## C interface" | "## Browser"
+                )
         }) {
             assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
         }
@@ -293,6 +301,7 @@ fn every_dependency_has_a_reason() {
             "onnx/Cargo.toml",
             "export_c/Cargo.toml",
             "mpi/Cargo.toml",
+            "web/Cargo.toml",
             "capi/Cargo.toml",
             "benches/Cargo.toml",
             "fuzz/libfuzzer/Cargo.toml",
@@ -331,16 +340,9 @@ fn published_crates_are_complete() {
             assert_eq!(read(&own), read(&root().join(text)), "{}", own.display());
         }
     }
-    for manifest in [
-        "cli/Cargo.toml",
-        "onnx/Cargo.toml",
-        "export_c/Cargo.toml",
-        "mpi/Cargo.toml",
-        "capi/Cargo.toml",
-        "benches/Cargo.toml",
-        "fuzz/Cargo.toml",
-    ] {
-        assert!(read(&root().join(manifest)).contains("\npublish = false\n"), "{manifest}");
+    let folders = ["cli", "onnx", "export_c", "mpi", "capi", "web", "benches", "fuzz"];
+    for manifest in folders.map(|folder| format!("{folder}/Cargo.toml")) {
+        assert!(read(&root().join(&manifest)).contains("\npublish = false\n"), "{manifest}");
     }
 }
 
