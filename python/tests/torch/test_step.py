@@ -141,15 +141,38 @@ def test_groups_have_settings_of_their_own() -> None:
     assert differences(ours, theirs) < 1e-5
 
 
-def test_rates_of_groups_that_part_are_refused() -> None:
+@pytest.mark.parametrize("of", [lambda i: (1 + i) / 4, lambda i: 1.0 / (1 + i), lambda i: i])
+@pytest.mark.parametrize("sizes", [None, {"batch": (2, 8)}])
+def test_groups_have_rates_of_their_own(of: Any, sizes: Any) -> None:
+    """Each group has its schedule: the last of them begins at 0, or falls while the first one rises."""
+    x, y = batch()
+    ours, theirs = net().double(), net().double()
+    x = x.double()
+
+    def both(m: Any) -> Any:
+        o = torch.optim.Adam([{"params": m[0].weight}, {"params": m[0].bias, "lr": 0.1}, {"params": m[2].parameters()}], lr=0.02)
+        return o, torch.optim.lr_scheduler.LambdaLR(o, [lambda i: (1 + i) / 4, lambda i: 0.5**i, of])
+
+    (a, mine), (b, scheduler) = both(ours), both(theirs)
+    step = agt.compile_step(ours, F.cross_entropy, a, x, y, sizes=sizes)
+    expected = torch_steps(theirs, b, x, y, 6, scheduler)
+    for loss in expected:
+        assert step(x, y) == pytest.approx(loss, rel=1e-9)
+        mine.step()
+    step.sync()
+    assert differences(ours, theirs) < 1e-9
+
+
+def test_a_group_may_be_frozen_and_a_rate_be_changed_by_hand() -> None:
     x, y = batch()
     m: Any = net()
+    m[0].requires_grad_(False)
     o = torch.optim.SGD([{"params": m[0].parameters()}, {"params": m[2].parameters(), "lr": 0.2}], lr=0.1)
     step = agt.compile_step(m, F.cross_entropy, o, x, y)
-    step(x, y)
-    o.param_groups[1]["lr"] = 0.1
-    with pytest.raises(ag.UsageError, match="ratios"):
-        step(x, y)
+    first = step(x, y)
+    o.param_groups[1]["lr"] = 0.0
+    assert step(x, y) < first
+    assert step(x, y) == step(x, y)
 
 
 def test_schedulers_drive_the_rate() -> None:

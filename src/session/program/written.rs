@@ -1,6 +1,7 @@
 //! Which params, states and inputs hold a value, and their bytes for those who write them by name.
 
 use super::Program;
+use super::method::Method;
 use crate::error::Result;
 use crate::session::bindings::{Binding, Role};
 
@@ -61,6 +62,17 @@ impl Program {
     pub fn mark_written(&mut self, name: &str) -> Result<()> {
         self.leaf_mut("input, param or state", name, &|role| role != Role::Output).map(drop)
     }
+
+    /// As [`Program::mark_written`], of method `m`: its own inputs, and the params and states of all methods.
+    ///
+    /// # Errors
+    /// The method is another program's, or has no input, param or state of that name.
+    pub fn mark_written_of(&mut self, m: Method, name: &str) -> Result<()> {
+        let at = self.method_number(m)?;
+        let i = self.named(at, "input, param or state", name, &|role| role != Role::Output)?;
+        self.fresh.put(i);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -82,6 +94,24 @@ mod tests {
         p.step().unwrap();
         assert_eq!(p.values::<f32>("y").unwrap(), [0.0, 0.0]);
         let e = p.mark_written("y").unwrap_err().message;
+        assert!(e.starts_with("there is no input, param or state \"y\""), "{e}");
+    }
+
+    #[test]
+    fn an_input_of_a_method_is_marked_for_it_alone() {
+        let of = |name: &str| {
+            let g = Builder::new(name);
+            let (x, w) = (g.input("x", [2], DType::F32), g.param("w", [2], DType::F32, Init::Ones));
+            g.finish([(x * w).named("y")]).unwrap()
+        };
+        let (a, b) = (of("a"), of("b"));
+        let mut p = Session::new().compile_all(&[("a", &a), ("b", &b)]).unwrap();
+        p.init(0).unwrap();
+        let b = p.method("b").unwrap();
+        p.mark_written_of(b, "x").unwrap();
+        p.run(b).unwrap();
+        assert!(p.step().unwrap_err().message.starts_with("input \"x\" (f32[2]) was never written"));
+        let e = p.mark_written_of(b, "y").unwrap_err().message;
         assert!(e.starts_with("there is no input, param or state \"y\""), "{e}");
     }
 }

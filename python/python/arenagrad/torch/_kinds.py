@@ -25,6 +25,8 @@ class Site:
         self.b = b
         self.results = results
         self.used = used
+        # What an error of a step at this node's line means.
+        self.note = ""
 
     @property
     def dtype(self) -> str:

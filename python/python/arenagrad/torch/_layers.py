@@ -319,7 +319,9 @@ def _attention(
     return y.reshape([*lead, *y.shape[-2:]]) if len(lead) != 2 else y
 
 
-def _recurrent(name: str) -> Any:
+def recurrent(name: str) -> Any:
+    """The rule of a recurrent network; with `lengths`, sequences [steps, batch, inputs] end after so many steps."""
+
     def rule(
         s: Site,
         x: Any,
@@ -331,12 +333,13 @@ def _recurrent(name: str) -> Any:
         training: bool,
         both: bool,
         batch_first: bool,
+        lengths: Any = None,
     ) -> Any:
         x, first = s.var(x), first if isinstance(first, list) else [first]
         per = (1 + both) * layers
         if len(weights) != per * (4 if bias else 2):
             raise Refused("a projection of the state (proj_size)")
-        starts: dict[str, Any] = {"h0": s.var(first[0])}
+        starts: dict[str, Any] = {"h0": s.var(first[0]), "lengths": lengths}
         if name == "lstm":
             starts["c0"] = s.var(first[1])
         if name.startswith("rnn"):
@@ -349,12 +352,7 @@ def _recurrent(name: str) -> Any:
 
 
 for _name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
-    kind(f"{_name}.input")(_recurrent(_name))
-
-
-@kind("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data")
-def _packed(s: Site, *_: Any) -> Var:
-    raise Refused("packed sequences: give the padded sequence, and read the output at the last step of each")
+    kind(f"{_name}.input")(recurrent(_name))
 
 
 _MODES = {"nearest": "nearest", "_nearest_exact": "nearest_exact", "linear": "linear", "cubic": "cubic"}
