@@ -17,6 +17,10 @@ pub use dtype::DType;
 pub use ids::{Node, Region, Shape, Sym, Value};
 pub use side::{Side, Window};
 
+/// Whether a system below gives threads and pages. A module for browsers (`wasm32-unknown-unknown`) has the memory and
+/// the thread of its page alone.
+pub const HAS_SYSTEM: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
+
 /// Returns an error with the message unless the condition holds: `ensure!(a == b, "{a} ≠ {b}")`. For functions whose
 /// error is a `String`, such as shape inference.
 #[macro_export]

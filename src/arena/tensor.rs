@@ -3,6 +3,7 @@
 //! Invariant: a buffer that starts at a line is aligned for every dtype and every vector width, because a line is
 //! aligned to 64 bytes. All memory that a step touches is in one such block.
 
+use crate::HAS_SYSTEM;
 use memmap2::MmapMut;
 
 /// Bytes of a line. Buffers of a plan start at multiples of it.
@@ -42,7 +43,7 @@ impl TensorArena {
     /// A zeroed arena of at least `bytes` bytes, or `None` where the system refuses.
     pub fn new(bytes: usize) -> Option<TensorArena> {
         let len = bytes.checked_next_multiple_of(LINE)?;
-        let memory = match len < HUGE || cfg!(miri) {
+        let memory = match len < HUGE || cfg!(miri) || !HAS_SYSTEM {
             true => Memory::Lines(bytemuck::allocation::try_zeroed_slice_box(len / LINE).ok()?),
             false => Memory::Pages(map_pages(len)?),
         };

@@ -15,9 +15,9 @@ use super::plan::Plan;
 use super::planner::Scheduled;
 use super::schedule::widen_buffers;
 use crate::arena::tensor::LINE;
+use crate::clock::Instant;
 use crate::error::{Error, Kind, Result};
 use std::ops::Range;
-use std::time::Instant;
 
 /// An area of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub mod team;
 pub mod track;
 
 pub use planner::{Scheduled, planned_offsets};
-pub use schedule::{plan_with_precision, plan_with_red_zones, schedule};
+pub use schedule::{plan_with_precision, plan_with_red_zones, plan_without_thread_scratch, schedule};
 
 #[cfg(test)]
 pub(crate) mod tests;

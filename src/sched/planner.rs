@@ -11,9 +11,10 @@ use super::pack::Packing;
 use super::plan::Plan;
 use crate::arena::tensor::LINE;
 use crate::arena::{Value, ids::Id};
+use crate::clock::Instant;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Scheduled code: a proven plan, and what reports say about it.
 pub struct Scheduled {

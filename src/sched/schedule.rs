@@ -24,6 +24,16 @@ pub fn plan_with_red_zones(g: Graph<'_>, threads: usize, precision: &[Precision]
     lower_and_plan(g, threads, precision, &|v| lines::pack_lines(&widen_buffers(v)))
 }
 
+/// As [`schedule`], for one thread whose kernels need no scratch of their own: code that is made from the instructions
+/// of the plan, not the executor.
+pub fn plan_without_thread_scratch(g: Graph<'_>) -> Result<Scheduled> {
+    let mut timer = PlannerTimer::new();
+    let mut lowered = lower::emit_with_precision(g, 1, &[])?;
+    lowered.code.drop_thread_scratch();
+    timer.lap("lower");
+    planner::plan_and_prove(g, lowered, 1, &lines::pack_lines, timer)
+}
+
 /// `v`, with one line more for each buffer that is not empty.
 pub(super) fn widen_buffers(v: &Intervals) -> Intervals {
     Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }

@@ -142,6 +142,7 @@ class Optimiser:
         pattern: str,
         *,
         lr_scale: float = 1.0,
+        rate: int | None = None,
         weight_decay: float | None = None,
         rule: Optimiser | None = None,
     ) -> Optimiser: ...

@@ -12,6 +12,7 @@
 use super::alias::{self, Alias};
 use super::instructions::Instructions;
 use super::intervals::{Intervals, intervals, lifetimes_in_order};
+use crate::arena::HAS_SYSTEM;
 use crate::error::Result;
 use deps::Deps;
 pub use list::Rule;
@@ -50,7 +51,7 @@ pub const CANDIDATES: &[(&str, Rule)] = &[
 ];
 
 /// Code of fewer instructions is ordered by the caller's thread: the others would take longer to wake.
-const PARALLEL: usize = 128;
+const PARALLEL: usize = if HAS_SYSTEM { 128 } else { usize::MAX };
 
 /// Waits until all workers of the pool have started: one that starts late would allocate during the first steps. Called
 /// from a worker, it returns at once: all have started, and waiting would run other jobs on this stack.

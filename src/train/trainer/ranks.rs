@@ -3,6 +3,7 @@
 //! Invariant: all ranks take the same decisions, because each sees the mean of the losses and the errors of all.
 
 use super::{Feed, StepIo, Trainer};
+use crate::clock::Instant;
 use crate::error::Result;
 use crate::passes::optimiser::LR;
 use crate::session::Program;
@@ -11,7 +12,6 @@ use crate::train::parallel::{Parallel, SyncStates, refused};
 use crate::train::trainer::step_io::Scalar;
 use crate::train::{Batches, Rate};
 use std::path::Path;
-use std::time::Instant;
 
 impl Trainer {
     /// As [`Trainer::new`], on this rank of several. `batches` are those of one process: the rank takes its
