@@ -50,7 +50,7 @@ impl Front {
             return Ok(Front::default());
         }
         let end = offset.checked_add(len as u64).filter(|&end| end <= file.metadata().map_or(0, |m| m.len()));
-        if end.is_none() || len % LINE != 0 || offset % LINE as u64 != 0 {
+        if end.is_none() || !len.is_multiple_of(LINE) || !offset.is_multiple_of(LINE as u64) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file does not have these bytes"));
         }
         // SAFETY: the mapping is private, so nothing else writes through it, and the file has its bytes. A program that
