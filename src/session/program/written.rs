@@ -39,7 +39,7 @@ impl Program {
         let i = self.named(at, what, name, wanted)?;
         self.fresh.put(i);
         let b = &self.bindings[i];
-        Ok((b, &mut self.arena.bytes_mut()[b.range()]))
+        Ok((b, self.arena.slice_mut(b.range())))
     }
 
     /// The input, param or state called `name` counts as unset: a step that reads it is refused, or finds zeros where a
@@ -48,7 +48,7 @@ impl Program {
         if let Ok(i) = self.named(0, LEAF, name, &is_leaf) {
             self.fresh.clear(i);
             let range = self.bindings[i].range();
-            self.arena.bytes_mut()[range].fill(0);
+            self.arena.slice_mut(range).fill(0);
         }
     }
 
@@ -95,7 +95,7 @@ impl Program {
         }
         elem::check_value_bytes(b, bytes)?;
         self.fresh.put(i);
-        self.arena.bytes_mut()[b.range()].copy_from_slice(bytes);
+        self.arena.slice_mut(b.range()).copy_from_slice(bytes);
         Ok(())
     }
 
