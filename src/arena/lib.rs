@@ -1,8 +1,10 @@
 //! Memory types: ids, side tables and interners of graph columns, and the block that holds a program's tensors. Also
 //! generators of random numbers ([`rng`]).
 
+mod block;
 pub mod dims;
 pub mod dtype;
+pub mod front;
 pub mod ids;
 mod intern;
 pub mod philox;

@@ -39,6 +39,8 @@ pub struct Ordered {
     pub name: &'static str,
     /// Lower bound for all orders, in lines: see [`bound`].
     pub order_bound: u64,
+    /// The groups of the code before ordering, in this order.
+    pub groups: Vec<u32>,
 }
 
 /// The candidates; earlier ones win ties.
@@ -113,7 +115,7 @@ pub fn score_order(code: &Instructions, order: &[u32], name: &'static str) -> Re
     let alias = alias::alias(&mut code);
     let live = intervals(&code, &alias)?;
     let bound = live.max_live();
-    Ok(Ordered { code, alias, live, bound, name, order_bound: 0 })
+    Ok(Ordered { code, alias, live, bound, name, order_bound: 0, groups: order.to_vec() })
 }
 
 /// The largest sum of live lines over the instructions of each group, by the group's number before ordering.
