@@ -26,6 +26,7 @@ impl Program {
         wanted: &dyn Fn(Role) -> bool,
     ) -> Result<(&Binding, &mut [u8])> {
         let i = self.named(0, what, name, wanted)?;
+        self.check_writable(i)?;
         self.fresh.put(i);
         let b = &self.bindings[i];
         Ok((b, self.arena.slice_mut(b.range())))
@@ -35,6 +36,9 @@ impl Program {
     /// state starts at zero.
     pub(crate) fn forget(&mut self, name: &str) {
         if let Ok(i) = self.named(0, "input, param or state", name, &|role| role != Role::Output) {
+            if self.check_writable(i).is_err() {
+                return;
+            }
             self.fresh.clear(i);
             let range = self.bindings[i].range();
             self.arena.slice_mut(range).fill(0);
@@ -70,6 +74,7 @@ impl Program {
     pub fn mark_written_of(&mut self, m: Method, name: &str) -> Result<()> {
         let at = self.method_number(m)?;
         let i = self.named(at, "input, param or state", name, &|role| role != Role::Output)?;
+        self.check_writable(i)?;
         self.fresh.put(i);
         Ok(())
     }
