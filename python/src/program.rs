@@ -195,6 +195,12 @@ impl Program {
         Ok(out)
     }
 
+    /// Writes the arguments into the inputs of the method called `name`.
+    pub fn feed_method(&self, name: &str, arguments: &Bound<'_, PyDict>) -> PyResult<()> {
+        let at = self.method_at(name)?;
+        self.feed(&mut *self.lock()?, at, arguments).map(drop)
+    }
+
     fn run_at<'py>(this: &Bound<'py, Program>, at: usize, arguments: Option<&Bound<'py, PyDict>>) -> PyResult<Tensors> {
         let me = this.get();
         let outputs = Tensors::new(this.clone().unbind(), Which::Outputs(at));
@@ -297,7 +303,7 @@ impl Program {
     fn checkpoint(&self, py: Python<'_>, path: PathBuf, numbers: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let mut kept: Vec<(String, [u8; 8])> = Vec::new();
         for (name, x) in numbers.into_iter().flatten() {
-            kept.push((format!("{KEPT}{}", name.extract::<String>()?), x.extract::<f64>()?.to_le_bytes()));
+            kept.push(kept_number(&name, &x)?);
         }
         self.detached(py, |p| {
             let own = p.persistent().map(|(b, bytes)| Entry::new(&b.name, b.dtype, &b.dims, bytes));
@@ -451,9 +457,14 @@ pub fn _open(py: Python<'_>, path: PathBuf, casting: Option<String>) -> PyResult
 }
 
 /// What names of a checkpoint's numbers begin with.
-const KEPT: &str = "train.kept.";
+pub const KEPT: &str = "train.kept.";
+
+/// A number of a checkpoint: its name there, and its bytes.
+pub fn kept_number(name: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<(String, [u8; 8])> {
+    Ok((format!("{KEPT}{}", name.extract::<String>()?), x.extract::<f64>()?.to_le_bytes()))
+}
 
 /// A number of a checkpoint.
-fn kept_entry<'a>(name: &'a str, bytes: &'a [u8]) -> Entry<'a> {
+pub fn kept_entry<'a>(name: &'a str, bytes: &'a [u8]) -> Entry<'a> {
     Entry::new(name, arenagrad::graph::DType::F64, &[1], bytes)
 }

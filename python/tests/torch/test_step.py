@@ -372,6 +372,34 @@ def test_attention_over_batches_of_several_sizes() -> None:
         assert step(*part) == pytest.approx(module(*part).item(), rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["sgd momentum", "adam", "adamw"])
+def test_a_step_may_share_its_memory_with_the_module(name: str) -> None:
+    """Steps of the program change module and optimizer; steps of torch change the program."""
+    x, y = batch()
+    x = x.double()
+    ours, theirs = net().double(), net().double()
+    a, b = OPTIMISERS[name](ours.parameters()), OPTIMISERS[name](theirs.parameters())
+    torch_steps(ours, a, x, y, 1)
+    torch_steps(theirs, b, x, y, 1)
+    params = [p for p in ours.parameters()]
+    step = agt.compile_step(ours, F.cross_entropy, a, x, y, share=True)
+    got = [step(x, y) for _ in range(3)]
+    assert np.allclose(got, torch_steps(theirs, b, x, y, 3), rtol=1e-9, atol=0)
+    assert differences(ours, theirs) < 1e-9  # without sync()
+    assert all(p is q for p, q in zip(params, ours.parameters()))
+    step.sync()
+    torch_steps(ours, a, x, y, 2)
+    torch_steps(theirs, b, x, y, 2)
+    step.sync_from()
+    assert step(x, y) == pytest.approx(torch_steps(theirs, b, x, y, 1)[0], rel=1e-9)
+    state = copy.deepcopy(ours.state_dict())
+    del step
+    assert differences(ours, theirs) < 1e-9
+    ours.load_state_dict(state)
+    with pytest.raises(ag.UsageError, match="share=True with sizes="):
+        agt.compile_step(ours, F.cross_entropy, a, x, y, share=True, sizes={"batch": (1, 8)})
+
+
 class Wrapped(nn.Module):
     """A child has the name that the step itself gives the module."""
 

@@ -416,31 +416,14 @@ impl Program {
     /// Writes all elements of the input, param or state called `name`, as bytes in the host's order: for tools that
     /// read files. Errors: there is none, `bytes` has another length, or an element of a bool is neither 0 nor 1.
     pub fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let i = self.named(0, "input, param or state", name, &|role| role != Role::Output)?;
-        let b = &self.bindings[i];
-        if bytes.len() != b.bytes {
-            let (role, size, given) = (b.role.name(), b.bytes, bytes.len());
-            return Err(Error::new(Kind::Data, format!("{role} {name:?} has {size} bytes; {given} are written")));
-        }
-        elem::check_value_bytes(b, bytes)?;
-        self.check_writable(i)?;
-        self.fresh.put(i);
-        self.arena.slice_mut(b.range()).copy_from_slice(bytes);
-        Ok(())
+        self.write_bytes_at(0, name, bytes)
     }
 
     /// The elements of the tensor called `name`, whatever its role: for set-up and tools, as it looks the name up.
     /// Errors: there is none, its elements are not of type `T`, or an input, param or state has the same name as an
     /// output.
     pub fn values<T: Elem>(&self, name: &str) -> Result<&[T]> {
-        let i = self.named(0, "tensor", name, &|_| true)?;
-        let role = self.bindings[i].role;
-        let output = || self.methods[0].index.find(&self.bindings, name, &|r| r == Role::Output);
-        if role != Role::Output && output().is_some() {
-            let (role, a) = (role.name(), if role == Role::Input { "an" } else { "a" });
-            let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
-            return Err(Error::new(Kind::Name, e));
-        }
+        let i = self.tensor_at(0, name)?;
         self.get(self.typed(i)?)
     }
 

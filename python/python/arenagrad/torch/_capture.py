@@ -114,6 +114,12 @@ def place_of(node: Any) -> tuple[str, int] | None:
     return (outside or frames)[-1] if frames else None
 
 
+def caller() -> str | None:
+    """The innermost line of the stack that is the user's."""
+    frames = [f for f in traceback.extract_stack() if _users(f.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
+
+
 def _at(kind: str, text: str, e: Exception, frames: list[tuple[str, Any]]) -> Error:
     """An error with the innermost line outside of torch: of these frames, or of those that `e` went through."""
     passed = [(f.filename, f.lineno) for f in traceback.extract_tb(e.__traceback__)]

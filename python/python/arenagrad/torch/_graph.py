@@ -99,6 +99,13 @@ def leaves_of(program: ExportedProgram, names: dict[int, str], module: torch.nn.
     return leaves
 
 
+def _only_checked(node: Any) -> bool:
+    """Whether nothing but checks of the example reads a node's result."""
+    if any(check in str((node.target, node.args)) for check in _CHECKS):
+        return True
+    return bool(node.users) and not isinstance(node.meta.get("val"), torch.Tensor) and all(map(_only_checked, node.users))
+
+
 @contextlib.contextmanager
 def explained(notes: Mapping[str, str]) -> Iterator[None]:
     """Errors of a step, in the words of the rules whose checks they are."""
@@ -215,13 +222,13 @@ class Writer:
         target = node.target
         flat = [env[n] for n in node.all_input_nodes]
         missing = any(isinstance(x, _Missing) for x in flat)
+        if _only_checked(node):
+            return None
         if target is operator.getitem:
             return MISSING if missing else env[node.args[0]][node.args[1]]
         if not isinstance(target, torch._ops.OpOverload):
             return self._other(node, env, missing)
         name = str(target)
-        if any(check in name for check in _CHECKS):
-            return None
         if name not in TABLE and not self._folds(target, flat):
             return self._refuse(node, name, "no entry in the table")
         if missing:
@@ -237,7 +244,8 @@ class Writer:
                 raise make("data", f"{name} of constants: {e}" + (f", at {where}" if where else ""), where) from e
         self.kinds[name] += 1
         results = node.meta["val"]
-        site = Site(self.b, results, lambda i: any(_reads(u, i) for u in node.users))
+        given = [n.meta.get("val") for n in node.all_input_nodes]
+        site = Site(self.b, results, lambda i: any(_reads(u, i) for u in node.users), given)
         try:
             out = TABLE[name](site, *arguments(node, values))
         except Refused as e:

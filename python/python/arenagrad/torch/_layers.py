@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from .. import nn
 from .._arenagrad import Var
 from ._kinds import Refused, Site, kind
@@ -91,6 +93,13 @@ def _cdist(s: Site, a: Any, b: Any, p: float = 2, mode: Any = None) -> Var:
     if p == math.inf:
         return abs(d).amax(-1)
     return d.norm(float(p), [d.ndim - 1])
+
+
+@kind("_pdist_forward.default", "pdist.default")
+def _pdist(s: Site, x: Any, p: float = 2) -> Var:
+    x = s.float(x)
+    a, b = (x.gather(s.var(at), 0) for at in torch.triu_indices(x.shape[0], x.shape[0], 1))
+    return abs(a - b).amax(-1) if p == math.inf else (a - b).norm(float(p), [1])
 
 
 @kind("linalg_cross.default", "cross.default")

@@ -129,19 +129,23 @@ class Bridge:
         if _STEP in states:
             states[_STEP][...] = self.count
 
-    def store(self, program: Program) -> None:
-        """Writes the program's state into the optimizer."""
+    def store(self, program: Program, share: bool = False) -> None:
+        """Writes the program's state into the optimizer, or makes its tensors those of the program."""
         states = program.states
         for name, p in self.params.items():
             state = self.optimizer.state[p]
             for key in _STATES:
                 if f"opt.{key}.{name}" not in states:
                     continue
-                value = torch.from_numpy(states[f"opt.{key}.{name}"].copy())
-                if isinstance(state.get(key), torch.Tensor):
-                    state[key].copy_(value)
-                elif self.count or key != "momentum_buffer":
+                value = torch.from_numpy(states[f"opt.{key}.{name}"])
+                # Before its first step, SGD of torch has no momentum.
+                absent = key == "momentum_buffer" and not self.count
+                if share and not absent:
                     state[key] = value
+                elif isinstance(state.get(key), torch.Tensor):
+                    state[key].copy_(value)
+                elif not absent:
+                    state[key] = value.clone()
             kind = type(self.optimizer).__name__
             if kind != "SGD":
                 state["step"] = self.count if kind == "SparseAdam" else torch.tensor(float(self.count))

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from .. import _compile
 from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
 from .._errors import make
-from ._capture import WithLoss, check_module, exported
+from ._capture import WithLoss, caller, check_module, exported
 from ._graph import Leaf, Writer, explained, leaves_of, names_of
 from ._optim import Bridge
 from ._report import Report, report_of
@@ -68,9 +68,12 @@ class Step:
         kwargs: Mapping[str, Any],
         seed: int,
         sizes: Mapping[str, tuple[int, int]] | None,
+        share: bool,
         choices: Mapping[str, Any],
     ) -> None:
         check_module(module)
+        if share and sizes:
+            raise make("usage", "share=True with sizes=: a program of varying sizes moves its tensors")
         self.module = module
         self._choices = dict(choices)
         self._whole = WithLoss(module, loss, len(inputs))
@@ -110,6 +113,8 @@ class Step:
         # A tensor that the loss does not depend on is no input of the program.
         self._read = frozenset(self.graph.inputs)
         self.sync_from()
+        if share:
+            self._share()
         give_back()
 
     def _trained(self, name: str) -> bool:
@@ -182,7 +187,9 @@ class Step:
         idle = [name for name in self._frozen if self._trained(name) and name not in used]
         if idle:
             shown = ", ".join(idle[:8]) + (f" and {len(idle) - 8} more" if len(idle) > 8 else "")
-            raise make("derivative", f"the loss does not depend on {shown}: requires_grad_(False) leaves params as they are")
+            place = caller()
+            text = f"the loss does not depend on {shown}: requires_grad_(False) leaves params as they are, at {place}"
+            raise make("derivative", text, place)
 
     def _feed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The tensors of a call by the names of the program's inputs."""
@@ -232,6 +239,16 @@ class Step:
         if self._bridge is not None:
             raise make("usage", "the rate is that of the optimizer: set it in its param_groups, or by a scheduler")
         self._rate = float(rate)
+
+    def _share(self) -> None:
+        """Makes the tensors of module and optimizer those of the program."""
+        program: Any = self.program
+        for values in (program.params, program.states):
+            for name, leaf in self._leaves.items():
+                if name in values:
+                    leaf.value.data = torch.from_numpy(values[name])
+        if self._bridge is not None:
+            self._bridge.store(program, share=True)
 
     def sync(self) -> None:
         """Writes weights, buffers and the optimizer's state back into the module and the optimizer."""
