@@ -3,7 +3,7 @@
 //! Invariant: a block that several arenas hold is not written. Writing to it through one of them copies it first, so
 //! the others keep what they read.
 
-use super::block::{LINE, Memory};
+use super::block::{LINE, Memory, lock_pages};
 use memmap2::{MmapMut, MmapOptions};
 use std::fs::File;
 use std::io;
@@ -73,6 +73,12 @@ impl Front {
         self.len == 0
     }
 
+    /// The first `len` bytes, whole lines, as a block; the same bytes, not a copy. `None` if there are fewer.
+    pub fn prefix(&self, len: usize) -> Option<Front> {
+        let fits = len <= self.len && len.is_multiple_of(LINE);
+        fits.then(|| Front { block: self.block.clone(), len })
+    }
+
     /// Whether another arena holds the block, too.
     pub fn is_shared(&self) -> bool {
         self.block.as_ref().is_some_and(|block| Arc::strong_count(block) > 1)
@@ -94,6 +100,19 @@ impl Front {
             Some(Block::Memory(memory)) => &mut memory.bytes_mut()[..self.len],
             Some(Block::File(pages)) => &mut pages[..self.len],
             None => &mut [],
+        }
+    }
+
+    /// Keeps the block in memory: see [`TensorArena::lock`](super::tensor::TensorArena::lock).
+    pub(super) fn lock(&mut self) -> io::Result<()> {
+        match self.block.as_mut().map(Arc::get_mut) {
+            Some(Some(Block::Memory(memory))) => memory.lock(),
+            Some(Some(Block::File(pages))) => lock_pages(pages),
+            None => Ok(()),
+            Some(None) => {
+                let why = "its params are shared with other programs: lock them before the first `share`";
+                Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
+            }
         }
     }
 
