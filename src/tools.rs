@@ -46,8 +46,8 @@ pub mod passes {
 pub mod sched {
     pub use crate::sched::{
         Scheduled, alias, areas, checker, exec, faults, instructions, intervals, link, lower, modelled_time, order,
-        pack, plan, plan_with_precision, plan_with_red_zones, planned_body, planned_offsets, planner, races, schedule,
-        share, tape, team, track,
+        pack, plan, plan_with_precision, plan_with_red_zones, plan_without_thread_scratch, planned_body,
+        planned_offsets, planner, races, schedule, share, tape, team, track,
     };
 }
 
@@ -68,6 +68,7 @@ pub mod testing {
         Conformance, ShapeAnswer, bless, conform, conformance, is_blessing, shape_answers, tensor,
     };
     pub use crate::nodes::case_regions::add_case_region;
+    pub use crate::session::seal_exported;
 }
 
 /// The fuzzing kit: random graphs and mutations, an oracle that shares no numbers with the engine, and checks of the

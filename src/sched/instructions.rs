@@ -276,6 +276,24 @@ impl Instructions {
         self.close(false);
     }
 
+    /// Takes the scratch of each thread from all instructions. The executor cannot run what is left.
+    pub(super) fn drop_thread_scratch(&mut self) {
+        let is_scratch = |o: &Operand| matches!(o.split, Split::PerThread(_));
+        for o in self.writes.iter().filter(|o| is_scratch(o)) {
+            self.bytes[o.buf as usize] = 0;
+        }
+        let mut kept = Vec::with_capacity(self.writes.len());
+        for i in 0..self.len() {
+            let from = kept.len() as u32;
+            kept.extend(self.writes_of(i).iter().filter(|o| !is_scratch(o)));
+            // The range of writes of instruction `i` is not read again.
+            self.writes_at[i] = from;
+        }
+        let all = self.len();
+        self.writes_at[all] = kept.len() as u32;
+        self.writes = kept;
+    }
+
     /// The same code with its groups in the order `order`.
     pub fn permuted(&self, order: &[u32]) -> Instructions {
         let mut c = Instructions {

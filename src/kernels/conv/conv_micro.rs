@@ -327,7 +327,13 @@ simd! {
                 sums[i] += x[i] * T::ZERO;
             }
         }
-        sums.iter().all(|s| *s == T::ZERO) && rest.iter().all(|v| *v * T::ZERO == T::ZERO)
+        // One comparison at the end: rustc 1.95 fails to compile those of `f64` vectors for WebAssembly.
+        for half in [16, 8, 4, 2, 1] {
+            for i in 0..half {
+                sums[i] += sums[i + half];
+            }
+        }
+        rest.iter().fold(sums[0], |sum, x| sum + *x * T::ZERO) == T::ZERO
     }
 }
 

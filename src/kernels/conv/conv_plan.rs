@@ -218,10 +218,11 @@ impl ConvPlan {
         2 * taps * rows * self.grid[1].next_multiple_of(tile)
     }
 
-    /// The less of [`ConvPlan::pitch_cost`] and [`ConvPlan::lines_cost`]. An output in sub-grids is copied either way.
+    /// The less of [`ConvPlan::pitch_cost`] and [`ConvPlan::lines_cost`], the latter in tiles of the widest vectors. An
+    /// output in sub-grids is copied either way.
     fn strip_cost(&self, taps: usize, rows: usize) -> usize {
         let by_pitch = self.pitch_cost(taps, rows);
-        if self.step == [1, 1] { by_pitch.min(self.lines_cost(taps, rows, LANES)) } else { by_pitch }
+        if self.step == [1, 1] { by_pitch.min(self.lines_cost(taps, rows, 2 * LANES)) } else { by_pitch }
     }
 
     /// Cost in 1/64 cycle for one image and group with images in the lanes: products of pixels (of padding only if the

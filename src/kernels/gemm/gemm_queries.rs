@@ -11,13 +11,23 @@ use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
 use super::gemm_into::GemmIntoPlan;
 use super::precision::Precision;
-use super::tuning::SUM_UNITS;
+use super::tuning::{LINE, SUM_UNITS};
 use arenagrad_arena::dtype::DType;
 
 impl Gemm {
     /// Elements of scratch of each thread.
     pub fn scratch_len<T: GemmFloat>(&self) -> usize {
         if self.is_empty() { 0 } else { Algorithm::of::<T>(self).scratch::<T>(self) }
+    }
+
+    /// Elements of a cache line, if each element of C is a dot product with a partial sum for each of them (`dots`);
+    /// `None` if it is one chain. The order of a bf16 engine is neither.
+    pub fn sum_lanes<T: GemmFloat>(&self) -> Option<usize> {
+        match Algorithm::of::<T>(self) {
+            Algorithm::Gemv(gemv) if gemv.sums_by_lanes() => Some(LINE / size_of::<T>()),
+            Algorithm::Dots => Some(LINE / size_of::<T>()),
+            _ => None,
+        }
     }
 
     /// The precision that it is computed in: `F32` if it is too small to gain from the bf16 engine.
@@ -100,5 +110,6 @@ queries_for! {
     sgd_scratch_for = sgd_scratch -> usize;
     sink_scratch_for = sink_scratch -> usize;
     fuses_sgd_for = fuses_sgd -> bool;
+    sum_lanes_for = sum_lanes -> Option<usize>;
     with_sums_for = with_sums -> Option<Gemm>;
 }

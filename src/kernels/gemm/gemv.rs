@@ -48,6 +48,11 @@ impl Gemv {
         Gemv { k, x_step, k_step, n_step: if n == 1 && !dot { 1 } else { n_step }, dot, flip }
     }
 
+    /// Whether each element is a dot product in the order of `dots`, else a chain.
+    pub fn sums_by_lanes(&self) -> bool {
+        self.dot
+    }
+
     /// Elements of scratch of each thread.
     pub fn scratch(&self) -> usize {
         if self.dot && self.x_step != 1 { self.k } else { 0 }

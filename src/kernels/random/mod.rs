@@ -20,6 +20,7 @@
 //! | [`random_uniform_kernel`], [`random_normal_kernel`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
 pub mod key;
+mod philox_batch;
 pub mod sample;
 pub mod start_draws;
 
@@ -30,15 +31,12 @@ use crate::index::Index;
 use crate::params::params;
 use crate::simd;
 use crate::vmath::log;
-use arenagrad_arena::philox::philox;
+use arenagrad_arena::philox::pair_of_words;
+use arenagrad_arena::rng;
+use philox_batch::{LANES, PAIRS, Words, philox_batch};
 
 /// Elements in a unit; a multiple of the elements of a batch.
 const UNIT: usize = 4096;
-/// Blocks of a batch, computed side by side.
-const LANES: usize = 16;
-
-/// `words[w][i]` is word `w` of block `i` of a batch.
-type Words = [[u32; LANES]; 4];
 
 params! {
     /// Params of the rng kernels.
@@ -65,12 +63,17 @@ impl Random {
 /// The words of a batch whose first block is `block`.
 #[inline(always)]
 fn batch_words(key: [u32; 4], stream: u64, block: u64) -> Words {
-    let b: [u64; LANES] = std::array::from_fn(|i| block + i as u64);
-    let c = [b.map(|b| b as u32), [stream as u32; LANES], [key[2]; LANES], b.map(|b| key[3] ^ (b >> 32) as u32)];
-    philox(c, [key[0], key[1] ^ (stream >> 32) as u32])
+    let (mut low, mut high) = ([0; PAIRS], [0; PAIRS]);
+    for (i, (low, high)) in (0..).zip(low.iter_mut().zip(&mut high)) {
+        let (b, next) = (block + 2 * i, block + 2 * i + 1);
+        *low = pair_of_words([b as u32, next as u32]);
+        *high = pair_of_words([key[3] ^ (b >> 32) as u32, key[3] ^ (next >> 32) as u32]);
+    }
+    let c = [low, [pair_of_words([stream as u32; 2]); PAIRS], [pair_of_words([key[2]; 2]); PAIRS], high];
+    philox_batch(c, [key[0], key[1] ^ (stream >> 32) as u32])
 }
 
-/// A float type that random words convert to.
+/// A float type that random words convert to. Loops, as closures are not compiled for the instruction set.
 pub trait Draw: Float {
     /// Elements per block.
     const PER_BLOCK: usize;
@@ -85,7 +88,9 @@ impl Draw for f32 {
     fn uniforms(words: &Words, out: &mut [f32]) {
         let (out, _) = out.as_chunks_mut::<4>();
         for (i, o) in out.iter_mut().enumerate().take(LANES) {
-            *o = [0, 1, 2, 3].map(|w: usize| (words[w][i] >> 8) as f32 * (1.0 / (1 << 24) as f32));
+            for (o, word) in o.iter_mut().zip(words) {
+                *o = (word[i] >> 8) as f32 * (1.0 / (1 << 24) as f32);
+            }
         }
     }
 }
@@ -97,8 +102,9 @@ impl Draw for f64 {
     fn uniforms(words: &Words, out: &mut [f64]) {
         let (out, _) = out.as_chunks_mut::<2>();
         for (i, o) in out.iter_mut().enumerate().take(LANES) {
-            let join = |w: usize| (u64::from(words[w][i]) << 32 | u64::from(words[w + 1][i])) >> 11;
-            *o = [join(0), join(2)].map(|u| u as f64 * (1.0 / (1u64 << 53) as f64));
+            for (o, [high, low]) in o.iter_mut().zip(words.as_chunks::<2>().0) {
+                *o = rng::unit(u64::from(high[i]) << 32 | u64::from(low[i]));
+            }
         }
     }
 }
@@ -230,6 +236,7 @@ mod tests {
     use super::*;
     use crate::abi::Kernel;
     use crate::harness::{In, Out, close, run_in_ranges, written_elements};
+    use arenagrad_arena::philox::philox;
 
     const KEY: [u32; 4] = [1, 2, 3, 4];
 

@@ -99,9 +99,16 @@ pub struct TileCode {
     pub(super) copies: Vec<u16>,
     /// For each output, the inputs that its step reads from the output if that is in place of them.
     pub(super) addends: Vec<[Option<u16>; 2]>,
+    /// What it is the code of.
+    program: TileProgram,
 }
 
 impl TileCode {
+    /// The program that it is the code of.
+    pub fn program(&self) -> &TileProgram {
+        &self.program
+    }
+
     /// Whether the step of output `j` reads input `i` from the output, if that is in place of it.
     #[inline]
     pub(super) fn adds_in_place(&self, i: usize, j: usize) -> bool {
@@ -167,6 +174,7 @@ impl TileCode {
             outputs: plan.outputs,
             copies,
             addends: plan.addends,
+            program: program.clone(),
         }
     }
 }

@@ -1,0 +1,106 @@
+/* The bits of a number. */
+static @U ag_bits_@f(@T x)
+{
+    union { @T number; @U bits; } both;
+    both.number = x;
+    return both.bits;
+}
+
+/* The number with these bits. */
+static @T ag_number_@f(@U bits)
+{
+    union { @T number; @U bits; } both;
+    both.bits = bits;
+    return both.number;
+}
+
+/* a * b + c, rounded once. The product is exact as a double. The sum is rounded to odd: the last bit says whether it is
+   exact, so that rounding it to float is the only rounding that counts. */
+static float ag_fma_f32(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF)
+    return fmaf(a, b, c);
+#else
+    const double p = (double)a * (double)b, s = p + (double)c;
+    const double d = s - p, rest = (p - (s - d)) + ((double)c - d);
+    if (rest > 0.0 || rest < 0.0) {
+        const uint64_t bits = ag_bits_f64(s);
+        if ((bits & 1u) == 0)
+            return (float)ag_number_f64((rest > 0.0) == (s > 0.0) ? bits + 1 : bits - 1);
+    }
+    return (float)s;
+#endif
+}
+
+/* A number as two of half the digits: x = *high + the result. */
+static double ag_halves_f64(double x, double *high)
+{
+    const double t = 134217729.0 * x;
+    *high = t - (t - x);
+    return x - *high;
+}
+
+/* The product, and what it lacks to be exact. */
+static double ag_product_f64(double a, double b, double *rest)
+{
+    double ah, bh;
+    const double al = ag_halves_f64(a, &ah), bl = ag_halves_f64(b, &bh), p = a * b;
+    *rest = ((ah * bh - p) + ah * bl + al * bh) + al * bl;
+    return p;
+}
+
+/* The sum, and what it lacks to be exact. */
+static double ag_sum_f64(double a, double b, double *rest)
+{
+    const double s = a + b, d = s - a;
+    *rest = (a - (s - d)) + (b - d);
+    return s;
+}
+
+/* a * b + c, rounded once, for numbers whose exponents are far from the limits (Boldo and Melquiond, 2008). */
+static double ag_fma_f64(double a, double b, double c)
+{
+#if defined(FP_FAST_FMA) || defined(__FP_FAST_FMA)
+    return fma(a, b, c);
+#else
+    double low, t_low, v_low;
+    const double p = ag_product_f64(a, b, &low);
+    const double t = ag_sum_f64(c, low, &t_low), v = ag_sum_f64(p, t, &v_low);
+    double odd;
+    double rest;
+    if (!(p - p == 0.0) || !(c - c == 0.0))
+        return a * b + c;
+    odd = ag_sum_f64(t_low, v_low, &rest);
+    if (rest > 0.0 || rest < 0.0) {
+        const uint64_t bits = ag_bits_f64(odd);
+        if ((bits & 1u) == 0)
+            odd = ag_number_f64((rest > 0.0) == (odd > 0.0) ? bits + 1 : bits - 1);
+    }
+    return v + odd;
+#endif
+}
+
+/* -1, 0 or 1; keeps NaN and the sign of zero. */
+static @T ag_sign_@f(@T x)
+{
+    const @T low = x < 0 ? (@T)-1 : x;
+    return x > 0 ? (@T)1 : low;
+}
+
+/* Whether x is NaN. */
+static int ag_nan_@f(@T x)
+{
+    return @{IS_NAN};
+}
+
+/* The larger; NaN where either is; of two zeros the positive one. */
+static @T ag_larger_@f(@T a, @T b)
+{
+    return a > b || a != a || (a == b && ag_bits_@f(b) >> @{TOP}) ? a : b;
+}
+
+/* The smaller; NaN where either is; of two zeros the negative one. */
+static @T ag_smaller_@f(@T a, @T b)
+{
+    return a < b || a != a || (a == b && !(ag_bits_@f(b) >> @{TOP})) ? a : b;
+}
