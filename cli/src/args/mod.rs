@@ -3,11 +3,13 @@
 //! Invariant: this module only parses. The files of the commands say what an option does.
 
 mod derive_args;
+mod export_args;
 mod fuzz_args;
 mod graph_args;
 mod weights_args;
 
 pub use derive_args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
+pub use export_args::ExportArgs;
 pub use fuzz_args::{GenerateArgs, ReduceArgs};
 pub use graph_args::{GraphArgs, SizeArgs};
 pub use weights_args::{InspectArgs, ReadArgs};
@@ -98,6 +100,8 @@ pub enum Command {
     Vmap(VmapArgs),
     /// Evaluate a graph on .npy files.
     Run(RunArgs),
+    /// Write the planned step of a graph as C99, for small machines.
+    Export(ExportArgs),
     /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.
     Check(CheckArgs),
     /// Run two graphs on the same random values of their leaves and compare their outputs: they may differ by as much
