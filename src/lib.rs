@@ -22,6 +22,7 @@ mod pages {
     mod smallest_op {}
 }
 
+mod clock;
 pub mod error;
 pub mod graph;
 pub mod nn;

@@ -68,6 +68,7 @@ pub mod testing {
         Conformance, ShapeAnswer, bless, conform, conformance, is_blessing, shape_answers, tensor,
     };
     pub use crate::nodes::case_regions::add_case_region;
+    pub use crate::session::seal_exported;
 }
 
 /// The fuzzing kit: random graphs and mutations, an oracle that shares no numbers with the engine, and checks of the

@@ -16,11 +16,13 @@ fn everything() -> Vec<(String, String)> {
         "src",
         "cli",
         "mpi",
+        "capi/src",
         "onnx/src",
         "onnx/tests",
         "onnx/examples",
         "export_c",
         "python/src",
+        "web",
         "tests",
         "benches",
         "examples",
@@ -127,14 +129,16 @@ fn functions_do_not_repeat_their_module() {
     assert!(repeats.len() * 10 <= all, "{} of {all} functions repeat their module: {repeats:#?}", repeats.len());
 }
 
-/// Files that may hold unsafe code: owned graph view, kernel ABI, instruction sets, what is made of their vectors
-/// (tiles, dot products and transposes; AMX, AVX512-BF16), executor, team; what a rank does at exit; NumPy's arrays and
-/// forks of Python.
+/// Files that may hold unsafe code: weights that are mapped, owned graph view, kernel ABI, instruction sets, what is
+/// made of their vectors (tiles, dot products and transposes; AMX, AVX512-BF16), executor, team; what a rank does at
+/// exit; NumPy's arrays and forks of Python; pointers of C; names of a module's exports.
 const UNSAFE: &[&str] = &[
+    "capi/src/border.rs",
     "mpi/src/exit.rs",
     "python/src/views.rs",
     "python/src/program.rs",
     "python/src/slot.rs",
+    "src/arena/front.rs",
     "src/kernels/abi/mod.rs",
     "src/kernels/abi/arena_ptr.rs",
     "src/kernels/abi/matrix_mut.rs",
@@ -152,32 +156,44 @@ const UNSAFE: &[&str] = &[
     "src/nodes/ir/graph/mod.rs",
     "src/sched/exec.rs",
     "src/sched/team/mod.rs",
+    "web/src/exports.rs",
 ];
 
 #[test]
 fn unsafe_code_is_rare_and_reasoned() {
     let mut total = 0;
-    for (name, text) in ["src", "mpi/src", "python/src"].into_iter().flat_map(sources).filter(|(n, _)| !is_test(n)) {
+    for (name, text) in ["src", "mpi/src", "capi/src", "python/src", "web/src"]
+        .into_iter()
+        .flat_map(sources)
+        .filter(|(n, _)| !is_test(n))
+    {
         let code: Vec<&str> = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
-        let lines = code.iter().filter(|l| l.contains("unsafe ") && !l.contains("unsafe_code")).count();
+        // What C calls promises nothing: its declaration says what C must keep, as the header does.
+        let own =
+            |l: &str| l.contains("unsafe ") && !l.contains("unsafe_code") && !l.contains("unsafe extern \"C\" fn");
+        let lines = code.iter().filter(|l| own(l)).count();
         let reasons = text.matches("SAFETY").count() + text.matches("# Safety").count();
         assert!(lines == 0 || UNSAFE.contains(&name.as_str()), "{name} holds unsafe code");
         assert!(lines <= reasons, "{name}: {lines} unsafe lines, {reasons} reasons");
         total += lines;
     }
-    assert!(total <= 95, "{total} lines of unsafe code");
+    assert!(total <= 110, "{total} lines of unsafe code");
 }
 
-/// A file that another program cuts would end a program that maps it, so only memory without a file is mapped. And a
-/// clock that is set back would make times negative, so times come from `Instant`; event files alone need a date.
+/// A file that another program cuts would end a program that maps it, so only memory without a file is mapped, and the
+/// weights of an exported program, whose pages say so. And a clock that is set back would make times negative, so times
+/// come from `Instant`. Only `clock` reads both: it knows the targets that have neither.
 #[test]
 fn no_file_is_mapped_and_no_wall_clock_is_read() {
-    for (name, text) in ["src", "cli/src"].into_iter().flat_map(sources) {
-        let dated = name == "src/train/metrics/event_file.rs";
+    let maps = |name: &str| name == "src/arena/front.rs";
+    for (name, text) in ["src", "cli/src"].into_iter().flat_map(sources).filter(|(name, _)| !maps(name)) {
+        let clock = name == "src/clock.rs";
         for line in text.lines().filter(|l| !l.trim_start().starts_with("//")) {
             let found = ["SystemTime", "Mmap::map(", "map_mut(", "map_copy(", "map_exec(", "MmapOptions", "MmapRaw"];
-            let found = found.iter().skip(usize::from(dated)).find(|w| line.contains(**w));
+            let found = found.iter().skip(usize::from(clock)).find(|w| line.contains(**w));
             assert!(found.is_none(), "{name}: {line}");
+            let other = name.starts_with("src/") && !clock && !is_test(&name);
+            assert!(!other || !(line.contains("std::time") && line.contains("Instant")), "{name}: {line}");
         }
     }
 }
@@ -259,8 +275,10 @@ fn every_dependency_has_a_reason() {
         ("cli/tables/Cargo.toml", &[DEPENDENCIES], "## Program"),
         ("python/Cargo.toml", &[DEPENDENCIES], "## Python package"),
         ("onnx/Cargo.toml", &[DEPENDENCIES], "## ONNX"),
-        ("export_c/Cargo.toml", &[DEPENDENCIES], "## C"),
+        ("export_c/Cargo.toml", &[DEPENDENCIES], "## C files"),
         ("mpi/Cargo.toml", &[DEPENDENCIES], "## MPI"),
+        ("web/Cargo.toml", &[DEPENDENCIES], "## Browser"),
+        ("capi/Cargo.toml", &[DEPENDENCIES], "## C interface"),
         ("Cargo.toml", &["\n[dev-dependencies]", LOOM], "## Tests"),
         ("benches/Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
         ("fuzz/Cargo.toml", &[DEPENDENCIES], "## Tests"),
@@ -268,7 +286,11 @@ fn every_dependency_has_a_reason() {
     ] {
         let listed = part(head);
         for name in sections.iter().flat_map(|s| names_under(manifest, s)).filter(|n| {
-            !n.starts_with("arenagrad") || matches!(head, "## Program" | "## Python package" | "## ONNX" | "## MPI")
+            !n.starts_with("arenagrad")
+                || matches!(
+                    head,
+                    "## Program" | "## Python package" | "## ONNX" | "## MPI" | "## C interface" | "## Browser"
+                )
         }) {
             assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
         }
@@ -279,6 +301,8 @@ fn every_dependency_has_a_reason() {
             "onnx/Cargo.toml",
             "export_c/Cargo.toml",
             "mpi/Cargo.toml",
+            "web/Cargo.toml",
+            "capi/Cargo.toml",
             "benches/Cargo.toml",
             "fuzz/libfuzzer/Cargo.toml",
         ];
@@ -316,15 +340,9 @@ fn published_crates_are_complete() {
             assert_eq!(read(&own), read(&root().join(text)), "{}", own.display());
         }
     }
-    for manifest in [
-        "cli/Cargo.toml",
-        "onnx/Cargo.toml",
-        "export_c/Cargo.toml",
-        "mpi/Cargo.toml",
-        "benches/Cargo.toml",
-        "fuzz/Cargo.toml",
-    ] {
-        assert!(read(&root().join(manifest)).contains("\npublish = false\n"), "{manifest}");
+    let folders = ["cli", "onnx", "export_c", "mpi", "capi", "web", "benches", "fuzz"];
+    for manifest in folders.map(|folder| format!("{folder}/Cargo.toml")) {
+        assert!(read(&root().join(&manifest)).contains("\npublish = false\n"), "{manifest}");
     }
 }
 

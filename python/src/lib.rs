@@ -5,6 +5,7 @@
 //! that a second thread cannot wait for.
 
 mod build;
+mod comm;
 mod compile;
 mod data;
 mod error;
@@ -19,6 +20,7 @@ mod ops;
 mod optim;
 mod plan;
 mod program;
+mod ranks;
 mod sized;
 mod slot;
 mod tensors;
@@ -43,6 +45,8 @@ fn _arenagrad(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<plan::Plan>()?;
     m.add_class::<plan::Trace>()?;
     m.add_class::<program::Program>()?;
+    m.add_class::<ranks::PyParallel>()?;
+    m.add_class::<ranks::PySplit>()?;
     m.add_class::<sized::SizedProgram>()?;
     m.add_class::<tensors::Tensors>()?;
     m.add_class::<values::PyInit>()?;
@@ -62,5 +66,7 @@ fn _arenagrad(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(ops::_op_table, m)?)?;
     m.add_function(wrap_pyfunction!(optim::_kinds, m)?)?;
     m.add_function(wrap_pyfunction!(program::_forked, m)?)?;
+    m.add_function(wrap_pyfunction!(program::_open, m)?)?;
+    m.add_function(wrap_pyfunction!(ranks::_train_split, m)?)?;
     m.add_function(wrap_pyfunction!(twin::_twin, m)?)
 }

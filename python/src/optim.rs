@@ -121,16 +121,20 @@ impl PyOptimiser {
     }
 
     /// Params whose names match get a multiple of the rate, another weight decay, or the rule of another optimiser.
-    #[pyo3(signature = (pattern, *, lr_scale = 1.0, weight_decay = None, rule = None))]
+    ///
+    /// With `rate=N` their rate is the input `opt.lr.N` instead of `lr`.
+    #[pyo3(signature = (pattern, *, lr_scale = 1.0, rate = None, weight_decay = None, rule = None))]
     fn group(
         &self,
         pattern: &str,
         lr_scale: f64,
+        rate: Option<u32>,
         weight_decay: Option<f64>,
         rule: Option<&PyOptimiser>,
     ) -> PyResult<PyOptimiser> {
         let group = arenagrad::optim::Group::default()
             .lr_scale(lr_scale)
+            .rate(rate)
             .weight_decay(weight_decay)
             .rule(rule.map(|o| o.optimiser().rule()));
         self.checked(&format!("group({pattern:?})").replace('"', "'"), self.optimiser().group(pattern, group))

@@ -195,6 +195,12 @@ impl Program {
         Ok(out)
     }
 
+    /// Writes the arguments into the inputs of the method called `name`.
+    pub fn feed_method(&self, name: &str, arguments: &Bound<'_, PyDict>) -> PyResult<()> {
+        let at = self.method_at(name)?;
+        self.feed(&mut *self.lock()?, at, arguments).map(drop)
+    }
+
     fn run_at<'py>(this: &Bound<'py, Program>, at: usize, arguments: Option<&Bound<'py, PyDict>>) -> PyResult<Tensors> {
         let me = this.get();
         let outputs = Tensors::new(this.clone().unbind(), Which::Outputs(at));
@@ -286,12 +292,18 @@ impl Program {
         Ok(loaded)
     }
 
+    /// Writes the program as one file, which `arenagrad.open` opens without compiling: its graphs, its plans, and its
+    /// params and states as they are now.
+    fn export(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.detached(py, |p| p.export(path))
+    }
+
     /// Writes all params and states, and numbers of the caller, to a file.
     #[pyo3(signature = (path, **numbers))]
     fn checkpoint(&self, py: Python<'_>, path: PathBuf, numbers: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let mut kept: Vec<(String, [u8; 8])> = Vec::new();
         for (name, x) in numbers.into_iter().flatten() {
-            kept.push((format!("{KEPT}{}", name.extract::<String>()?), x.extract::<f64>()?.to_le_bytes()));
+            kept.push(kept_number(&name, &x)?);
         }
         self.detached(py, |p| {
             let own = p.persistent().map(|(b, bytes)| Entry::new(&b.name, b.dtype, &b.dims, bytes));
@@ -437,10 +449,22 @@ impl Program {
     }
 }
 
+/// Opens an exported program.
+#[pyfunction]
+pub fn _open(py: Python<'_>, path: PathBuf, casting: Option<String>) -> PyResult<Program> {
+    let core = py.detach(|| call(|| Core::open(path)))?;
+    Program::new(py, core, casting)
+}
+
 /// What names of a checkpoint's numbers begin with.
-const KEPT: &str = "train.kept.";
+pub const KEPT: &str = "train.kept.";
+
+/// A number of a checkpoint: its name there, and its bytes.
+pub fn kept_number(name: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<(String, [u8; 8])> {
+    Ok((format!("{KEPT}{}", name.extract::<String>()?), x.extract::<f64>()?.to_le_bytes()))
+}
 
 /// A number of a checkpoint.
-fn kept_entry<'a>(name: &'a str, bytes: &'a [u8]) -> Entry<'a> {
+pub fn kept_entry<'a>(name: &'a str, bytes: &'a [u8]) -> Entry<'a> {
     Entry::new(name, arenagrad::graph::DType::F64, &[1], bytes)
 }

@@ -9,11 +9,18 @@ import pytest
 
 import arenagrad as ag
 
-try:
-    version("torch")
-    collect_ignore = []
-except PackageNotFoundError:
-    collect_ignore = ["torch"]
+
+def _absent(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return True
+    return False
+
+
+# `check` installs both.
+_NEEDED = {"torch": "torch", "test_onnx_runtime.py": "onnxruntime"}
+collect_ignore = [path for path, package in _NEEDED.items() if _absent(package)]
 
 
 @pytest.fixture

@@ -104,6 +104,25 @@ class TestFiles:
         for name, value in trained.state_dict().items():
             np.testing.assert_array_equal(value, again.state_dict()[name])
 
+    def test_an_exported_program_trains_on(self, trained, tmp_path):
+        path = tmp_path / "p.agp"
+        trained.step(**batch(seed=1))
+        trained.export(path)
+        opened = ag.open(path)
+        assert opened.methods == trained.methods and opened.plan.arena_bytes == trained.plan.arena_bytes
+        for p in trained, opened:
+            p.step(**batch(seed=2))
+        for name, value in trained.state_dict().items():
+            np.testing.assert_array_equal(value, opened.state_dict()[name])
+        whole = path.read_bytes()
+        path.write_bytes(whole[:500])
+        with pytest.raises(ag.SyntaxError_, match="p.agp: the file has 500 bytes"):
+            ag.open(path)
+        with pytest.raises(ag.IoError, match="none.agp"):
+            ag.open(tmp_path / "none.agp")
+        with pytest.raises(ag.SyntaxError_, match="casting"):
+            ag.open(path, casting="any")
+
     def test_what_cannot_be_read_is_an_error_of_the_file(self, trained, tmp_path):
         with pytest.raises(ag.IoError) as e:
             trained.load(tmp_path / "nothing.safetensors")

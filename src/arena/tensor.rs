@@ -1,20 +1,27 @@
-//! The tensor arena: one zeroed block of 64-byte cache lines.
+//! The tensor arena: a zeroed block of 64-byte cache lines, and perhaps a front block before it.
 //!
 //! Invariant: a buffer that starts at a line is aligned for every dtype and every vector width, because a line is
-//! aligned to 64 bytes. All memory that a step touches is in one such block.
+//! aligned to 64 bytes. All memory that a step touches is in one arena. A range of bytes that lies in both blocks is no
+//! range of the arena: params and states that a file holds, or that several programs read, are the front block.
 
-use memmap2::MmapMut;
+use super::block::Memory;
+pub use super::block::{LINE, Line};
+use super::front::Front;
+use std::ops::Range;
 
-/// Bytes of a line. Buffers of a plan start at multiples of it.
-pub const LINE: usize = 64;
-
-/// One cache line.
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C, align(64))]
-pub struct Line([u8; LINE]);
-
-/// Bytes of a huge page. Arenas of at least this size are mapped from the system.
-const HUGE: usize = 1 << 21;
+/// An arena as pointers: the front block and its size, the block behind it, and the size of both together. The second
+/// pointer is that of the arena's byte 0 as if there were one block, so bytes from `split` on are reached from it.
+#[derive(Clone, Copy)]
+pub struct ArenaParts {
+    /// The first byte of the front block.
+    pub front: *mut u8,
+    /// Bytes of the front block.
+    pub split: usize,
+    /// The first byte of the other block, less `split`.
+    pub base: *mut u8,
+    /// Bytes of both.
+    pub len: usize,
+}
 
 /// A zeroed, line-aligned block of memory.
 ///
@@ -22,34 +29,34 @@ const HUGE: usize = 1 << 21;
 /// pages, because programs walk over all of it, and TLB misses would dominate. Its last part, smaller than a huge page,
 /// has small pages, so that no more memory is used than `len`.
 pub struct TensorArena {
+    front: Front,
     memory: Memory,
+    /// Bytes of both blocks.
     len: usize,
-}
-
-enum Memory {
-    Lines(Box<[Line]>),
-    Pages(MmapMut),
 }
 
 /// An arena without a byte.
 impl Default for TensorArena {
     fn default() -> TensorArena {
-        TensorArena { memory: Memory::Lines(Box::default()), len: 0 }
+        TensorArena { front: Front::default(), memory: Memory::Lines(Box::default()), len: 0 }
     }
 }
 
 impl TensorArena {
     /// A zeroed arena of at least `bytes` bytes, or `None` where the system refuses.
     pub fn new(bytes: usize) -> Option<TensorArena> {
-        let len = bytes.checked_next_multiple_of(LINE)?;
-        let memory = match len < HUGE || cfg!(miri) {
-            true => Memory::Lines(bytemuck::allocation::try_zeroed_slice_box(len / LINE).ok()?),
-            false => Memory::Pages(map_pages(len)?),
-        };
-        Some(TensorArena { memory, len })
+        TensorArena::behind(Front::default(), bytes)
     }
 
-    /// Size in bytes: a multiple of [`LINE`].
+    /// An arena of at least `bytes` bytes, whose first are those of `front` and whose others are zero; `None` where the
+    /// system refuses, or if `front` is larger.
+    pub fn behind(front: Front, bytes: usize) -> Option<TensorArena> {
+        let len = bytes.checked_next_multiple_of(LINE)?;
+        let memory = Memory::zeroed(len.checked_sub(front.len())?)?;
+        Some(TensorArena { front, memory, len })
+    }
+
+    /// Size in bytes, with the front block: a multiple of [`LINE`].
     pub fn len(&self) -> usize {
         self.len
     }
@@ -59,37 +66,63 @@ impl TensorArena {
         self.len == 0
     }
 
-    /// The arena's bytes.
+    /// The front block; empty unless the arena was made [behind](TensorArena::behind) one.
+    pub fn front(&self) -> &Front {
+        &self.front
+    }
+
+    /// Replaces the front block by one of the same size. False, and nothing else, if the sizes differ.
+    pub fn replace_front(&mut self, front: Front) -> bool {
+        let fits = front.len() == self.front.len();
+        if fits {
+            self.front = front;
+        }
+        fits
+    }
+
+    /// The bytes behind the front block: all bytes of an arena without one.
     pub fn bytes(&self) -> &[u8] {
-        match &self.memory {
-            Memory::Lines(lines) => bytemuck::cast_slice(lines),
-            Memory::Pages(pages) => &pages[..self.len],
-        }
+        &self.memory.bytes()[..self.len - self.front.len()]
     }
 
-    /// The arena's bytes, mutable.
+    /// The bytes behind the front block, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        match &mut self.memory {
-            Memory::Lines(lines) => bytemuck::cast_slice_mut(lines),
-            Memory::Pages(pages) => &mut pages[..self.len],
-        }
+        let own = self.len - self.front.len();
+        &mut self.memory.bytes_mut()[..own]
     }
-}
 
-/// At least `len` bytes of fresh pages; `None` if the system refuses.
-fn map_pages(len: usize) -> Option<MmapMut> {
-    // A mapping whose size is a multiple of a huge page is aligned to huge pages. Bytes behind `len` are never touched.
-    let pages = MmapMut::map_anon(len.checked_next_multiple_of(HUGE)?).ok()?;
-    #[cfg(target_os = "linux")]
-    {
-        // Only advice: without huge pages, small ones serve.
-        let _ = pages.advise_range(memmap2::Advice::HugePage, 0, len / HUGE * HUGE);
+    /// Bytes `r` of the arena; empty if they do not exist or lie in both blocks.
+    pub fn slice(&self, r: Range<usize>) -> &[u8] {
+        let split = self.front.len();
+        let found = match r.start < split {
+            true => self.front.bytes().get(r),
+            false => self.bytes().get(r.start - split..r.end.saturating_sub(split)),
+        };
+        found.unwrap_or_default()
     }
-    pages.as_ptr().cast::<Line>().is_aligned().then_some(pages)
+
+    /// Bytes `r` of the arena, mutable; empty as for [`TensorArena::slice`]. Those of a front block that other arenas
+    /// read are copied first: see [`Front::bytes_mut`].
+    pub fn slice_mut(&mut self, r: Range<usize>) -> &mut [u8] {
+        let split = self.front.len();
+        let found = match r.start < split {
+            true => self.front.bytes_mut().get_mut(r),
+            false => self.bytes_mut().get_mut(r.start - split..r.end.saturating_sub(split)),
+        };
+        found.unwrap_or_default()
+    }
+
+    /// The arena as pointers. They are valid until the arena is used in another way. Bytes of a front block that other
+    /// arenas [read](Front::is_shared), too, must not be written.
+    pub fn parts(&mut self) -> ArenaParts {
+        let (front, split, len) = (self.front.pointer(), self.front.len(), self.len);
+        ArenaParts { front, split, base: self.memory.bytes_mut().as_mut_ptr().wrapping_sub(split), len }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::block::HUGE;
     use super::*;
 
     #[test]

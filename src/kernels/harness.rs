@@ -126,7 +126,7 @@ pub struct Operands(ArenaPtr);
 impl Operands {
     /// Only `operands` of `arena` may be touched.
     pub fn new<'a>(arena: ArenaPtr, operands: impl Iterator<Item = &'a OperandRef>) -> Operands {
-        mark_region(arena, 0..arena.parts().1, false);
+        mark_region(arena, 0..arena.parts().len, false);
         operands.for_each(|s| mark_region(arena, s.off..s.off + s.len * s.size, true));
         Operands(arena)
     }
@@ -134,7 +134,7 @@ impl Operands {
 
 impl Drop for Operands {
     fn drop(&mut self) {
-        mark_region(self.0, 0..self.0.parts().1, true);
+        mark_region(self.0, 0..self.0.parts().len, true);
     }
 }
 
@@ -146,9 +146,9 @@ fn mark_region(arena: ArenaPtr, bytes: Range<usize>, open: bool) {
         fn __asan_poison_memory_region(at: *const u8, len: usize);
         fn __asan_unpoison_memory_region(at: *const u8, len: usize);
     }
-    let (base, len) = arena.parts();
-    assert!(bytes.end <= len);
-    let (at, len) = (base.wrapping_add(bytes.start).cast_const(), bytes.len());
+    let whole = arena.parts();
+    assert!(bytes.end <= whole.len && whole.split == 0);
+    let (at, len) = (whole.base.wrapping_add(bytes.start).cast_const(), bytes.len());
     // SAFETY: the region lies in the arena; the calls change the sanitizer's notes only.
     unsafe {
         match open {

@@ -42,7 +42,7 @@ pub mod product_precision;
 pub mod promote_f64;
 pub mod qat;
 pub mod rebuild;
-mod region_users;
+pub(crate) mod region_users;
 pub mod remat;
 pub mod rename;
 pub mod signature;

@@ -9,6 +9,7 @@ use super::{
     trim,
 };
 use crate::arena::{Node, ids::Id};
+use crate::clock::Instant;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ir::verify;
@@ -17,7 +18,6 @@ use crate::nodes::{Graph, GraphBuf, OpDef};
 use crate::passes::ad::prepare;
 use crate::passes::expand_blocks::{expand_blocks, has_blocks_to_expand};
 use crate::passes::fuse::FusionPolicy;
-use std::time::Instant;
 
 /// The most rounds of a pass that runs until nothing changes.
 const ROUNDS: usize = 8;

@@ -15,9 +15,9 @@ use super::plan::Plan;
 use super::planner::Scheduled;
 use super::schedule::widen_buffers;
 use crate::arena::tensor::LINE;
+use crate::clock::Instant;
 use crate::error::{Error, Kind, Result};
 use std::ops::Range;
-use std::time::Instant;
 
 /// An area of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Areas {
     /// arena is too large; the proof fails.
     pub fn place(&self, s: Scheduled, frame: &Frame<'_>) -> Result<Scheduled> {
         let start = Instant::now();
-        let Scheduled { plan, live, alias, slices, bound, order_bound, order, mut phases } = s;
+        let Scheduled { plan, live, alias, slices, bound, order_bound, order, mut phases, mut placements } = s;
         let too_large = || {
             let text = format!("{} lines of memory do not fit the arena's offsets", frame.lines);
             Error::new(Kind::Plan, text)
@@ -102,12 +102,15 @@ impl Areas {
             };
             (base + at[root]) as usize * LINE
         };
-        let offset = (0..plan.code.bytes.len()).map(offset).collect();
+        let offset: Vec<usize> = (0..plan.code.bytes.len()).map(offset).collect();
+        if let Some(own) = placements.last_mut() {
+            (own.lines, own.end) = (offset.iter().map(|at| (at / LINE) as u32).collect(), frame.lines as u32);
+        }
         let foreign = self.foreign(&live, frame);
         let plan = check_plan(Plan { offset, bytes, foreign, ..plan.into_plan() })?;
         phases.retain(|p| p.0 != "areas");
         phases.push(("areas", start.elapsed()));
-        Ok(Scheduled { plan, live, alias, slices, bound, order_bound, order, phases })
+        Ok(Scheduled { plan, live, alias, slices, bound, order_bound, order, phases, placements })
     }
 
     /// The bytes before the workspace that are neither in a leaf of the graph nor in its own area.
@@ -125,6 +128,29 @@ impl Areas {
         }
         foreign
     }
+}
+
+/// The bytes of inputs, constants and outputs: what other plans in the same arena must keep.
+pub fn own_bytes(plan: &Plan) -> Vec<Range<usize>> {
+    let code = &plan.code;
+    let kept = |b: &usize| matches!(code.kind[*b], BufKind::Input | BufKind::Constant);
+    let buffers = (0..code.bytes.len()).filter(kept).chain(code.outputs.iter().map(|o| o.buf as usize));
+    buffers.map(|b| plan.offset[b]..plan.offset[b] + code.bytes[b]).filter(|r| !r.is_empty()).collect()
+}
+
+/// `s`, proved anew not to touch `foreign`, which other plans in the same arena keep.
+pub fn prove_beside(s: Scheduled, mut foreign: Vec<Range<usize>>) -> Result<Scheduled> {
+    foreign.sort_by_key(|r| (r.start, r.end));
+    // Params that several methods have are one range.
+    let joined = foreign.into_iter().fold(Vec::new(), |mut all: Vec<Range<usize>>, r| {
+        match all.last_mut().filter(|last| last.end >= r.start) {
+            Some(last) => last.end = last.end.max(r.end),
+            None => all.push(r),
+        }
+        all
+    });
+    let plan = check_plan(Plan { foreign: joined, ..s.plan.into_plan() })?;
+    Ok(Scheduled { plan, ..s })
 }
 
 /// The area of each root.

@@ -11,6 +11,7 @@ use super::observer::{END, Meeting, StepObserver};
 use super::panicked::panicked;
 use super::planned_body::{FlagBound, LoopExit};
 use super::races::race_free;
+pub use super::stop::Stop;
 use super::tape::{Entry, LAST, Tapes};
 use super::track::{Track, TrackObserver};
 use crate::arena::Node;
@@ -18,7 +19,6 @@ use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{ArenaPtr, Args, LoopOffsets, OperandRef};
 use crate::kernels::fault::{Bad, Cause, Fault, ITERATIONS, STILL_GOING};
-use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,38 +29,10 @@ pub struct Exec {
     bytes: usize,
     /// Timestamp of the first instruction that writes leaves; `usize::MAX` if none does.
     first_commit: usize,
+    /// The first byte of the arena that an instruction writes; `usize::MAX` if none does.
+    first_written: usize,
     /// Whether threads may run parts of others: what all threads run follows from their tapes, not from data.
     pub(super) moves_parts: bool,
-}
-
-/// Why a step stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stop {
-    /// The instruction that stopped it, as an index into [`Exec::nodes`].
-    pub instr: usize,
-    /// The bad index or matrix; `None` if the kernel panicked.
-    pub bad: Option<Bad>,
-    /// The iteration of the innermost loop around the instruction, if there is one.
-    pub iteration: Option<usize>,
-    /// True if params or states may have changed. After a bad one it is false if the lowering declared the check:
-    /// declared checks come before all changes.
-    pub changed: bool,
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.bad {
-            Some(bad) => (bad.cause.text)(&bad, f)?,
-            None => f.write_str("the kernel panicked")?,
-        }
-        if let Some(i) = self.iteration {
-            write!(f, ", in iteration {i} of its loop")?;
-        }
-        match self.changed {
-            true => f.write_str("; params and states may be changed in part: initialise or load them again"),
-            false => Ok(()),
-        }
-    }
 }
 
 /// What one thread reports about its part of a step.
@@ -284,7 +256,26 @@ impl Exec {
         let first_commit = first.map_or(usize::MAX, |i| linked.segments[0].calls[i].time);
         let decided = |body: &LinkedBody| body.team && (body.when.is_some() || body.exit.is_some());
         let moves_parts = !linked.loop_calls.iter().any(decided);
-        Ok(Exec { linked, threads, bytes: plan.bytes, first_commit, moves_parts })
+        // What the bodies of loops write are writes of the loops.
+        let written = plan.code.writes.iter().filter(|o| o.bytes() > 0).map(|o| plan.arena_range(o).start);
+        let first_written = written.min().unwrap_or(usize::MAX);
+        Ok(Exec { linked, threads, bytes: plan.bytes, first_commit, first_written, moves_parts })
+    }
+
+    /// Whether steps change bytes of the arena before byte `end`.
+    pub fn writes_before(&self, end: usize) -> bool {
+        self.first_written < end
+    }
+
+    /// Panics if the arena is too small, or if a step would write a block that other arenas read.
+    pub(super) fn assert_fits(&self, arena: &TensorArena) {
+        let shared = arena.front().is_shared() && self.writes_before(arena.front().len());
+        assert!(arena.len() >= self.bytes && !shared);
+    }
+
+    fn assert_alone(&self, arena: &TensorArena) {
+        self.assert_fits(arena);
+        assert!(self.threads() == 1);
     }
 
     /// Lets poisoned steps check the red zones behind the buffers that the graph's instructions write. `plan` must be
@@ -335,8 +326,8 @@ impl Exec {
 
     /// Runs one step on this thread. Panics if the arena is too small or the tapes are for more than one thread.
     pub fn step(&self, arena: &mut TensorArena, state: &ThreadState) -> Result<(), Stop> {
-        assert!(arena.len() >= self.bytes && self.threads() == 1);
-        let mut single = ExecSingleThread(ArenaPtr::new(arena.bytes_mut()));
+        self.assert_alone(arena);
+        let mut single = ExecSingleThread(ArenaPtr::of(arena));
         // SAFETY: the arena is borrowed for the whole step, it is large enough, and there is one thread.
         #[allow(unsafe_code)]
         let step = || unsafe {
@@ -347,8 +338,8 @@ impl Exec {
 
     /// As [`Exec::step`]; records the step in `track`.
     pub fn step_traced(&self, arena: &mut TensorArena, state: &ThreadState, track: &mut Track) -> Result<(), Stop> {
-        assert!(arena.len() >= self.bytes && self.threads() == 1);
-        let mut traced = TrackObserver::new(ExecSingleThread(ArenaPtr::new(arena.bytes_mut())), track);
+        self.assert_alone(arena);
+        let mut traced = TrackObserver::new(ExecSingleThread(ArenaPtr::of(arena)), track);
         // SAFETY: as in `step`.
         #[allow(unsafe_code)]
         let step = || unsafe {
@@ -371,7 +362,8 @@ impl Exec {
         calls: &[WatchedCall],
         found: &mut NonfiniteFindings,
     ) -> Result<(), Stop> {
-        assert!(arena.len() >= self.bytes && self.threads() == 1 && calls.len() == self.linked.nodes.len());
+        self.assert_alone(arena);
+        assert!(calls.len() == self.linked.nodes.len());
         let mut watching = NonfiniteObserver::new(arena, calls, found);
         // SAFETY: as in `step_poisoned`; the observer reads the arena between instructions.
         #[allow(unsafe_code)]
@@ -390,7 +382,7 @@ impl Exec {
     /// before each iteration of a loop, and those of a buffer after its last use. So a program that reads dead bytes
     /// gives other results. Panics if an instruction wrote into its red zone.
     pub fn step_poisoned(&self, arena: &mut TensorArena, state: &ThreadState) -> Result<(), Stop> {
-        assert!(arena.len() >= self.bytes && self.threads() == 1);
+        self.assert_alone(arena);
         // SAFETY: as in `step`; the observer makes the pointer anew because it writes the arena between instructions.
         #[allow(unsafe_code)]
         let step = || unsafe {
@@ -426,7 +418,7 @@ struct ExecPoison<'a>(&'a mut TensorArena);
 
 impl StepObserver for ExecPoison<'_> {
     fn arena(&mut self) -> ArenaPtr {
-        ArenaPtr::new(self.0.bytes_mut())
+        ArenaPtr::of(self.0)
     }
 
     fn goes_on(&mut self, _: usize) -> bool {
@@ -434,12 +426,12 @@ impl StepObserver for ExecPoison<'_> {
     }
 
     fn dead(&mut self, bytes: &[Range<usize>]) {
-        bytes.iter().for_each(|r| self.0.bytes_mut()[r.clone()].fill(0xff));
+        bytes.iter().for_each(|r| self.0.slice_mut(r.clone()).fill(0xff));
     }
 
     fn done(&mut self, segment: &Segment, i: usize) {
         for r in segment.red_zones.get(i).into_iter().flatten() {
-            let intact = self.0.bytes()[r.clone()].iter().all(|&b| b == 0xff);
+            let intact = self.0.slice(r.clone()).iter().all(|&b| b == 0xff);
             assert!(intact, "instruction {i} wrote beyond its results, into bytes {r:?}");
         }
         self.dead(segment.deaths.after(i));

@@ -2,11 +2,11 @@
 //!
 //! [`lower`] writes instructions over buffers ([`instructions`]). [`planner`] puts them in order ([`order`]), lets
 //! buffers share bytes ([`alias`]), finds their lifetimes ([`intervals`]) and offsets ([`pack`]), and has the plan
-//! proved ([`checker`]). [`share`] divides the plan among threads by [`modelled_time`] into [`tape`]s, and [`races`]
-//! proves the tapes.
-//! [`link`] resolves operands; [`exec`] and [`team`] run steps. [`faults`] says where a step may stop. The body of a
-//! loop ([`planned_body`]) is planned once, as code for one iteration. [`areas`] places the plans of several graphs in
-//! one arena. Imports arena, kernels and nodes only.
+//! proved ([`checker`]). A [`placement`] is what a plan needs to be made again without a search. [`share`] divides the
+//! plan among threads by [`modelled_time`] into [`tape`]s, and [`races`] proves the tapes. [`link`] resolves operands;
+//! [`exec`] and [`team`] run steps. [`faults`] says where a step may stop. The body of a loop ([`planned_body`]) is
+//! planned once, as code for one iteration. [`areas`] places the plans of several graphs in one arena.
+//! Imports arena, kernels and nodes only.
 
 pub mod alias;
 pub mod areas;
@@ -25,19 +25,21 @@ mod operand;
 pub mod order;
 pub mod pack;
 mod panicked;
+pub mod placement;
 pub mod plan;
 pub mod planned_body;
 pub mod planner;
 pub mod races;
 mod schedule;
 pub mod share;
+mod stop;
 pub mod tape;
 pub mod team;
 
 pub mod track;
 
 pub use planner::{Scheduled, planned_offsets};
-pub use schedule::{plan_with_precision, plan_with_red_zones, plan_without_thread_scratch, schedule};
+pub use schedule::{plan_again, plan_with_precision, plan_with_red_zones, plan_without_thread_scratch, schedule};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -170,7 +170,7 @@ impl<'a> NonfiniteObserver<'a> {
         let bad_in = found.operands.iter().any(|o| o.held.bad() > 0);
         let mut carries = false;
         for r in &found.results {
-            let n = Counts::of(&self.arena.bytes()[r.bytes.clone()], r.float);
+            let n = Counts::of(self.arena.slice(r.bytes.clone()), r.float);
             if n.bad() == 0 {
                 continue;
             }
@@ -189,7 +189,7 @@ impl<'a> NonfiniteObserver<'a> {
 
 impl StepObserver for NonfiniteObserver<'_> {
     fn arena(&mut self) -> ArenaPtr {
-        ArenaPtr::new(self.arena.bytes_mut())
+        ArenaPtr::of(self.arena)
     }
 
     fn goes_on(&mut self, time: usize) -> bool {
@@ -216,7 +216,7 @@ impl StepObserver for NonfiniteObserver<'_> {
             let bytes = range(slot);
             // Two windows of one buffer are two operands.
             if self.found.operands.iter().all(|o| (o.value, &o.bytes) != (value, &bytes)) {
-                let held = Counts::of(&self.arena.bytes()[bytes.clone()], float);
+                let held = Counts::of(self.arena.slice(bytes.clone()), float);
                 self.found.operands.push(Read { value, bytes, held });
             }
         }

@@ -8,12 +8,14 @@ use super::intervals::Intervals;
 use super::lower::{BufferSlice, Lowered};
 use super::order;
 use super::pack::Packing;
+use super::placement::{Placement, Placements, code_checksum};
 use super::plan::Plan;
 use crate::arena::tensor::LINE;
 use crate::arena::{Value, ids::Id};
+use crate::clock::Instant;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Scheduled code: a proven plan, and what reports say about it.
 pub struct Scheduled {
@@ -33,6 +35,8 @@ pub struct Scheduled {
     pub order: &'static str,
     /// The phases in the order in which they ran, and how long each took.
     pub phases: Vec<(&'static str, Duration)>,
+    /// What was decided, for the bodies of loops and, last, for the graph.
+    pub placements: Vec<Placement>,
 }
 
 /// Measures how long phases take.
@@ -63,10 +67,11 @@ pub(super) fn plan_and_prove(
     lowered: Lowered,
     threads: usize,
     pack: &Packer,
+    places: &Placements,
     timer: PlannerTimer,
 ) -> Result<Scheduled> {
     let largest = largest_beyond_offsets(&lowered.code);
-    plan_lowered(lowered, threads, pack, timer).map_err(|e| match largest {
+    plan_lowered(lowered, threads, pack, places, timer).map_err(|e| match largest {
         Some(v) => {
             let n = g.def[v.at()];
             let kind = g.def_of(n).name;
@@ -88,11 +93,29 @@ fn largest_beyond_offsets(code: &Instructions) -> Option<Value> {
     largest.filter(|_| lines > u64::from(u32::MAX))
 }
 
-fn plan_lowered(lowered: Lowered, threads: usize, pack: &Packer, mut timer: PlannerTimer) -> Result<Scheduled> {
-    let best = order::best_order(&lowered.code)?;
-    timer.lap("order");
-    let (offset, bytes) = planned_offsets(&best.code, &best.alias, &best.live, pack)?;
-    timer.lap("pack");
+fn plan_lowered(
+    lowered: Lowered,
+    threads: usize,
+    pack: &Packer,
+    places: &Placements,
+    mut timer: PlannerTimer,
+) -> Result<Scheduled> {
+    let (best, offset, bytes) = match places.next()? {
+        Some(stored) => {
+            let (ordered, offset) = stored.apply(&lowered.code)?;
+            places.note(stored.clone());
+            timer.lap("order");
+            (ordered, offset, stored.end as usize * LINE)
+        }
+        None => {
+            let best = order::best_order(&lowered.code)?;
+            timer.lap("order");
+            let (offset, bytes) = planned_offsets(&best.code, &best.alias, &best.live, pack)?;
+            places.note(Placement::of(code_checksum(&lowered.code), &best, &offset, bytes));
+            timer.lap("pack");
+            (best, offset, bytes)
+        }
+    };
     let inplace = best.alias.inplace.clone();
     let plan = check_plan(Plan { code: best.code, offset, inplace, bytes, threads, foreign: Vec::new() })?;
     timer.lap("check");
@@ -105,6 +128,7 @@ fn plan_lowered(lowered: Lowered, threads: usize, pack: &Packer, mut timer: Plan
         order_bound: best.order_bound,
         order: best.name,
         phases: timer.phases,
+        placements: Vec::new(),
     })
 }
 

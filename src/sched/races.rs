@@ -43,6 +43,18 @@ fn check_branch_threads(code: &Instructions, tapes: &Tapes) -> Result<(), String
     }
 }
 
+/// Every entry names units of an instruction of `code`, and there are tapes for each of its loops.
+fn check_tapes_fit(code: &Instructions, tapes: &Tapes) -> Result<(), String> {
+    let one = |e: &Entry| {
+        let units = code.units.get(e.instr as usize);
+        e.from <= e.to && units.is_some_and(|&units| e.barrier || e.to <= units)
+    };
+    match tapes.inner.len() == code.loops.len() && tapes.entries.iter().all(one) {
+        true => tapes.inner.iter().zip(&code.loops).try_for_each(|(t, body)| check_tapes_fit(&body.plan.code, t)),
+        false => Err("the tapes are of other instructions".into()),
+    }
+}
+
 /// Proves that `tapes` run every unit of every instruction once, and that no two threads touch a byte between two
 /// barriers unless both read it. The error names the thread, the instruction or the byte.
 ///
@@ -55,6 +67,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     if threads > plan.threads {
         return Err(format!("{threads} threads; the plan has scratch for {}", plan.threads));
     }
+    check_tapes_fit(code, tapes)?;
     let barriers_of = |t: usize| tapes.thread(t).iter().filter(|e| e.barrier).map(|e| e.instr).collect::<Vec<_>>();
     let barriers = barriers_of(0);
     if tapes.inner.len() != code.loops.len() || tapes.inner.iter().any(|i| ![1, threads].contains(&i.threads())) {

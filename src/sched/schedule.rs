@@ -2,6 +2,7 @@
 
 use super::intervals::Intervals;
 use super::pack::lines;
+use super::placement::{Placement, Placements};
 use super::planner::{Packer, PlannerTimer, Scheduled};
 use super::{lower, planner};
 use crate::error::Result;
@@ -15,13 +16,19 @@ pub fn schedule(g: Graph<'_>, threads: usize) -> Result<Scheduled> {
 
 /// As [`schedule`], with `precision[n]` for the products of node `n`, or the default if the column is empty.
 pub fn plan_with_precision(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
-    lower_and_plan(g, threads, precision, &lines::pack_lines)
+    lower_and_plan(g, threads, precision, &lines::pack_lines, Placements::search())
+}
+
+/// The plan of `g` that has these placements: nothing is searched. `threads` and `precision` are those that it was made
+/// for. Errors (kind `Plan`): the placements are of another graph or of other kernels; the proof fails.
+pub fn plan_again(g: Graph<'_>, threads: usize, precision: &[Precision], all: Vec<Placement>) -> Result<Scheduled> {
+    lower_and_plan(g, threads, precision, &lines::pack_lines, Placements::stored(all))
 }
 
 /// As [`plan_with_precision`], with a red zone of one line behind each buffer of the graph that is not pinned:
 /// [`Exec::with_red_zones`](super::exec::Exec::with_red_zones) checks them.
 pub fn plan_with_red_zones(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
-    lower_and_plan(g, threads, precision, &|v| lines::pack_lines(&widen_buffers(v)))
+    lower_and_plan(g, threads, precision, &|v| lines::pack_lines(&widen_buffers(v)), Placements::search())
 }
 
 /// As [`schedule`], for one thread whose kernels need no scratch of their own: code that is made from the instructions
@@ -31,7 +38,7 @@ pub fn plan_without_thread_scratch(g: Graph<'_>) -> Result<Scheduled> {
     let mut lowered = lower::emit_with_precision(g, 1, &[])?;
     lowered.code.drop_thread_scratch();
     timer.lap("lower");
-    planner::plan_and_prove(g, lowered, 1, &lines::pack_lines, timer)
+    planner::plan_and_prove(g, lowered, 1, &lines::pack_lines, &Placements::search(), timer)
 }
 
 /// `v`, with one line more for each buffer that is not empty.
@@ -39,9 +46,16 @@ pub(super) fn widen_buffers(v: &Intervals) -> Intervals {
     Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }
 }
 
-fn lower_and_plan(g: Graph<'_>, threads: usize, precision: &[Precision], pack: &Packer) -> Result<Scheduled> {
+fn lower_and_plan(
+    g: Graph<'_>,
+    threads: usize,
+    precision: &[Precision],
+    pack: &Packer,
+    places: Placements,
+) -> Result<Scheduled> {
     let mut timer = PlannerTimer::new();
-    let lowered = lower::emit_with_precision(g, threads.max(1), precision)?;
+    let lowered = lower::emit_placed(g, threads.max(1), precision, &places)?;
     timer.lap("lower");
-    planner::plan_and_prove(g, lowered, threads.max(1), pack, timer)
+    let planned = planner::plan_and_prove(g, lowered, threads.max(1), pack, &places, timer)?;
+    Ok(Scheduled { placements: places.finish()?, ..planned })
 }

@@ -31,6 +31,21 @@ pub struct Tapes {
 }
 
 impl Tapes {
+    /// The tapes whose thread `t` has the entries `entries[at[t]..at[t + 1]]`, with those of the bodies of loops.
+    /// Errors: `at` does not rise from 0 to the number of entries, or there is no thread.
+    pub fn from_columns(at: Vec<u32>, entries: Vec<Entry>, inner: Vec<Tapes>) -> Result<Tapes, String> {
+        let ends = at.first() == Some(&0) && at.last().map(|&end| end as usize) == Some(entries.len());
+        if at.len() < 2 || !ends || !at.is_sorted() {
+            return Err("the tapes do not divide their entries among threads".into());
+        }
+        Ok(Tapes { at, entries, inner })
+    }
+
+    /// The columns that [`Tapes::from_columns`] takes.
+    pub fn columns(&self) -> (&[u32], &[Entry], &[Tapes]) {
+        (&self.at, &self.entries, &self.inner)
+    }
+
     /// True if all threads run the bodies `bodies`, which are those of one instruction.
     pub(super) fn team_runs(&self, bodies: std::ops::Range<usize>) -> bool {
         self.inner.get(bodies).is_some_and(|t| t.iter().any(|t| t.threads() > 1))

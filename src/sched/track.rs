@@ -6,9 +6,9 @@
 
 use super::link::{Linked, LinkedBody, Segment};
 use super::observer::{END, Meeting, StepObserver};
+use crate::clock::Instant;
 use crate::kernels::abi::ArenaPtr;
 use std::ops::Range;
-use std::time::Instant;
 
 /// Most events that are kept of one thread. A step of a long loop has more; the rest are counted only.
 pub const MOST: usize = 1 << 20;

@@ -3,11 +3,11 @@
 use super::budget::{self, Fit};
 use super::choices::Choices;
 use super::compiled_graph::CompiledGraph;
+use crate::clock::Instant;
 use crate::error::Result;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::keep_half::KeptHalf;
 use crate::passes::pipeline;
-use std::time::Instant;
 
 /// Runs the passes on `g`, and plans it.
 pub fn graph(g: Graph<'_>, choices: &Choices) -> Result<CompiledGraph> {

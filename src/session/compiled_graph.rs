@@ -2,6 +2,7 @@
 
 use super::choices::Choices;
 use super::plan_report::{PlanReport, Recomputed, describe_plan};
+use crate::clock::Instant;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::{Precision, bf16_engine};
 use crate::kernels::simd::instruction_choice;
@@ -9,8 +10,21 @@ use crate::nodes::{Graph, GraphBuf};
 use crate::passes::keep_half::KeptHalf;
 use crate::passes::product_precision::{self, Precisions, product_precisions};
 use crate::sched::exec::Exec;
-use crate::sched::{Scheduled, modelled_time, plan_with_precision, plan_with_red_zones, tape};
+use crate::sched::placement::Placement;
+use crate::sched::{Scheduled, modelled_time, plan_again, plan_with_precision, plan_with_red_zones, tape};
 use std::time::Duration;
+
+/// What was chosen for a graph: all that its plan and its tapes need to be made again.
+#[derive(Clone, Default)]
+pub struct Decisions {
+    /// The threads that the plan has scratch for.
+    pub threads: usize,
+    pub placements: Vec<Placement>,
+    pub tapes: tape::Tapes,
+    pub precision: Vec<Precision>,
+    pub recomputed: Recomputed,
+    pub kept: KeptHalf,
+}
 
 /// A graph that is scheduled and divided among threads.
 pub struct CompiledGraph {
@@ -49,6 +63,32 @@ impl CompiledGraph {
         })
     }
 
+    /// The compiled form of `graph` that `d` tells: no pass runs, and nothing is searched. Errors (kind `Plan`): `d` is
+    /// of another graph or of other kernels; the proof of the plan fails.
+    pub fn again(graph: GraphBuf, d: Decisions) -> Result<CompiledGraph> {
+        let start = Instant::now();
+        instruction_choice().and_then(|_| bf16_engine()).map_err(|why| Error::new(Kind::Plan, why))?;
+        let Decisions { threads, placements, tapes, precision, recomputed, kept } = d;
+        if let Some(p) = precision.iter().find(|p| p.here() != **p) {
+            let text = format!("its products are computed in {}, which this CPU has no instructions for", p.name());
+            return Err(Error::new(Kind::Plan, text));
+        }
+        let scheduled = plan_again(graph.view(), threads, &precision, placements)?;
+        Ok(CompiledGraph { graph, scheduled, tapes, recomputed, kept, precision, took: start.elapsed() })
+    }
+
+    /// What [`CompiledGraph::again`] needs beside the graph.
+    pub fn decisions(&self) -> Decisions {
+        Decisions {
+            threads: self.scheduled.plan.threads,
+            placements: self.scheduled.placements.clone(),
+            tapes: self.tapes.clone(),
+            precision: self.precision.clone(),
+            recomputed: self.recomputed.clone(),
+            kept: self.kept,
+        }
+    }
+
     /// Plans it again, with red zones, if its steps are poisoned.
     pub fn with_red_zones(&mut self, choices: &Choices) -> Result<()> {
         if choices.poison {
@@ -58,10 +98,10 @@ impl CompiledGraph {
         Ok(())
     }
 
-    /// What runs it. Takes its tapes.
-    pub fn exec(&mut self, choices: &Choices) -> Result<Exec> {
+    /// What runs it.
+    pub fn exec(&self, choices: &Choices) -> Result<Exec> {
         let plan = &self.scheduled.plan;
-        let exec = Exec::new(plan, std::mem::take(&mut self.tapes))?;
+        let exec = Exec::new(plan, self.tapes.clone())?;
         Ok(if choices.poison { exec.with_red_zones(plan) } else { exec })
     }
 

@@ -6,10 +6,10 @@ use super::budget::{self, Fit};
 use super::choices::Choices;
 use super::compiled_graph::CompiledGraph;
 use crate::arena::tensor::LINE;
+use crate::clock::Instant;
 use crate::error::Result;
 use crate::nodes::Graph;
 use crate::sched::areas::{Areas, Frame};
-use std::time::Instant;
 
 /// See the file's head.
 pub struct Divided {

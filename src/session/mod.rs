@@ -4,6 +4,7 @@
 //! owns one arena and runs steps in it. A [`Handle`] is found by name once; with it, reading and writing a tensor takes
 //! no look-up. A step allocates nothing.
 
+mod agp;
 mod bindings;
 mod budget;
 mod choices;
@@ -22,6 +23,7 @@ mod human;
 mod leaves_by_name;
 pub(crate) mod markup;
 mod memory_map;
+mod method_source;
 mod plan_report;
 mod program;
 mod runner;
@@ -31,6 +33,9 @@ mod start_values;
 mod trace_table;
 mod tracer;
 
+#[doc(hidden)]
+pub use agp::seal as seal_exported;
+pub(crate) use agp::{ExportedHead, FIRST, MAGIC, OpenedHead, check_crc, table_bytes};
 pub use bindings::{Binding, Role};
 pub use budget::Budget;
 pub use elem::Elem;
@@ -52,6 +57,7 @@ use crate::nodes::Graph;
 pub use crate::passes::keep_half::{Keep, KeptHalf};
 use crate::passes::lint::find_warnings;
 use choices::Choices;
+use method_source::MethodSource;
 use program::part::Part;
 use runner::Runner;
 
@@ -279,16 +285,19 @@ impl Session {
             [(_, g)] => vec![compile::graph(*g, &self.choices)?],
             _ => shared_memory::compile_into_one_arena(&self.choices, graphs)?,
         };
-        let mut ready = ready;
         let (mut execs, mut parts) = (Vec::new(), Vec::new());
-        for (ready, graph) in ready.iter_mut().zip(graphs) {
+        for (ready, graph) in ready.iter().zip(graphs) {
             let (exec, part) = Part::new(*graph, ready, &self.choices, traced)?;
             execs.push(exec);
             parts.push(part);
         }
         let runner = Runner::new(execs, self.choices.poison)?;
         let bytes = parts.iter().map(|p| p.ready.scheduled.plan.bytes).max().unwrap_or(0);
-        Ok(Program::new(parts, runner, allocate_arena(bytes)?))
+        let mut program = Program::new(parts, runner, allocate_arena(bytes)?);
+        if !traced && !self.choices.poison && !self.choices.find_nan {
+            program.sources = ready.into_iter().zip(graphs).map(|(r, g)| MethodSource::of(g.1, r)).collect();
+        }
+        Ok(program)
     }
 
     /// As [`Session::compile`], but the program's steps can be recorded with [`Program::step_traced`]. The program

@@ -4,11 +4,11 @@
 
 use super::tracer::Tracer;
 use crate::arena::tensor::TensorArena;
+use crate::clock::Instant;
 use crate::error::Result;
 use crate::sched::exec::{Exec, Stop, ThreadState};
 use crate::sched::nonfinite::{NonfiniteFindings, WatchedCall};
 use crate::sched::team::Team;
-use std::time::Instant;
 
 /// What runs the methods of a program: the caller's thread or a team.
 pub struct Runner {

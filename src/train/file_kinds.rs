@@ -29,7 +29,7 @@ fn check_is_regular(found: &std::fs::Metadata) -> Result<()> {
 pub(super) const FIRST_BYTES: u64 = 64;
 
 /// First bytes, and what a file with them is.
-const FORMATS: [(&[u8], &str); 10] = [
+const FORMATS: [(&[u8], &str); 11] = [
     (
         b"version https://git-lfs.github.com/spec/",
         "a Git LFS pointer, which stands for the file: fetch the file with `git lfs pull`",
@@ -40,6 +40,7 @@ const FORMATS: [(&[u8], &str); 10] = [
     (b"\x28\xb5\x2f\xfd", "a zstd file: unpack it first"),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes: load it in Python and save its tensors with safetensors"),
     (b"\x93NUMPY", "an npy file: read it with `read_npy`"),
+    (b"\x89AGP\r\n\x1a\n", "an exported program: open it with `Program::open`"),
     (b"GGUF", "a GGUF file: open it with `Gguf::open`"),
     (b"lmgg", "a GGML file, older than GGUF: convert it with llama.cpp's scripts"),
     (b"tjgg", "a GGJT file, older than GGUF: convert it with llama.cpp's scripts"),

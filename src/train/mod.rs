@@ -10,6 +10,7 @@ pub mod batches;
 pub mod checkpoint;
 pub mod data;
 mod early_stopping;
+mod exported;
 mod file_kinds;
 mod fit;
 #[cfg(feature = "gguf")]
@@ -31,6 +32,7 @@ pub use checkpoint::{
     Adapter, Digest, Entry, Load, LoadReport, Loaded, Stored, Tensor, Unmatched, Unusable, Weights, merge, peft_name,
 };
 pub use early_stopping::{Best, EarlyStopping};
+pub use exported::check_exported;
 pub use file_kinds::open_regular;
 pub use fit::{Callback, Ended, Evaluate, Event, Every, Fit, Fitted};
 pub use metrics::{EventFile, Jsonl, Times};

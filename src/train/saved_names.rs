@@ -1,4 +1,4 @@
-//! Names of what a trainer adds to a checkpoint.
+//! Names of what a trainer adds to a checkpoint, and their bounds.
 
 /// Name of the checkpoint's tensor of counters, `i64[6]`: version, step, epoch, position, seed, batch. Of a stream the
 /// position counts batches, and the batch is 0.
@@ -18,6 +18,9 @@ pub const RATE: &str = "train.rate";
 pub const RANKS: &str = "train.ranks";
 /// Begins the name of numbers of [`Trainer::kept`](crate::train::Trainer::kept).
 pub const KEPT: &str = "train.kept.";
+
+/// Largest number of steps of a run: 2⁵³, up to which an f64 is exact. Rates are computed in f64.
+pub const MAX_STEPS: u64 = 1 << 53;
 
 /// Whether a checkpoint's tensor of this name is the trainer's, not the program's.
 pub(in crate::train) fn is_saved_trainer_tensor(name: &str) -> bool {

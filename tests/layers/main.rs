@@ -19,6 +19,7 @@ const CRATES: &[Crate] = &[
     Crate { name: "arenagrad", folder: "src/", without: &["arena/", "fft/", "kernels/"] },
     Crate { name: "arenagrad_tables", folder: "cli/tables/src/", without: &[] },
     Crate { name: "arenagrad_cli", folder: "cli/src/", without: &[] },
+    Crate { name: "arenagrad_c", folder: "capi/src/", without: &[] },
     Crate { name: "arenagrad_python", folder: "python/src/", without: &[] },
     Crate { name: "arenagrad_fuzz", folder: "fuzz/src/", without: &[] },
 ];

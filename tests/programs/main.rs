@@ -11,6 +11,7 @@ mod common;
 mod complex_params;
 mod contract;
 mod examples;
+mod exported;
 mod files;
 mod find_nan;
 mod fit;

@@ -271,6 +271,8 @@ fn numbers_at_the_ends_of_ranges_are_taken_and_those_beyond_refused() {
     refused(adafactor().d(0.9).validate(), "adafactor: d is 0.9; it must be finite and not below 1");
     refused(adafactor().beta2_decay(0.1).validate(), "beta2_decay is 0.1; it must be finite and not above 0");
     refused(adafactor().eps((Some(-1.0), 0.0)).validate(), "adafactor: eps1 is -1; it must be finite and not negative");
+    // A row whose gradients are all 0 would be NaN.
+    refused(optim::SparseAdam::new(0.1).eps(0.0).validate(), "sparseadam: eps is 0; it must be finite and above 0");
     let bad = Group::default().rule(optim::Lion::new(0.1).betas((1.5, 0.9)).rule());
     refused(sgd().group("p*", bad).validate(), "group \"p*\"");
     let fast = Group::default().lr_scale(f64::INFINITY);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// The graph that a command reads.
 #[derive(Args, Debug)]
 pub struct GraphArgs {
-    /// The graph's text, or an ONNX model.
+    /// The graph's text, or an ONNX model; for plan, run and export also an exported program (.agp).
     pub file: PathBuf,
     /// Sizes of the text's symbols.
     #[command(flatten)]

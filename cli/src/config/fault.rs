@@ -2,8 +2,8 @@
 //!
 //! Invariant: a message says what was expected, in terms of the file format.
 
-use super::toml_positions::TomlPositions;
 use crate::fail::{Fail, fail_bad_input};
+use arenagrad_tables::toml_positions::TomlPositions;
 use std::fmt::Display;
 use std::path::Path;
 

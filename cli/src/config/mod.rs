@@ -6,8 +6,6 @@ mod bounds;
 pub mod byte_size;
 mod fault;
 mod task;
-mod toml_positions;
-mod words;
 
 #[cfg(test)]
 mod page;
@@ -24,14 +22,13 @@ use arenagrad_tables::fault::table_fault;
 use arenagrad_tables::kind_key::given_kind_keys;
 use arenagrad_tables::optimiser::OptimiserTable;
 use arenagrad_tables::schedule::ScheduleTable;
-use arenagrad_tables::table;
+use arenagrad_tables::{table, text::TextFault};
 use bounds::{SIZE_LIMIT, STEP_LIMIT, fault_of_bounds, within_bounds};
 use byte_size::byte_size_as_usize;
 use bytesize::ByteSize;
 use fault::{KeyRun, key_fault};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use toml_positions::TomlPositions;
 
 use task::TaskKind;
 pub use task::{Model, Network, Task};
@@ -211,20 +208,8 @@ pub fn check_config_text(text: &str) -> Result<String, String> {
 /// Parses a TOML file. An error names file, line and column, and the key where there is one.
 fn parse_config(path: &Path, text: &str) -> Run<ConfigFile> {
     toml::from_str(text).map_err(|e| {
-        let at = e.span().map_or(0, |s| s.start).min(text.len());
-        let before = text.get(..at).unwrap_or(text);
-        let line = before.matches('\n').count() + 1;
-        let col = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-        let what = words::plain_words(e.message());
-        let keys = TomlPositions::new(text);
-        // The message names an unknown key itself.
-        let table = |key: &'_ str| key.rfind('.').map(|dot| key[..dot].to_string());
-        let key = match what.starts_with("unknown key") {
-            true => keys.key_at(at).and_then(table),
-            false => keys.key_at(at).map(str::to_string),
-        };
-        let key = key.map_or(String::new(), |key| format!("{key}: "));
-        fail_bad_input(format!("{}:{line}:{col}: {key}{what}", path.display()))
+        let TextFault { line, column, message, .. } = TextFault::new(text, &e);
+        fail_bad_input(format!("{}:{line}:{column}: {message}", path.display()))
     })
 }
 

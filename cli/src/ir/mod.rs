@@ -1,11 +1,12 @@
-//! The commands on graphs, in text form or as ONNX models.
+//! The commands on graphs, in text form, as ONNX models, or in exported programs.
 //!
 //! Invariant: a message about a text names its file, line and column.
 
 pub mod check_command;
 pub mod compare_command;
 pub mod derive_commands;
-pub mod export_command;
+pub mod export_c_command;
+pub mod exported;
 pub mod fusion;
 pub mod onnx_file;
 pub mod plan_command;
@@ -32,6 +33,10 @@ pub fn load_graph(graph: &GraphArgs) -> Run<GraphBuf> {
 
 /// As [`load_graph`], by its path and the sizes of its symbols.
 pub fn load_ir(path: &Path, sizes: &SizeArgs) -> Run<GraphBuf> {
+    if exported::is_exported(path) {
+        let text = "an exported program; this command takes a graph: `plan`, `run` and `export` take the program";
+        return Err(fail_bad_input(format!("{}: {text}", path.display())));
+    }
     if onnx_file::is_onnx(path) {
         return Ok(onnx_file::read_onnx(path, sizes, &[])?.graph);
     }

@@ -2,21 +2,32 @@
 //!
 //! Invariant: the plan is that of the program which `run` and `train` would compile.
 
+use super::exported::{is_exported, open_exported};
 use super::{ir_failure, load_graph};
 use crate::args::PlanArgs;
 use crate::config::byte_size::byte_size_as_usize;
 use crate::fail::{Run, fail_bad_input};
 use crate::stdout_stderr::emit_stdout;
 use arenagrad::Precision;
-use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
+use arenagrad::session::{Budget, BufferReport, Keep, PlanReport, Recomputed, Session};
 use arenagrad::train::write_atomically;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Runs the command: prints the plan or the budgets, and draws the plan if `--svg` or `--html` is given.
 pub fn plan_command(a: &PlanArgs) -> Run {
-    let graph = load_graph(&a.graph)?;
     let file = a.graph.file.display().to_string();
+    if is_exported(&a.graph.file) {
+        let other = a.threads != 1 || a.precision != Precision::F32 || a.keep != Keep::F32;
+        if other || a.max_memory.is_some() || a.budgets {
+            let text = "an exported program has its plan: export it again with other options";
+            return Err(fail_bad_input(format!("{file}: {text}")));
+        }
+        let p = open_exported(&a.graph.file, &a.graph.sizes)?;
+        plan_command_drawings(a, &file, p.plan())?;
+        return print_plan(a, p.plan());
+    }
+    let graph = load_graph(&a.graph)?;
     let free = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
     let session = a.max_memory.map_or_else(|| free.clone(), |m| free.clone().memory_budget(byte_size_as_usize(m)));
     let drawn = a.svg.is_some() || a.html.is_some();
@@ -27,11 +38,17 @@ pub fn plan_command(a: &PlanArgs) -> Run {
     if let Some(plan) = &plan {
         plan_command_drawings(a, &file, plan)?;
     }
-    match (plan, a.json) {
+    match plan {
         _ if a.budgets => print_plan_command_budgets(&free.budgets(&graph).map_err(ir_failure(&a.graph.file))?, a.json),
-        (Some(plan), true) => emit_stdout(serde_json::to_string(&plan_json(&plan)).map_err(fail_bad_input)?),
-        (Some(plan), false) => emit_stdout(plan),
-        (None, _) => Ok(()),
+        Some(plan) => print_plan(a, &plan),
+        None => Ok(()),
+    }
+}
+
+fn print_plan(a: &PlanArgs, plan: &PlanReport) -> Run {
+    match a.json {
+        true => emit_stdout(serde_json::to_string(&plan_json(plan)).map_err(fail_bad_input)?),
+        false => emit_stdout(plan),
     }
 }
 

@@ -3,13 +3,13 @@
 //! Invariant: before the graph runs, every input without a default has a value from a file, of exactly its type and
 //! shape. Outputs are written after all of them are computed.
 
+use super::exported::{is_exported, load_chosen, open_exported};
 use super::onnx_file::{is_onnx, onnx_failure, read_onnx};
 use super::{ir_failure, ir_warnings, load_graph};
 use crate::args::RunArgs;
 use crate::fail::{Run, fail_bad_input};
 use crate::run_dir::RunDir;
 use crate::stdout_stderr::emit_stdout;
-use crate::weights_file;
 use arenagrad::session::{Program, Role, Session};
 use arenagrad::train::data::{encode_npy, read_npy_within};
 use std::path::Path;
@@ -17,6 +17,16 @@ use std::path::Path;
 /// Runs the command.
 pub fn run_command(a: &RunArgs) -> Run {
     let files = run_value_files(a)?;
+    if is_exported(&a.graph.file) {
+        if a.threads != 1 {
+            let text = "an exported program has its threads: export it again with --threads";
+            return Err(fail_bad_input(format!("{}: {text}", a.graph.file.display())));
+        }
+        let mut p = open_exported(&a.graph.file, &a.graph.sizes)?;
+        p.init_rest(a.seed).map_err(ir_failure(&a.graph.file))?;
+        load_chosen(&mut p, a.weights.as_deref(), &a.read)?;
+        return run_program(a, p, &files);
+    }
     let model = is_onnx(&a.graph.file).then(|| read_onnx(&a.graph.file, &a.graph.sizes, &files)).transpose()?;
     let graph = match &model {
         Some(model) => model.graph.clone(),
@@ -30,16 +40,16 @@ pub fn run_command(a: &RunArgs) -> Run {
     if let Some(model) = &model {
         model.load(&mut p).map_err(onnx_failure(&a.graph.file))?;
     }
-    match &a.weights {
-        Some(path) => weights_file::load_params(&mut p, path, &a.read)?,
-        None if !a.read.prefix.is_empty() || !a.read.transpose.is_empty() => {
-            return Err(fail_bad_input("--prefix and --transpose need --weights"));
-        }
-        None => {}
-    }
+    load_chosen(&mut p, a.weights.as_deref(), &a.read)?;
     // What shapes depend on was read with the model, and is no input of the graph.
     let shaping = |name: &str| model.as_ref().is_some_and(|m| m.values.iter().any(|v| v == name));
-    for (name, file) in files.iter().filter(|(name, _)| !shaping(name)) {
+    let files: Vec<_> = files.into_iter().filter(|(name, _)| !shaping(name)).collect();
+    run_program(a, p, &files)
+}
+
+/// Runs a step of `p` on the values in `files`, and writes its outputs.
+fn run_program(a: &RunArgs, mut p: Program, files: &[(&str, &Path)]) -> Run {
+    for (name, file) in files {
         fill_run_leaf(&mut p, name, file)?;
     }
     let given: Vec<&str> = files.iter().map(|(name, _)| *name).collect();

@@ -60,3 +60,27 @@ pub fn convnet_inference(m: &Model, s: Sizes) -> Result<GraphBuf> {
     let logits = convnet_logits(&g, m, s, 0.0).named(LOGITS);
     g.finish([logits])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arenagrad::tools::testing::bless;
+    use std::path::Path;
+
+    /// The example in C trains this net, from these files.
+    #[test]
+    fn the_graphs_of_the_example_in_c_are_this_net() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/examples");
+        let sizes = |batch| Sizes { batch, image: [8, 8], classes: 10 };
+        let m = Model::default();
+        for (name, graph) in [
+            ("digits.ir", convnet_training(&m, sizes(64)).unwrap()),
+            ("digits_logits.ir", convnet_inference(&m, sizes(120)).unwrap()),
+        ] {
+            let (path, text) = (folder.join(name), graph.to_string());
+            if !bless(&path, &text).unwrap() {
+                assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "{name}: run with BLESS=1");
+            }
+        }
+    }
+}

@@ -10,3 +10,9 @@ mod number_list;
 pub mod optimiser;
 pub mod schedule;
 pub mod table;
+#[cfg(feature = "text")]
+pub mod text;
+#[cfg(feature = "text")]
+pub mod toml_positions;
+#[cfg(feature = "text")]
+mod words;

@@ -1,6 +1,7 @@
 //! The table of targets. A new target is a file here and a row below.
 
 mod adapters;
+mod agp;
 mod budgets;
 mod builder;
 mod checkpoint;
@@ -84,6 +85,7 @@ pub const TARGETS: &[Target] = &[
     adapters::TARGET,
     shards::TARGET,
     pt::TARGET,
+    agp::TARGET,
     gguf::TARGET,
     onnx::TARGET,
     npy::TARGET,

@@ -56,6 +56,7 @@ from ._errors import (
     UsageError,
     VerifyError,
 )
+from ._exported import open
 from ._fit import Fitted, demo, digits, fit
 from ._ops import BuilderOps as _BuilderOps
 from ._ops import VarOps as _VarOps
@@ -95,6 +96,7 @@ __all__ = [
     "digits",
     "fit",
     "nn",
+    "open",
     "optim",
     "parse",
     "train",
@@ -126,8 +128,8 @@ TYPE_CHECKING = False
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        """`ag.onnx`, `ag.sklearn` and `ag.torch` are imported when they are first named."""
-        if name not in ("onnx", "sklearn", "torch"):
+        """`ag.mpi`, `ag.onnx`, `ag.ray`, `ag.sklearn` and `ag.torch` are imported when they are first named."""
+        if name not in ("mpi", "onnx", "ray", "sklearn", "torch"):
             raise AttributeError(f"module 'arenagrad' has no attribute {name!r}")
         from importlib import import_module
 

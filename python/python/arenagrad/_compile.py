@@ -67,10 +67,15 @@ def parse(text_or_path: str | os.PathLike[str], *, sizes: Mapping[str, int] | No
     return _parse(text, sizes=None if sizes is None else list(sizes.items()))
 
 
-def _choices(casting: str | None, max_memory: int | str | None, more: dict[str, Any]) -> dict[str, Any]:
-    """A session's choices, as the extension takes them."""
+def check_casting(casting: str | None) -> None:
+    """An error unless `casting` is a rule for the types of inputs."""
     if casting not in (None, "no", "same_kind"):
         raise make("syntax", f"casting is {casting!r}; it may be 'no' or 'same_kind'")
+
+
+def _choices(casting: str | None, max_memory: int | str | None, more: dict[str, Any]) -> dict[str, Any]:
+    """A session's choices, as the extension takes them."""
+    check_casting(casting)
     precisions = list((more.pop("precisions") or {}).items())
     budget = None if max_memory is None else _bytes(max_memory)
     threads = _threads(more.pop("threads"))

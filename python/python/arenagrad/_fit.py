@@ -78,7 +78,7 @@ def _progress(wanted: bool, total: int | None, done: int) -> _Lines | _Bar | Non
     return _Bar(tqdm, total, done)
 
 
-class _Files:
+class Files:
     """The files of a run: `metrics.jsonl`, `checkpoint.safetensors` and `weights.safetensors` in a folder; event
     files of TensorBoard in another."""
 
@@ -112,7 +112,7 @@ class _Files:
         if self.tensorboard is not None:
             self.events = _EventFile(self.tensorboard, done)
 
-    def checkpoint(self, program: Program, **numbers: float) -> None:
+    def checkpoint(self, program: Any, **numbers: float) -> None:
         if self.folder is not None:
             program.checkpoint(self.path("checkpoint.safetensors"), **numbers)
 
@@ -168,11 +168,49 @@ def fit(
     >>> ag.fit(p, [{"x": x, "y": 3 * x}], steps=200, progress=False)
     <Fitted: 200 steps, 200 epochs, ended: steps>
     """
+    return run_fit(
+        program,
+        batches,
+        files=Files(out, tensorboard),
+        steps=steps,
+        epochs=epochs,
+        schedule=schedule,
+        lr=lr,
+        loss=loss,
+        val=val,
+        val_every=val_every,
+        report_every=report_every,
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+        progress=progress,
+        callback=callback,
+    )
+
+
+def run_fit(
+    program: Any,
+    batches: Any,
+    *,
+    files: Files,
+    steps: int | None,
+    epochs: int | None,
+    schedule: Schedule | None,
+    lr: float | None,
+    loss: str,
+    val: Callable[[Any], float] | None,
+    val_every: int | None,
+    report_every: int,
+    checkpoint_every: int | None,
+    resume: bool,
+    progress: bool,
+    callback: Callable[[int, Any], bool | None] | None,
+) -> Fitted:
+    """The run of `fit`. `program` has the functions `step`, `checkpoint`, `resume` and `save` of one."""
     if steps is None and epochs is None:
         raise make("syntax", "fit: give steps or epochs")
     if schedule is not None and (steps is None or lr is None):
         raise make("syntax", "fit: a schedule needs lr, its base or peak rate, and steps, the length of the run")
-    run = _Run(program, loss, _Files(out, tensorboard), steps, report_every, checkpoint_every)
+    run = _Run(program, loss, files, steps, report_every, checkpoint_every)
     rates = None
     if schedule is not None and steps is not None and lr is not None:
         rates = schedule.rates(base=lr, steps=steps)
@@ -189,7 +227,7 @@ def fit(
         if run.shown is not None:
             run.shown.close()
     run.checkpoint()
-    if out is not None:
+    if files.folder is not None:
         program.save(run.files.path("weights.safetensors"))
     return Fitted(run.step, run.epoch, run.history, ended)
 
@@ -199,9 +237,9 @@ class _Run:
 
     def __init__(
         self,
-        program: Program,
+        program: Any,
         loss: str,
-        files: _Files,
+        files: Files,
         steps: int | None,
         report_every: int,
         checkpoint_every: int | None,
@@ -240,7 +278,7 @@ class _Run:
         self.history.append(numbers)
         self.files.report(numbers)
 
-    def validate(self, val: Callable[[Program], float]) -> None:
+    def validate(self, val: Callable[[Any], float]) -> None:
         numbers = {"step": self.step, "epoch": self.epoch, "val": float(val(self.program))}
         self.history.append(numbers)
         self.files.report(numbers)
@@ -253,9 +291,9 @@ class _Run:
         epochs: int | None,
         rates: list[float] | None,
         lr: float | None,
-        val: Callable[[Program], float] | None,
+        val: Callable[[Any], float] | None,
         val_every: int | None,
-        callback: Callable[[int, Program], bool | None] | None,
+        callback: Callable[[int, Any], bool | None] | None,
     ) -> str:
         """Runs steps until the run ends; why it ended."""
         for epoch, items in _epochs(batches, self.epoch):

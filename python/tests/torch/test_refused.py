@@ -79,7 +79,7 @@ def test_a_param_without_a_gradient() -> None:
     m = nn.Sequential(nn.Linear(4, 3))
     m.add_module("idle", nn.Identity())
     m.idle.extra = nn.Parameter(torch.zeros(2))
-    with pytest.raises(ag.DerivativeError, match="idle.extra.*requires_grad_"):
+    with pytest.raises(ag.DerivativeError, match=r"idle.extra.*requires_grad_.*test_refused.py:\d+"):
         agt.compile_step(m, F.cross_entropy, torch.optim.SGD(m.parameters(), 0.1), X, Y)
 
 
@@ -186,19 +186,3 @@ def test_calls_of_another_form() -> None:
         step(X.to("meta"), Y)
     with pytest.raises(ag.Error, match="7"):
         step(X, torch.full((5,), 7))
-
-
-def test_a_packed_sequence_names_the_way_out() -> None:
-    class Packed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.r = nn.LSTM(4, 3, batch_first=True)
-
-        def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-            packed = nn.utils.rnn.pack_padded_sequence(x, n, batch_first=True, enforce_sorted=False)
-            return self.r(packed)[1][0][-1]
-
-    m = Packed()
-    args = (torch.randn(5, 6, 4), torch.tensor([6, 5, 3, 2, 1]))
-    with pytest.raises(ag.UsageError, match="cannot be captured"):
-        agt.compile_step(m, F.cross_entropy, torch.optim.SGD(m.parameters(), 0.1), args, Y)

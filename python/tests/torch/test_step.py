@@ -141,15 +141,38 @@ def test_groups_have_settings_of_their_own() -> None:
     assert differences(ours, theirs) < 1e-5
 
 
-def test_rates_of_groups_that_part_are_refused() -> None:
+@pytest.mark.parametrize("of", [lambda i: (1 + i) / 4, lambda i: 1.0 / (1 + i), lambda i: i])
+@pytest.mark.parametrize("sizes", [None, {"batch": (2, 8)}])
+def test_groups_have_rates_of_their_own(of: Any, sizes: Any) -> None:
+    """Each group has its schedule: the last of them begins at 0, or falls while the first one rises."""
+    x, y = batch()
+    ours, theirs = net().double(), net().double()
+    x = x.double()
+
+    def both(m: Any) -> Any:
+        o = torch.optim.Adam([{"params": m[0].weight}, {"params": m[0].bias, "lr": 0.1}, {"params": m[2].parameters()}], lr=0.02)
+        return o, torch.optim.lr_scheduler.LambdaLR(o, [lambda i: (1 + i) / 4, lambda i: 0.5**i, of])
+
+    (a, mine), (b, scheduler) = both(ours), both(theirs)
+    step = agt.compile_step(ours, F.cross_entropy, a, x, y, sizes=sizes)
+    expected = torch_steps(theirs, b, x, y, 6, scheduler)
+    for loss in expected:
+        assert step(x, y) == pytest.approx(loss, rel=1e-9)
+        mine.step()
+    step.sync()
+    assert differences(ours, theirs) < 1e-9
+
+
+def test_a_group_may_be_frozen_and_a_rate_be_changed_by_hand() -> None:
     x, y = batch()
     m: Any = net()
+    m[0].requires_grad_(False)
     o = torch.optim.SGD([{"params": m[0].parameters()}, {"params": m[2].parameters(), "lr": 0.2}], lr=0.1)
     step = agt.compile_step(m, F.cross_entropy, o, x, y)
-    step(x, y)
-    o.param_groups[1]["lr"] = 0.1
-    with pytest.raises(ag.UsageError, match="ratios"):
-        step(x, y)
+    first = step(x, y)
+    o.param_groups[1]["lr"] = 0.0
+    assert step(x, y) < first
+    assert step(x, y) == step(x, y)
 
 
 def test_schedulers_drive_the_rate() -> None:
@@ -347,6 +370,34 @@ def test_attention_over_batches_of_several_sizes() -> None:
     for n in (4, 2, 3):
         part = tuple(x[:n] for x in args)
         assert step(*part) == pytest.approx(module(*part).item(), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["sgd momentum", "adam", "adamw"])
+def test_a_step_may_share_its_memory_with_the_module(name: str) -> None:
+    """Steps of the program change module and optimizer; steps of torch change the program."""
+    x, y = batch()
+    x = x.double()
+    ours, theirs = net().double(), net().double()
+    a, b = OPTIMISERS[name](ours.parameters()), OPTIMISERS[name](theirs.parameters())
+    torch_steps(ours, a, x, y, 1)
+    torch_steps(theirs, b, x, y, 1)
+    params = [p for p in ours.parameters()]
+    step = agt.compile_step(ours, F.cross_entropy, a, x, y, share=True)
+    got = [step(x, y) for _ in range(3)]
+    assert np.allclose(got, torch_steps(theirs, b, x, y, 3), rtol=1e-9, atol=0)
+    assert differences(ours, theirs) < 1e-9  # without sync()
+    assert all(p is q for p, q in zip(params, ours.parameters()))
+    step.sync()
+    torch_steps(ours, a, x, y, 2)
+    torch_steps(theirs, b, x, y, 2)
+    step.sync_from()
+    assert step(x, y) == pytest.approx(torch_steps(theirs, b, x, y, 1)[0], rel=1e-9)
+    state = copy.deepcopy(ours.state_dict())
+    del step
+    assert differences(ours, theirs) < 1e-9
+    ours.load_state_dict(state)
+    with pytest.raises(ag.UsageError, match="share=True with sizes="):
+        agt.compile_step(ours, F.cross_entropy, a, x, y, share=True, sizes={"batch": (1, 8)})
 
 
 class Wrapped(nn.Module):

@@ -10,8 +10,9 @@ mod write_regions;
 
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Error;
-use crate::nodes::ir::attrs::{Kind, Owned};
+use crate::nodes::ir::attrs::Owned;
 use crate::nodes::{Graph, Op};
+use crate::passes::region_users::regions_of_node;
 use std::ops::Range;
 
 /// What stands where a value is read.
@@ -149,12 +150,6 @@ impl<'g> Draft<'g> {
         }
         attrs
     }
-}
-
-/// The regions that node `n` runs or names.
-pub(super) fn regions_of_node(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
-    let fields = g.def_of(n).attrs.iter().enumerate();
-    fields.filter(move |(i, f)| f.kind == Kind::Region && g.attrs(n).has(*i)).map(move |(i, _)| g.attrs(n).region(i))
 }
 
 /// The regions that `n` runs: both branches of a choice, else the first of [`regions_of_node`]. The others are rules.

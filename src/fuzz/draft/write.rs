@@ -1,6 +1,6 @@
 //! [`Draft::write`]: the columns as a graph.
 
-use super::{Draft, DraftStandIn, bodies_of_node, regions_of_node, unfit_error};
+use super::{Draft, DraftStandIn, bodies_of_node, unfit_error};
 use crate::arena::{DType, Node, Region, Shape, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Attr, Owned};
@@ -8,6 +8,7 @@ use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::leaf::InputAttrs;
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::{Emit, GraphBuf, Op};
+use crate::passes::region_users::regions_of_node;
 
 /// A graph that is being written from a draft.
 pub(super) struct DraftWriter<'d, 'g> {

@@ -1,13 +1,14 @@
 //! The attributes of a node as the draft writes them. Sizes that changed are replaced, and lists lose the entries that
 //! belong to operands that are dropped.
 
+use super::DraftResize;
 use super::write::DraftWriter;
-use super::{DraftResize, regions_of_node};
 use crate::arena::{Node, Region, ids::Id};
 use crate::error::Result;
 use crate::nodes::Op;
 use crate::nodes::ir::attrs::Owned;
 use crate::nodes::ops::control::scan::Scan;
+use crate::passes::region_users::regions_of_node;
 
 /// Attribute `name` of a node whose operand loses its first axis, or its last: axes move down, and lists with an entry
 /// for each axis lose one.

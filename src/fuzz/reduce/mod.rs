@@ -9,10 +9,11 @@ mod graph_size;
 mod reducer;
 mod steps;
 
+use crate::clock::Instant;
 use crate::nodes::GraphBuf;
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use graph_size::GraphSize;
 use reducer::Reducer;

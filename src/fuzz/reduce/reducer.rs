@@ -3,13 +3,13 @@
 use super::GraphSize;
 use super::steps::Step;
 use crate::arena::Value;
+use crate::clock::Instant;
 use crate::fuzz::draft::Draft;
 use crate::nodes::ir::text::print;
 use crate::nodes::{Graph, GraphBuf};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 /// A reduction under way.
 pub(super) struct Reducer<'f> {

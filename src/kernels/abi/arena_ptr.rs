@@ -1,13 +1,12 @@
 //! The arena as a pointer that threads share.
 
-/// The arena as the executor sees it during a step: a pointer and a length.
-#[derive(Clone, Copy)]
-pub struct ArenaPtr {
-    pub(super) base: *mut u8,
-    pub(super) len: usize,
-}
+use arenagrad_arena::tensor::{ArenaParts, TensorArena};
 
-// SAFETY: an `ArenaPtr` is a pointer and a length. Its bytes are reached only through `Args`, whose invariant (head of
+/// The arena as the executor sees it during a step: pointers to its blocks, and their sizes.
+#[derive(Clone, Copy)]
+pub struct ArenaPtr(pub(super) ArenaParts);
+
+// SAFETY: an `ArenaPtr` is pointers and sizes. Its bytes are reached only through `Args`, whose invariant (head of
 // `abi/mod.rs`) is that concurrent calls touch disjoint bytes unless they only read.
 #[allow(unsafe_code)]
 unsafe impl Send for ArenaPtr {}
@@ -16,19 +15,38 @@ unsafe impl Send for ArenaPtr {}
 unsafe impl Sync for ArenaPtr {}
 
 impl ArenaPtr {
-    /// Points to an arena's bytes. The caller keeps the arena alive and unborrowed while kernels run.
+    /// Points to the bytes of an arena of one block. The caller keeps them alive and unborrowed while kernels run.
     pub fn new(bytes: &mut [u8]) -> ArenaPtr {
-        ArenaPtr { base: bytes.as_mut_ptr(), len: bytes.len() }
+        ArenaPtr::from_parts(ArenaParts {
+            front: std::ptr::null_mut(),
+            split: 0,
+            base: bytes.as_mut_ptr(),
+            len: bytes.len(),
+        })
     }
 
-    /// Pointer and length, to pass to another thread.
-    pub fn parts(self) -> (*mut u8, usize) {
-        (self.base, self.len)
+    /// Points to `arena`. The caller keeps it alive and unborrowed while kernels run.
+    pub fn of(arena: &mut TensorArena) -> ArenaPtr {
+        ArenaPtr(arena.parts())
+    }
+
+    /// Pointers and sizes, to pass to another thread.
+    pub fn parts(self) -> ArenaParts {
+        self.0
     }
 
     /// The inverse of [`ArenaPtr::parts`]. Calling it is harmless: only [`Args::new`](super::Args::new), which is
     /// unsafe, relies on the values.
-    pub fn from_parts(base: *mut u8, len: usize) -> ArenaPtr {
-        ArenaPtr { base, len }
+    pub fn from_parts(parts: ArenaParts) -> ArenaPtr {
+        ArenaPtr(parts)
+    }
+
+    /// The address of byte `off`, and one past the last offset of its block.
+    #[inline(always)]
+    pub(super) fn block_of(self, off: usize) -> (*mut u8, usize) {
+        match off < self.0.split {
+            true => (self.0.front.wrapping_add(off), self.0.split),
+            false => (self.0.base.wrapping_add(off), self.0.len),
+        }
     }
 }

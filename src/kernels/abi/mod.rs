@@ -1,8 +1,8 @@
 //! The kernel ABI: what an instruction passes to a kernel. Arena bytes become slices in this file only.
 //!
 //! Invariant, proved for every program by `sched::checker` before it may run: the operands of an instruction lie inside
-//! the arena. A write overlaps no read, except an in-place read, which is reached through the write only. The threads
-//! that share an instruction get disjoint ranges of its units.
+//! the arena, each in one block of it. A write overlaps no read, except an in-place read, which is reached through the
+//! write only. The threads that share an instruction get disjoint ranges of its units.
 
 use crate::fault::Fault;
 use arenagrad_arena::tensor::LINE;
@@ -151,11 +151,11 @@ impl<'a> Args<'a> {
     pub fn read_bytes(&self, i: usize) -> &'a [u8] {
         let s = &self.reads[i];
         assert!(s.inplace.is_none(), "read of an operand that is written in place");
-        let (off, len) = self.arena_byte_bounds(s);
+        let (at, len) = self.arena_byte_bounds(s);
         // SAFETY: in bounds (checked above); by the file's invariant nothing writes these bytes now.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts(self.arena.base.add(off), len)
+            std::slice::from_raw_parts(at, len)
         }
     }
 
@@ -187,12 +187,12 @@ impl<'a> Args<'a> {
     pub fn write<T: Pod>(&mut self, j: usize) -> &'a mut [T] {
         let s = self.take_operand(j);
         let (from, to) = self.part(j, s);
-        let off = self.arena_bounds::<T>(s);
+        let at = self.arena_bounds::<T>(s);
         // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nothing else touches
         // this part of the operand during the call.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts_mut(self.arena.base.add(off).cast::<T>().add(from), to - from)
+            std::slice::from_raw_parts_mut(at.add(from), to - from)
         }
     }
 
@@ -204,13 +204,13 @@ impl<'a> Args<'a> {
     pub fn write_bytes(&mut self, j: usize) -> &'a mut [u8] {
         let s = self.take_operand(j);
         let (from, to) = self.part(j, s);
-        let (off, len) = self.arena_byte_bounds(s);
+        let (at, len) = self.arena_byte_bounds(s);
         let (from, to) = (from * s.size, (to * s.size).min(len));
         // SAFETY: in bounds (checked above); taken once; by the file's invariant nothing else touches this part of the
         // operand during the call.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts_mut(self.arena.base.add(off).add(from), to - from)
+            std::slice::from_raw_parts_mut(at.add(from), to - from)
         }
     }
 
@@ -236,7 +236,7 @@ impl<'a> Args<'a> {
         let columns = s.split.operand_columns();
         assert!(columns.is_some(), "written operand {j} is not divided by columns");
         let (row, width) = columns.unwrap_or_default();
-        let at = self.arena.base.wrapping_add(self.arena_bounds::<T>(s)).cast::<T>();
+        let at = self.arena_bounds::<T>(s);
         // The operand lies in the arena, aligned, and by the file's invariant nothing else touches these columns during
         // the call. This is the invariant of `MatrixMut`.
         let all = MatrixMut { at, step: row, rows: s.len / row.max(1), cols: row, owner: PhantomData };
@@ -252,25 +252,27 @@ impl<'a> Args<'a> {
         &self.writes[j]
     }
 
-    /// Byte offset of `s`, after checks of element size, alignment and arena bounds.
+    /// The first element of `s`, after checks of element size, alignment and the bounds of its block.
     #[inline]
-    fn arena_bounds<T: Pod>(&self, s: &OperandRef) -> usize {
+    fn arena_bounds<T: Pod>(&self, s: &OperandRef) -> *mut T {
         const { assert!(align_of::<T>() <= LINE, "an arena is aligned to 64 bytes") };
         assert_element_size::<T>(s);
         let off = self.moves.operand_offset(s);
+        let (at, end) = self.arena.block_of(off);
         // The address, not the offset: bytes that are no arena's may begin anywhere.
-        assert!(self.arena.base.wrapping_add(off).addr().is_multiple_of(align_of::<T>()) && off <= self.arena.len);
-        assert!(s.len <= (self.arena.len - off) / size_of::<T>());
-        off
+        assert!(at.addr().is_multiple_of(align_of::<T>()) && off <= end);
+        assert!(s.len <= (end - off) / size_of::<T>());
+        at.cast()
     }
 
-    /// Byte offset and length in bytes of `s`, after a check of the arena's bounds.
+    /// The first byte of `s` and its length in bytes, after a check of the bounds of its block.
     #[inline(always)]
-    fn arena_byte_bounds(&self, s: &OperandRef) -> (usize, usize) {
+    fn arena_byte_bounds(&self, s: &OperandRef) -> (*mut u8, usize) {
         let off = self.moves.operand_offset(s);
+        let (at, end) = self.arena.block_of(off);
         let len = s.len.checked_mul(s.size);
-        assert!(off <= self.arena.len && len.is_some_and(|len| len <= self.arena.len - off));
-        (off, s.len * s.size)
+        assert!(off <= end && len.is_some_and(|len| len <= end - off));
+        (at, s.len * s.size)
     }
 }
 

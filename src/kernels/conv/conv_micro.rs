@@ -74,13 +74,17 @@ simd! {
     }
 }
 
-/// The output of [`multiply_panel`]: `rows` rows of `width` positions.
+/// The output of [`multiply_panel`]: `rows` rows of `lines` lines of `width` positions, one line behind another.
 #[derive(Clone, Copy)]
 pub(super) struct Span<'a, T> {
     /// Rows of the output. Packed rows after them are padding.
     pub rows: usize,
-    /// Positions.
+    /// Lines of a row.
+    pub lines: usize,
+    /// Positions of a line.
     pub width: usize,
+    /// Elements from line to line of the strip.
+    pub pitch: usize,
     /// Row stride of the output.
     pub ld: usize,
     /// The epilogue; its bias has one number for each row.
@@ -101,6 +105,11 @@ pub(super) fn next_block_rows(left: usize) -> usize {
         4 | 8 => 4,
         _ => 6,
     }
+}
+
+/// Positions that a tile computes at least, if it does not wait for its own sums.
+pub(super) fn tile_positions<T: Float>() -> usize {
+    2 * Token::current().shape::<T>().lanes
 }
 
 /// Rows of the next block of dot products.
@@ -205,20 +214,22 @@ simd! { wide
     fn conv_micro_walk[T: Float, const M: usize, const L: usize](
         _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T],
     ) {
-        let mut q = 0;
-        while q < s.width {
-            let left = s.width - q;
-            let (strip, dst) = (&strip[q..], &mut dst[q..]);
-            // As few tiles as possible, of about equal size: a tile of a single vector would wait for its own sums.
-            let vectors = left.div_ceil(L);
-            let v = vectors.div_ceil(vectors.div_ceil(4));
-            match v {
-                4 => write_tile::<T, M, 4, L>(a, offs, strip, s, dst, left),
-                3 => write_tile::<T, M, 3, L>(a, offs, strip, s, dst, left),
-                2 => write_tile::<T, M, 2, L>(a, offs, strip, s, dst, left),
-                _ => write_tile::<T, M, 1, L>(a, offs, strip, s, dst, left),
+        for line in 0..s.lines {
+            let mut q = 0;
+            while q < s.width {
+                let left = s.width - q;
+                let (strip, dst) = (&strip[line * s.pitch + q..], &mut dst[line * s.width + q..]);
+                // As few tiles as possible, of about equal size: a tile of a single vector would wait for its own sums.
+                let vectors = left.div_ceil(L);
+                let v = vectors.div_ceil(vectors.div_ceil(4));
+                match v {
+                    4 => write_tile::<T, M, 4, L>(a, offs, strip, s, dst, left),
+                    3 => write_tile::<T, M, 3, L>(a, offs, strip, s, dst, left),
+                    2 => write_tile::<T, M, 2, L>(a, offs, strip, s, dst, left),
+                    _ => write_tile::<T, M, 1, L>(a, offs, strip, s, dst, left),
+                }
+                q += v * L;
             }
-            q += v * L;
         }
     }
 }
@@ -228,16 +239,17 @@ simd! { narrow
     fn conv_micro_walk_narrow[T: Float, const M: usize, const L: usize](
         _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T],
     ) {
-        let mut q = 0;
-        while q < s.width {
-            write_tile::<T, M, 2, L>(a, offs, &strip[q..], s, &mut dst[q..], s.width - q);
-            q += 2 * L;
+        for line in 0..s.lines {
+            let (strip, dst) = (&strip[line * s.pitch..], &mut dst[line * s.width..]);
+            for q in (0..s.width).step_by(2 * L) {
+                write_tile::<T, M, 2, L>(a, offs, &strip[q..], s, &mut dst[q..], s.width - q);
+            }
         }
     }
 }
 
-/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]`, then [`ConvMicroEpilogue`], for a block of `m` packed rows: one of
-/// 1, 2, 4, 6.
+/// `dst[r][l · width + q] = Σ_k a[k][r] * strip[offs[k] + l · pitch + q]`, then [`ConvMicroEpilogue`], for a block of
+/// `m` packed rows: one of 1, 2, 4, 6.
 ///
 /// Reads up to [`SLACK`](super::conv_plan::SLACK) elements past the last position and discards the results.
 pub(super) fn multiply_panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T]) {
@@ -258,7 +270,10 @@ pub(super) fn multiply_panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &
         _ => by_rows!(conv_micro_walk_narrow, 4),
     }
     if s.epilogue.some() {
-        dst.chunks_mut(s.ld).take(s.rows).enumerate().for_each(|(r, row)| s.epilogue.apply(r, &mut row[..s.width]));
+        dst.chunks_mut(s.ld)
+            .take(s.rows)
+            .enumerate()
+            .for_each(|(r, row)| s.epilogue.apply(r, &mut row[..s.lines * s.width]));
     }
 }
 
@@ -312,7 +327,13 @@ simd! {
                 sums[i] += x[i] * T::ZERO;
             }
         }
-        sums.iter().all(|s| *s == T::ZERO) && rest.iter().all(|v| *v * T::ZERO == T::ZERO)
+        // One comparison at the end: rustc 1.95 fails to compile those of `f64` vectors for WebAssembly.
+        for half in [16, 8, 4, 2, 1] {
+            for i in 0..half {
+                sums[i] += sums[i + half];
+            }
+        }
+        rest.iter().fold(sums[0], |sum, x| sum + *x * T::ZERO) == T::ZERO
     }
 }
 

@@ -187,10 +187,9 @@ impl ConvPlan {
             self.fold = (2 * LANES).div_ceil(area).min(self.n);
         }
         // Cost in 1/64 cycle for one image and group: products, and copies of rows.
-        let wide = |len: usize| len.next_multiple_of(LANES);
-        let copy = rows * (128 + 8 * cols);
-        let by_pitch = 2 * taps * self.dst_c * wide(rows * self.pitch) + self.dst_c * copy;
-        let by_cols = 2 * taps * self.dst_c * wide(self.fold * area) / self.fold + taps * copy;
+        let by_pitch = self.dst_c * self.strip_cost(taps, rows);
+        let by_cols = 2 * taps * self.dst_c * (self.fold * area).next_multiple_of(LANES) / self.fold
+            + taps * self.copy_cost(rows);
         self.packed = self.fold > 1 || (self.pitch != cols && by_cols < by_pitch);
         if self.by_images().is_some_and(|cost| cost < if self.packed { by_cols } else { by_pitch }) {
             (self.images, self.packed, self.fold) = (true, false, IMAGES);
@@ -202,6 +201,28 @@ impl ConvPlan {
         }
         self.band = if self.images { rows } else { band.max(4).min(rows) };
         self.chunk = (STRIP / taps / 8 * 8).clamp(8, self.dst_c.next_multiple_of(8)).min(self.dst_c);
+    }
+
+    /// Cost in 1/64 cycle of copies of `rows` rows.
+    fn copy_cost(&self, rows: usize) -> usize {
+        rows * (128 + 8 * self.grid[1])
+    }
+
+    /// Cost in 1/64 cycle of one channel's `rows` rows as one line at the strip's pitch, which are then copied.
+    pub fn pitch_cost(&self, taps: usize, rows: usize) -> usize {
+        2 * taps * (rows * self.pitch).next_multiple_of(LANES) + self.copy_cost(rows)
+    }
+
+    /// Cost in 1/64 cycle of one channel's `rows` rows, each in tiles of `tile` positions.
+    pub fn lines_cost(&self, taps: usize, rows: usize, tile: usize) -> usize {
+        2 * taps * rows * self.grid[1].next_multiple_of(tile)
+    }
+
+    /// The less of [`ConvPlan::pitch_cost`] and [`ConvPlan::lines_cost`], the latter in tiles of the widest vectors. An
+    /// output in sub-grids is copied either way.
+    fn strip_cost(&self, taps: usize, rows: usize) -> usize {
+        let by_pitch = self.pitch_cost(taps, rows);
+        if self.step == [1, 1] { by_pitch.min(self.lines_cost(taps, rows, 2 * LANES)) } else { by_pitch }
     }
 
     /// Cost in 1/64 cycle for one image and group with images in the lanes: products of pixels (of padding only if the

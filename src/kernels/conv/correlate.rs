@@ -4,7 +4,7 @@
 //! chunks of packed weights, images, bands of rows, sub-grids, blocks of channels. Each output element is one chain of
 //! sums over the taps, so the blocking does not affect its bits. Used by the entry points of the folder.
 
-use super::conv_micro::{Product, Span, multiply_panel, next_block_rows};
+use super::conv_micro::{Product, Span, multiply_panel, next_block_rows, tile_positions};
 use super::conv_plan::{ConvPlan, IMAGES, SLACK};
 use super::depthwise;
 use super::image_lanes;
@@ -278,6 +278,10 @@ fn multiply_blocks<T: Float>(
 ) -> usize {
     let (area, taps) = (c.dst[0] * c.dst[1], job.taps.len());
     let pitch = if c.packed { job.cols } else { c.pitch };
+    // Whether what is computed lies in the output as it is computed: as one line, or line by line.
+    let in_place = c.step == [1, 1] && part.images == 1;
+    let joined = pitch == job.cols;
+    let by_lines = joined || c.lines_cost(taps, job.rows, tile_positions::<T>()) <= c.pitch_cost(taps, job.rows);
     let width = match (job.rows * job.cols, c.packed) {
         (0, _) => 0,
         (area, true) => part.images * area,
@@ -296,12 +300,14 @@ fn multiply_blocks<T: Float>(
         let first = part.group * c.dst_c + m0;
         let epilogue = p.epilogue.of(first..first + rows);
         let dst = &mut dst[(m0 - part.from) * area..];
-        if width > 0 && c.step == [1, 1] && pitch == job.cols && part.images == 1 {
-            let span = Span { rows, width, ld: area, epilogue };
+        if width > 0 && in_place && by_lines {
+            let (lines, width) = if joined { (1, width) } else { (job.rows, job.cols) };
+            let span = Span { rows, lines, width, pitch, ld: area, epilogue };
             multiply_panel(m, a, offs, b, span, &mut dst[part.row * job.cols..]);
         } else if width > 0 {
             let ld = width.next_multiple_of(LINE);
-            multiply_panel(m, a, offs, b, Span { rows, width, ld, epilogue }, scratch.stage);
+            let span = Span { rows, lines: 1, width, pitch: 0, ld, epilogue };
+            multiply_panel(m, a, offs, b, span, scratch.stage);
             unstage_block(c, part, job, Staged { pitch, ld, rows, stride }, scratch.stage, dst);
         }
         at += taps * m;

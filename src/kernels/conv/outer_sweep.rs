@@ -39,12 +39,13 @@ fn add_position<T: Float, const R: usize, const K: usize, const V: usize, const 
     dy: &[T; BLOCK],
     mut acc: [[[[T; L]; V]; K]; R],
 ) -> [[[[T; L]; V]; K]; R] {
-    for v in 0..V {
-        let d: [T; L] = load_array(&dy[v * L..]);
-        for r in 0..R {
-            let x = &rows[r][q..][..K];
-            for k in 0..K {
-                acc[r][k][v] = fma_arrays([x[k]; L], d, acc[r][k][v]);
+    // A pixel is loaded once for all vectors of channels, which stay in registers.
+    let d: [[T; L]; V] = std::array::from_fn(|v| load_array(&dy[v * L..]));
+    for r in 0..R {
+        let x = &rows[r][q..][..K];
+        for k in 0..K {
+            for v in 0..V {
+                acc[r][k][v] = fma_arrays([x[k]; L], d[v], acc[r][k][v]);
             }
         }
     }

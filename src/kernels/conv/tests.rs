@@ -233,6 +233,7 @@ fn shapes() -> Vec<ConvGeom> {
         g(2, [7, 17], [9, 6], [1, 1]).stride([2, 2]),
         // several bands and rows longer than a tile
         g(1, [3, 11], [70, 75], [3, 3]).pad([1, 1, 1, 1]),
+        g(1, [4, 8], [260, 256], [3, 3]).pad([1, 1, 1, 1]),
     ];
     all.into_iter().chain(crowds()).chain(channels()).collect()
 }
@@ -354,7 +355,8 @@ fn every_instruction_set_gives_the_same_bits() {
     // Lanes are channels for the first weight, and positions for the others.
     let (many, few) = (geom(3, [5, 13], [9, 21], [3, 3]), geom(3, [3, 5], [9, 21], [5, 5]));
     let pad = |g: ConvGeom| g.pad([1, 1, 1, 1]);
-    for g in [pad(many), pad(few), pad(many).stride([2, 2])].into_iter().chain(crowds()).chain(channels()) {
+    let lines = pad(many).size([5, 32]);
+    for g in [pad(many), pad(few), pad(many).stride([2, 2]), lines].into_iter().chain(crowds()).chain(channels()) {
         let (x, w, dy) =
             (hash_numbers::<f32>(g.x_len(), 1), hash_numbers::<f32>(g.w_len(), 2), hash_numbers::<f32>(g.y_len(), 3));
         let all = || [forward(&g, &x, &w, &[], true, 1), input(&g, &dy, &w, 1), weight(&g, &x, &dy, 1)];

@@ -8,16 +8,12 @@
 
 use super::block_codec::{BlockCodec, GROUP, leading_bytes};
 use super::blocks_of_32::Q8_0;
-use super::code_dots::{Lanes, sum_of_code_lanes};
+use super::code_dots::{AHEAD, LINE, Lanes, sum_of_code_lanes};
 use crate::simd::{self, Simd, SimdOp, Token, Vectors};
 use crate::with_token;
 
-/// Rows ahead of the current one that are fetched from memory meanwhile.
-const AHEAD: usize = 8;
 /// Blocks whose scales are read together.
 const TOGETHER: usize = 4;
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// The product of a row of Q8_0 blocks with x.
 pub fn byte_row_dot(row: &[u8], x: &[f32]) -> f32 {

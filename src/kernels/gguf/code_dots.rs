@@ -14,7 +14,9 @@ use crate::scratch::scratch;
 use crate::simd;
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+pub const LINE: usize = 64;
+/// Rows ahead of the current one that are fetched from memory meanwhile.
+pub const AHEAD: usize = 8;
 
 /// The lanes of a sum.
 pub type Lanes = [f32; GROUP];

@@ -8,7 +8,8 @@
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
-use super::nibble_codes::{AHEAD, NibbleCodes, NibbleLanes, NibbleProduct};
+use super::code_dots::AHEAD;
+use super::nibble_codes::{NibbleCodes, NibbleLanes, NibbleProduct};
 use super::nibble_x::{LANES, PART, STEP, XStep};
 use crate::simd;
 use crate::simd::{SimdOp, Vnni};

@@ -13,9 +13,6 @@ use super::code_dots::sum_of_code_lanes;
 use super::nibble_x::{LANES, NibbleX, PART};
 use bytemuck::pod_read_unaligned;
 
-/// Rows ahead of the current one that are fetched from memory meanwhile.
-pub const AHEAD: usize = 8;
-
 /// A row of blocks and a row of x.
 pub struct NibbleProduct<'a> {
     /// Q4_K or Q4_0.

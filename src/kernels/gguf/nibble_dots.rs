@@ -16,9 +16,10 @@ use super::block_codec::{BlockCodec, leading_bytes};
 use super::block_type::BlockType;
 use super::blocks_of_32::Q4_0;
 use super::blocks_of_256::Q4K;
+use super::code_dots::AHEAD;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::nibble_bytes::NibbleBytes;
-use super::nibble_codes::{AHEAD, NibbleCodes, NibbleLanes, NibbleProduct};
+use super::nibble_codes::{NibbleCodes, NibbleLanes, NibbleProduct};
 use super::nibble_x::{LANES, STEP, XPart};
 use crate::simd::{self, PairProducts, Simd, SimdOp, Token, Vectors};
 use crate::with_token;

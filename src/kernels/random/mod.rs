@@ -20,6 +20,7 @@
 //! | [`random_uniform_kernel`], [`random_normal_kernel`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
 pub mod key;
+mod philox_batch;
 pub mod sample;
 pub mod start_draws;
 
@@ -30,15 +31,11 @@ use crate::index::Index;
 use crate::params::params;
 use crate::simd;
 use crate::vmath::log;
-use arenagrad_arena::philox::philox;
+use arenagrad_arena::philox::pair_of_words;
+use philox_batch::{LANES, PAIRS, Words, philox_batch};
 
 /// Elements in a unit; a multiple of the elements of a batch.
 const UNIT: usize = 4096;
-/// Blocks of a batch, computed side by side.
-const LANES: usize = 16;
-
-/// `words[w][i]` is word `w` of block `i` of a batch.
-type Words = [[u32; LANES]; 4];
 
 params! {
     /// Params of the rng kernels.
@@ -65,9 +62,14 @@ impl Random {
 /// The words of a batch whose first block is `block`.
 #[inline(always)]
 fn batch_words(key: [u32; 4], stream: u64, block: u64) -> Words {
-    let b: [u64; LANES] = std::array::from_fn(|i| block + i as u64);
-    let c = [b.map(|b| b as u32), [stream as u32; LANES], [key[2]; LANES], b.map(|b| key[3] ^ (b >> 32) as u32)];
-    philox(c, [key[0], key[1] ^ (stream >> 32) as u32])
+    let (mut low, mut high) = ([0; PAIRS], [0; PAIRS]);
+    for (i, (low, high)) in (0..).zip(low.iter_mut().zip(&mut high)) {
+        let (b, next) = (block + 2 * i, block + 2 * i + 1);
+        *low = pair_of_words([b as u32, next as u32]);
+        *high = pair_of_words([key[3] ^ (b >> 32) as u32, key[3] ^ (next >> 32) as u32]);
+    }
+    let c = [low, [pair_of_words([stream as u32; 2]); PAIRS], [pair_of_words([key[2]; 2]); PAIRS], high];
+    philox_batch(c, [key[0], key[1] ^ (stream >> 32) as u32])
 }
 
 /// A float type that random words convert to.
@@ -230,6 +232,7 @@ mod tests {
     use super::*;
     use crate::abi::Kernel;
     use crate::harness::{In, Out, close, run_in_ranges, written_elements};
+    use arenagrad_arena::philox::philox;
 
     const KEY: [u32; 4] = [1, 2, 3, 4];
 

@@ -6,24 +6,23 @@
 //! key `[seed, seed >> 32]` (low 32 bits of each). The top 53 bits of words 0 (high) and 1 (low), times 2⁻⁵³, are the
 //! uniform number u; words 2 and 3 give v. The normal number is √(−2·ln(1 − u))·cos(2π·v) (Box and Muller).
 
+use super::philox_batch::{LANES, PAIRS, philox_batch};
 use crate::simd;
 use crate::vmath::{Real, ln_of_normal};
-use arenagrad_arena::philox::philox;
+use arenagrad_arena::philox::pair_of_words;
 use arenagrad_arena::rng;
-
-/// Elements that are computed side by side.
-const LANES: usize = 16;
 
 /// The numbers u and v of the elements from `from` on. Loops, as closures are not compiled for the instruction set.
 #[inline(always)]
 fn pairs(seed: u64, stream: u64, from: u64) -> [[f64; LANES]; 2] {
-    let (mut low, mut high) = ([0; LANES], [0; LANES]);
-    for (k, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
-        let i = from.wrapping_add(k as u64);
-        (*low, *high) = (i as u32, (i >> 32) as u32);
+    let (mut low, mut high) = ([0; PAIRS], [0; PAIRS]);
+    for (k, (low, high)) in (0..).zip(low.iter_mut().zip(&mut high)) {
+        let (i, next) = (from.wrapping_add(2 * k), from.wrapping_add(2 * k + 1));
+        *low = pair_of_words([i as u32, next as u32]);
+        *high = pair_of_words([(i >> 32) as u32, (next >> 32) as u32]);
     }
-    let counter = [low, high, [stream as u32; LANES], [(stream >> 32) as u32; LANES]];
-    let words = philox(counter, [seed as u32, (seed >> 32) as u32]);
+    let [s0, s1] = [stream as u32, (stream >> 32) as u32].map(|s| [pair_of_words([s; 2]); PAIRS]);
+    let words = philox_batch([low, high, s0, s1], [seed as u32, (seed >> 32) as u32]);
     let mut pairs = [[0.0; LANES]; 2];
     for k in 0..LANES {
         pairs[0][k] = rng::unit(u64::from(words[0][k]) << 32 | u64::from(words[1][k]));
@@ -61,6 +60,7 @@ simd! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arenagrad_arena::philox::philox;
 
     /// One element by the words of the published generator and std's functions.
     #[test]

@@ -5,6 +5,7 @@
 
 use super::activity::{Mode, active_nodes};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
+use crate::clock::Instant;
 use crate::error::Result;
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::custom_fn::has_derivative_rules;
@@ -21,7 +22,6 @@ use crate::passes::hoist::move_out_for_adjoint;
 use crate::passes::inline::{InlineCalls, inlined};
 use crate::passes::patterns::{rules_before_ad, write_before_ad};
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf};
-use std::time::Instant;
 
 /// As [`expand_picked_nodes`], after `calls` are inlined at once. Round by round, nested regions would be written
 /// again in each round.

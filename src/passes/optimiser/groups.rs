@@ -7,8 +7,8 @@ use super::{LR, Optimiser};
 use crate::arena::ids::Id;
 use crate::error::{Error, Kind, Result};
 use crate::names;
-use crate::nodes::Graph;
 use crate::nodes::arguments::setters::setters;
+use crate::nodes::{Builder, DType, Graph, Var};
 use crate::passes::ad::codes::Codes;
 use crate::passes::signature::Signature;
 
@@ -18,6 +18,9 @@ use crate::passes::signature::Signature;
 pub struct Group {
     /// Factor of the learning rate.
     pub lr_scale: f64,
+    /// A learning rate of its own, which schedules of the optimiser's do not move: the input `opt.lr.N`, which groups
+    /// with the same number share. It is the optimiser's rate until the caller writes it.
+    pub rate: Option<u32>,
     /// Weight decay instead of the rule's.
     pub weight_decay: Option<f64>,
     /// Rule instead of the optimiser's.
@@ -26,13 +29,14 @@ pub struct Group {
 
 impl Default for Group {
     fn default() -> Group {
-        Group { lr_scale: 1.0, weight_decay: None, rule: None }
+        Group { lr_scale: 1.0, rate: None, weight_decay: None, rule: None }
     }
 }
 
 setters! {
     [] Group {
         lr_scale: f64,
+        rate: impl Into<Option<u32>> => rate.into(),
         weight_decay: impl Into<Option<f64>> => weight_decay.into(),
         rule: impl Into<Option<Rule>> => rule.into(),
     }
@@ -64,6 +68,8 @@ pub(super) struct Of {
     pub rule: Rule,
     /// Factor of the learning rate.
     pub lr_scale: f64,
+    /// The number of the input that is the learning rate, if it is not the optimiser's.
+    pub rate: Option<u32>,
 }
 
 /// The settings of all params.
@@ -72,6 +78,22 @@ pub(super) struct Settings {
     pub kinds: Vec<Of>,
     /// For each param, the position of its settings in `kinds`.
     pub kind_of: Vec<usize>,
+}
+
+impl Settings {
+    /// The learning rate of each kind: inputs, of which the first is the optimiser's.
+    pub(super) fn rates<'g>(&self, b: &'g Builder, dtype: DType, lr: f64) -> Vec<Var<'g>> {
+        let mut inputs = vec![(None, b.input_or(LR, [], dtype, lr))];
+        let mut rate_of = |number: Option<u32>| match inputs.iter().find(|i| i.0 == number) {
+            Some(known) => known.1,
+            None => {
+                let name = number.map_or(LR.to_string(), |n| format!("opt.{LR}.{n}"));
+                inputs.push((number, b.input_or(&name, [], dtype, lr)));
+                inputs[inputs.len() - 1].1
+            }
+        };
+        self.kinds.iter().map(|kind| rate_of(kind.rate)).collect()
+    }
 }
 
 /// The settings of the params `params` of `g`. A group without a param is an error.
@@ -95,7 +117,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
         if matches!(rule, Rule::Muon { .. }) && (rank != 2 || g.dtype[v.at()].is_complex()) {
             flat.push(format!("{name:?} {}", g.ty_text(v)));
         }
-        let of = Of { rule, lr_scale: group.lr_scale };
+        let of = Of { rule, lr_scale: group.lr_scale, rate: group.rate };
         let kind = s.kinds.iter().position(|k| *k == of).unwrap_or(s.kinds.len());
         if kind == s.kinds.len() {
             s.kinds.push(of);
@@ -136,6 +158,10 @@ fn check_single_history(s: &Settings, opt: &Optimiser, params: &[&str]) -> Resul
         }
         if kind.lr_scale != 1.0 {
             let text = format!("lbfgs: a group has lr_scale {}; all params of lbfgs share one rate", kind.lr_scale);
+            return Err(Error::new(Kind::Data, text));
+        }
+        if kind.rate.is_some() {
+            let text = "lbfgs: a group has a rate of its own; all params of lbfgs share one rate";
             return Err(Error::new(Kind::Data, text));
         }
     }

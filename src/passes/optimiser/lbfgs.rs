@@ -48,7 +48,7 @@ pub(super) fn compute_moves<'g>(
     settings: &Settings,
     params: &[Var<'g>],
     grads: &[Var<'g>],
-    step: impl FnOnce() -> Step<'g>,
+    step: impl FnOnce(usize) -> Step<'g>,
 ) -> Vec<Option<Var<'g>>> {
     let mut moves = vec![None; params.len()];
     let rule_of = |i: usize| settings.kinds[settings.kind_of[i]].rule;
@@ -61,7 +61,7 @@ pub(super) fn compute_moves<'g>(
         .map(|&i| add_weight_decay(grads[i], params[i], rule_of(i).weight_decay()).cast(dtype))
         .map(|g| g.reshape([g.numel()]))
         .collect();
-    let moved = compute_move(b, flat[0].concat(&flat[1..], 0), history_size, step());
+    let moved = compute_move(b, flat[0].concat(&flat[1..], 0), history_size, step(mine[0]));
     let mut start = 0;
     for i in mine {
         let p = params[i];

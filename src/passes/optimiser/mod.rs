@@ -427,14 +427,17 @@ fn append_updates<'g>(
     }
     clip::limit_gradients(opt, &mut grads, norm);
     let dtype = params.first().map_or(DType::F32, |p| p.dtype());
-    let lr = b.input_or(LR, [], dtype, opt.lr);
+    let rates = settings.rates(b, dtype, opt.lr);
     let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
     let t = if counts { count_step(b) } else { b.var(Value::NONE) };
     let schedules = nadam_schedules(b, settings, t);
-    let moves = lbfgs::compute_moves(b, settings, &params, &grads, || lbfgs::Step { lr: lr.cast(DType::F64), t });
+    let rate_of = |i: usize| rates[settings.kind_of[i]];
+    let step = |i: usize| lbfgs::Step { lr: rate_of(i).cast(DType::F64), t };
+    let moves = lbfgs::compute_moves(b, settings, &params, &grads, step);
     for (i, ((name, &p), g)) in names.iter().zip(&params).zip(grads).enumerate() {
         let leaf = leaves[i];
         let kind = &settings.kinds[settings.kind_of[i]];
+        let lr = rate_of(i);
         let wide = lr.cast(DType::F64);
         // The input itself, if the group does not scale it: no value is rounded twice.
         let (lr, lr64) = match kind.lr_scale {

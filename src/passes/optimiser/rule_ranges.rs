@@ -12,6 +12,8 @@ enum RuleRange {
     Fraction,
     /// Finite and not below 0.
     Size,
+    /// Finite and above 0.
+    AboveZero,
     /// Finite and not below 1.
     AtLeastOne,
     /// Finite and not above 0.
@@ -26,6 +28,7 @@ impl RuleRange {
             && match self {
                 RuleRange::Fraction => (0.0..1.0).contains(&x),
                 RuleRange::Size => x >= 0.0,
+                RuleRange::AboveZero => x > 0.0,
                 RuleRange::AtLeastOne => x >= 1.0,
                 RuleRange::NotPositive => x <= 0.0,
                 RuleRange::Any => true,
@@ -36,6 +39,7 @@ impl RuleRange {
         match self {
             RuleRange::Fraction => "it must lie in [0, 1)",
             RuleRange::Size => "it must be finite and not negative",
+            RuleRange::AboveZero => "it must be finite and above 0",
             RuleRange::AtLeastOne => "it must be finite and not below 1",
             RuleRange::NotPositive => "it must be finite and not above 0",
             RuleRange::Any => "it must be finite",
@@ -59,10 +63,13 @@ impl Rule {
                 vec![("momentum", momentum, RuleRange::Size), ("dampening", dampening, RuleRange::Any)]
             }
             Rule::Adam { betas, eps, .. }
-            | Rule::SparseAdam { betas, eps, .. }
             | Rule::Adamax { betas, eps, .. }
             | Rule::RAdam { betas, eps, .. }
             | Rule::Lamb { betas, eps, .. } => [&moments(betas)[..], &[("eps", eps, RuleRange::Size)]].concat(),
+            // As torch: with 0, a row whose gradients are all 0 would be NaN.
+            Rule::SparseAdam { betas, eps, .. } => {
+                [&moments(betas)[..], &[("eps", eps, RuleRange::AboveZero)]].concat()
+            }
             Rule::Lbfgs { .. } => Vec::new(),
             Rule::Lion { betas, .. } => moments(betas).to_vec(),
             Rule::RmsProp { alpha, eps, momentum, .. } => {

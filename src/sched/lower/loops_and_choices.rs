@@ -15,6 +15,7 @@ use crate::nodes::{DType, Graph, Op};
 use crate::sched::instructions::{BufKind, Instr, Instructions, NO_LOOP, Operand};
 use crate::sched::modelled_time::InstrTime;
 use crate::sched::pack::lines;
+use crate::sched::placement::Placements;
 use crate::sched::planned_body::{Extern, FlagBound, LoopExit, Outer, PlannedBody, UNBOUNDED_LENGTH, count_timestamps};
 use crate::sched::planner::{PlannerTimer, plan_and_prove};
 use std::sync::Arc;
@@ -111,10 +112,9 @@ impl LoweredBodyShape {
 fn lower_loop_body(
     g: Graph<'_>,
     s: &LoweredBodyShape,
-    threads: usize,
-    precision: &[Precision],
+    how: (usize, &[Precision], &Placements),
 ) -> Result<(PlannedBody, Vec<Value>)> {
-    let mut l = Lowerer::new(g, s.region, threads, precision);
+    let mut l = Lowerer::new(g, s.region, how);
     l.code.iterated = true;
     let mut externs = Vec::new();
     for (i, v) in g.region_args(s.region).enumerate() {
@@ -149,7 +149,8 @@ fn lower_loop_body(
         constants.push(l.code.value[b]);
     }
     let lowered = Lowered { code: l.code, slices: l.slices };
-    let plan = plan_and_prove(g, lowered, threads, &lines::pack_lines, PlannerTimer::new())?.plan;
+    let (threads, _, places) = how;
+    let plan = plan_and_prove(g, lowered, threads, &lines::pack_lines, places, PlannerTimer::new())?.plan;
     let base: usize = externs.iter().map(|e| plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
     let (length, reverse, when, exit) = (s.length, s.reverse, s.when, s.exit);
     let mut body = PlannedBody { plan, externs, base, length, reverse, when, exit, timestamps: 0 };
@@ -268,7 +269,7 @@ impl Lowerer<'_> {
             None => (0..s.carries).chain(trajectories.iter().map(|t| t.after)).collect(),
         };
         let shape = LoweredBodyShape::of_loop(g, s, trajectories, starts.len() - s.carries);
-        let (body, constants) = lower_loop_body(g, &shape, self.threads, self.precision)?;
+        let (body, constants) = lower_loop_body(g, &shape, (self.threads, self.precision, self.places))?;
         // Twice the timestamps: sums of them must not overflow either.
         if body
             .timestamps
@@ -304,7 +305,7 @@ impl Lowerer<'_> {
         let mut bodies = Vec::new();
         for (region, when) in [(attrs.then, true), (attrs.otherwise, false)] {
             let shape = LoweredBodyShape::of_branch(g, region, when, reads.len());
-            let (body, constants) = lower_loop_body(g, &shape, self.threads, self.precision)?;
+            let (body, constants) = lower_loop_body(g, &shape, (self.threads, self.precision, self.places))?;
             self.read_loop_constants(&constants, &mut reads);
             bodies.push(body);
         }

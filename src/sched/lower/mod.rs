@@ -9,6 +9,7 @@ mod loops_and_choices;
 use super::faults::{FaultCheck, UNSEEN};
 use super::instructions::{BufKind, Instr, Instructions, NO_LOOP, Operand, Update};
 use super::modelled_time::InstrTime;
+use super::placement::Placements;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{DEPTH, Split};
@@ -53,8 +54,18 @@ pub fn lower(g: Graph<'_>, threads: usize) -> Result<Lowered> {
 
 /// As [`lower`], with `precision[n]` for the products of node `n`, or the default if the column is empty.
 pub fn emit_with_precision<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) -> Result<Lowered> {
+    emit_placed(g, threads, precision, &Placements::search())
+}
+
+/// As [`emit_with_precision`]; the bodies of loops are planned by `places`.
+pub(super) fn emit_placed<'g>(
+    g: Graph<'g>,
+    threads: usize,
+    precision: &'g [Precision],
+    places: &'g Placements,
+) -> Result<Lowered> {
     check_lowering_depth(g)?;
-    let mut l = Lowerer::new(g, g.entry(), threads, precision);
+    let mut l = Lowerer::new(g, g.entry(), (threads, precision, places));
     for n in g.region_nodes(g.entry()) {
         l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
@@ -117,17 +128,20 @@ struct Lowerer<'g> {
     g: Graph<'g>,
     threads: usize,
     precision: &'g [Precision],
+    places: &'g Placements,
     code: Instructions,
     slices: Vec<BufferSlice>,
     used: Vec<bool>,
 }
 
 impl<'g> Lowerer<'g> {
-    fn new(g: Graph<'g>, r: Region, threads: usize, precision: &'g [Precision]) -> Lowerer<'g> {
+    fn new(g: Graph<'g>, r: Region, how: (usize, &'g [Precision], &'g Placements)) -> Lowerer<'g> {
+        let (threads, precision, places) = how;
         Lowerer {
             g,
             threads,
             precision,
+            places,
             code: Instructions::new(),
             slices: vec![BufferSlice::NONE; g.values()],
             used: values_with_readers(&g, r),

@@ -12,6 +12,7 @@
 use super::alias::{self, Alias};
 use super::instructions::Instructions;
 use super::intervals::{Intervals, intervals, lifetimes_in_order};
+use crate::arena::HAS_SYSTEM;
 use crate::error::Result;
 use deps::Deps;
 pub use list::Rule;
@@ -38,6 +39,8 @@ pub struct Ordered {
     pub name: &'static str,
     /// Lower bound for all orders, in lines: see [`bound`].
     pub order_bound: u64,
+    /// The groups of the code before ordering, in this order.
+    pub groups: Vec<u32>,
 }
 
 /// The candidates; earlier ones win ties.
@@ -50,7 +53,7 @@ pub const CANDIDATES: &[(&str, Rule)] = &[
 ];
 
 /// Code of fewer instructions is ordered by the caller's thread: the others would take longer to wake.
-const PARALLEL: usize = 128;
+const PARALLEL: usize = if HAS_SYSTEM { 128 } else { usize::MAX };
 
 /// Waits until all workers of the pool have started: one that starts late would allocate during the first steps. Called
 /// from a worker, it returns at once: all have started, and waiting would run other jobs on this stack.
@@ -112,7 +115,7 @@ pub fn score_order(code: &Instructions, order: &[u32], name: &'static str) -> Re
     let alias = alias::alias(&mut code);
     let live = intervals(&code, &alias)?;
     let bound = live.max_live();
-    Ok(Ordered { code, alias, live, bound, name, order_bound: 0 })
+    Ok(Ordered { code, alias, live, bound, name, order_bound: 0, groups: order.to_vec() })
 }
 
 /// The largest sum of live lines over the instructions of each group, by the group's number before ordering.

@@ -13,7 +13,7 @@ use super::exec::{Exec, Stop, ThreadState};
 use super::link::Segment;
 use super::observer::{END, Meeting, StepObserver};
 use super::track::{Track, TrackObserver};
-use crate::arena::tensor::TensorArena;
+use crate::arena::tensor::{ArenaParts, TensorArena};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::ArenaPtr;
 use atomics::{Parker, Unparker};
@@ -48,9 +48,9 @@ impl TeamWorkerState {
 struct TeamShared {
     /// The program of the step under way.
     exec: AtomicPtr<Exec>,
-    /// The arena of the step under way.
-    base: AtomicPtr<u8>,
-    len: AtomicUsize,
+    /// The arena of the step under way: its blocks, and their ends.
+    blocks: [AtomicPtr<u8>; 2],
+    ends: [AtomicUsize; 2],
     gate: TeamGate,
     /// True if the step under way is recorded.
     traced: AtomicBool,
@@ -132,8 +132,8 @@ impl TeamShared {
         let spins = if threads <= cores { SPINS } else { 0 };
         TeamShared {
             exec: AtomicPtr::new(std::ptr::null_mut()),
-            base: AtomicPtr::new(std::ptr::null_mut()),
-            len: AtomicUsize::new(0),
+            blocks: Default::default(),
+            ends: Default::default(),
             gate: TeamGate::new(threads, spins),
             traced: AtomicBool::new(false),
             states: (0..threads).map(|_| CachePadded::new(TeamWorkerState::new())).collect(),
@@ -185,7 +185,9 @@ impl TeamShared {
 
     /// As [`TeamShared::run`]; a panic becomes a stop of the step.
     fn run_catching(&self, t: usize) {
-        let arena = ArenaPtr::from_parts(self.base.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
+        let [front, base] = self.blocks.each_ref().map(|block| block.load(Ordering::Relaxed));
+        let [split, len] = self.ends.each_ref().map(|end| end.load(Ordering::Relaxed));
+        let arena = ArenaPtr::from_parts(ArenaParts { front, split, base, len });
         let worker = &self.states[t];
         if self.gate.catch(|| worker.state.at.load(Ordering::Relaxed), || self.run(t, arena)) {
             worker.panicked.store(true, Ordering::Relaxed);
@@ -282,11 +284,12 @@ impl Team {
         if exec.threads() == 1 {
             return exec.step(arena, &s.states[0].state);
         }
-        assert!(arena.len() >= exec.bytes() && exec.threads() <= self.threads());
-        let (base, len) = ArenaPtr::new(arena.bytes_mut()).parts();
+        assert!(exec.threads() <= self.threads());
+        exec.assert_fits(arena);
+        let ArenaParts { front, split, base, len } = arena.parts();
         // The other threads wait for the start of the step, which publishes these.
-        s.base.store(base, Ordering::Relaxed);
-        s.len.store(len, Ordering::Relaxed);
+        s.blocks.iter().zip([front, base]).for_each(|(block, at)| block.store(at, Ordering::Relaxed));
+        s.ends.iter().zip([split, len]).for_each(|(end, at)| end.store(at, Ordering::Relaxed));
         s.exec.store(std::ptr::from_ref(exec).cast_mut(), Ordering::Relaxed);
         s.gate.start(self.unparkers());
         let end = s.gate.finish_at_end(self.workers.len());

@@ -128,7 +128,7 @@ fn a_kernel_that_panics_behind_a_bad_value_has_panicked() {
 }
 
 fn first_of_two(shared: &TeamShared) -> TeamThread<'_> {
-    let arena = ArenaPtr::from_parts(std::ptr::null_mut(), 0);
+    let arena = ArenaPtr::new(&mut []);
     TeamThread { shared, arena, thread: 0, threads: 2, barriers: 0, owns: true, helps: false }
 }
 

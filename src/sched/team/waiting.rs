@@ -16,11 +16,12 @@
 //! the step, and none waits at a barrier that another will not reach.
 
 use super::atomics::{AtomicBool, AtomicUsize, Parker, Unparker, YIELDS, fence, spin_loop, yield_now};
+use crate::clock::Instant;
 use crate::sched::observer::Meeting;
 use crate::sched::panicked::panicked;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// [`TeamGate::stopped`] while no thread has found a fault.
 pub(in crate::sched) const GO: usize = usize::MAX;

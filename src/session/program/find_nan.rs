@@ -180,7 +180,7 @@ impl Program {
         self.find_nan_in_leaves(method)?;
         f.before.clear();
         for b in self.bindings.iter().filter(|b| b.is_persistent()) {
-            f.before.extend_from_slice(&self.arena.bytes()[b.range()]);
+            f.before.extend_from_slice(self.arena.slice(b.range()));
         }
         let done = self.runner.step_watched(method, &mut self.arena, &f.calls, &mut f.found);
         let e = match (&f.found.culprit, done) {
@@ -190,7 +190,7 @@ impl Program {
         };
         let mut at = 0;
         for b in self.bindings.iter().filter(|b| b.is_persistent()) {
-            self.arena.bytes_mut()[b.range()].copy_from_slice(&f.before[at..at + b.bytes]);
+            self.arena.slice_mut(b.range()).copy_from_slice(&f.before[at..at + b.bytes]);
             at += b.bytes;
         }
         Err(e)
@@ -201,7 +201,7 @@ impl Program {
         let read = |(i, _): &(usize, &Binding)| self.fresh.is_read(method, *i);
         for (_, b) in self.bindings.iter().enumerate().filter(read) {
             let Some(float) = scanned_float(b.dtype) else { continue };
-            let n = nonfinite::Counts::of(&self.arena.bytes()[b.range()], float);
+            let n = nonfinite::Counts::of(self.arena.slice(b.range()), float);
             if n.nan > 0 || (n.infinite > 0 && b.role == Role::Param) {
                 let first = n.first.unwrap_or_default();
                 let text = format!(
@@ -261,7 +261,7 @@ impl Program {
     }
 
     fn find_nan_in_output(&self, b: &Binding) -> bool {
-        let bad = |float| nonfinite::Counts::of(&self.arena.bytes()[b.range()], float).bad() > 0;
+        let bad = |float| nonfinite::Counts::of(self.arena.slice(b.range()), float).bad() > 0;
         b.role == Role::Output && scanned_float(b.dtype).is_some_and(bad)
     }
 }

@@ -13,6 +13,7 @@ use super::compiled_graph::CompiledGraph;
 use super::elem::{self, Elem};
 use super::fresh::Fresh;
 use super::handle::Handle;
+use super::method_source::MethodSource;
 use super::plan_report::PlanReport;
 use super::runner::Runner;
 use super::start_values;
@@ -64,6 +65,8 @@ pub struct Program {
     pub(super) bindings: Vec<Binding>,
     pub(super) fresh: Fresh,
     pub(super) methods: Vec<MethodData>,
+    /// What an export writes of each method; empty for programs that are not exported.
+    pub(super) sources: Vec<MethodSource>,
     /// Whether the last step that failed may have changed params.
     half_done: bool,
 }
@@ -78,7 +81,7 @@ impl Program {
             write_constants(&mut arena, &part.ready.graph.view(), &part.ready.scheduled);
         }
         for (b, x) in table.bindings.iter().filter_map(|b| Some((b, b.default?))) {
-            start_values::fill_constant_start_value(&mut arena.bytes_mut()[b.range()], b.dtype, x);
+            start_values::fill_constant_start_value(arena.slice_mut(b.range()), b.dtype, x);
         }
         let BindingTable { bindings, named, read } = table;
         let kept = (0..bindings.len() as u32).filter(|&i| bindings[i as usize].is_persistent());
@@ -91,7 +94,7 @@ impl Program {
         };
         let methods = parts.into_iter().zip(named).map(method).collect();
         let (id, fresh) = (PROGRAMS.fetch_add(1, Ordering::Relaxed), Fresh::new(&bindings, &read));
-        Program { id, runner, arena, bindings, fresh, methods, half_done: false }
+        Program { id, runner, arena, bindings, fresh, methods, sources: Vec::new(), half_done: false }
     }
 
     /// The plan of the only method has other places: `ready` is what the program was made of, placed anew.
@@ -215,7 +218,7 @@ impl Program {
 
     /// The bytes of a binding of this program.
     pub fn bytes_of(&self, b: &Binding) -> &[u8] {
-        self.arena.bytes().get(b.range()).unwrap_or_default()
+        self.arena.slice(b.range())
     }
 
     /// The index of the binding called `name` whose role is `wanted`, in the method at `at`; the error calls it a
@@ -253,7 +256,7 @@ impl Program {
                 let text = format!("state {:?} is {}{}, the output {}{}", b.name, b.dtype, b.dims, o.dtype, o.dims);
                 return Err(Error::new(Kind::Data, text));
             }
-            self.arena.bytes_mut()[b.range()].copy_from_slice(from.bytes_of(o));
+            self.arena.slice_mut(b.range()).copy_from_slice(from.bytes_of(o));
             self.fresh.put(i);
         }
         Ok(())
@@ -306,7 +309,7 @@ impl Program {
         let pool = start_values::workers(if is_large { self.threads() } else { 1 });
         for (i, b) in self.bindings.iter().enumerate() {
             let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) else { continue };
-            let bytes = &mut self.arena.bytes_mut()[b.range()];
+            let bytes = self.arena.slice_mut(b.range());
             start_values::fill_leaf_bytes(bytes, (b.dtype, &b.dims), init, (seed, &b.name), pool.as_ref());
             self.fresh.put(i);
         }
@@ -365,7 +368,7 @@ impl Program {
     /// another program.
     pub fn get<T: Elem>(&self, h: Handle<T>) -> Result<&[T]> {
         let b = self.binding(h)?;
-        Ok(bytemuck::cast_slice(&self.arena.bytes()[b.range()]))
+        Ok(bytemuck::cast_slice(self.arena.slice(b.range())))
     }
 
     /// The elements of an input, param or state, writable; those of a bool must be 0 or 1. Errors: the handle is an
@@ -377,7 +380,7 @@ impl Program {
         }
         let range = b.range();
         self.fresh.put(h.binding as usize);
-        Ok(bytemuck::cast_slice_mut(&mut self.arena.bytes_mut()[range]))
+        Ok(bytemuck::cast_slice_mut(self.arena.slice_mut(range)))
     }
 
     /// Writes all elements of an input, param or state. Errors as for [`Program::get_mut`]; `data` has another length;
@@ -397,30 +400,14 @@ impl Program {
     /// Writes all elements of the input, param or state called `name`, as bytes in the host's order: for tools that
     /// read files. Errors: there is none, `bytes` has another length, or an element of a bool is neither 0 nor 1.
     pub fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let i = self.named(0, "input, param or state", name, &|role| role != Role::Output)?;
-        let b = &self.bindings[i];
-        if bytes.len() != b.bytes {
-            let (role, size, given) = (b.role.name(), b.bytes, bytes.len());
-            return Err(Error::new(Kind::Data, format!("{role} {name:?} has {size} bytes; {given} are written")));
-        }
-        elem::check_value_bytes(b, bytes)?;
-        self.fresh.put(i);
-        self.arena.bytes_mut()[b.range()].copy_from_slice(bytes);
-        Ok(())
+        self.write_bytes_at(0, name, bytes)
     }
 
     /// The elements of the tensor called `name`, whatever its role: for set-up and tools, as it looks the name up.
     /// Errors: there is none, its elements are not of type `T`, or an input, param or state has the same name as an
     /// output.
     pub fn values<T: Elem>(&self, name: &str) -> Result<&[T]> {
-        let i = self.named(0, "tensor", name, &|_| true)?;
-        let role = self.bindings[i].role;
-        let output = || self.methods[0].index.find(&self.bindings, name, &|r| r == Role::Output);
-        if role != Role::Output && output().is_some() {
-            let (role, a) = (role.name(), if role == Role::Input { "an" } else { "a" });
-            let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
-            return Err(Error::new(Kind::Name, e));
-        }
+        let i = self.tensor_at(0, name)?;
         self.get(self.typed(i)?)
     }
 
@@ -438,7 +425,7 @@ fn write_constants(arena: &mut TensorArena, g: &Graph<'_>, s: &Scheduled) {
         // Constants in bodies of loops have offsets, too; a constant that no instruction reads has none.
         let Some(&at) = s.plan.offset.get(s.slices[g.out(n).at()].buf as usize) else { continue };
         let bytes = ConstantAttrs::of(&g.attrs(n)).data;
-        arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
+        arena.slice_mut(at..at + bytes.len()).copy_from_slice(&bytes);
     }
 }
 

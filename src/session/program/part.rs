@@ -58,12 +58,25 @@ impl<'r> Part<'r> {
     /// What runs `ready`, and the part of a program that it is: the method `name`, which computes `graph`.
     pub fn new(
         (name, graph): (&str, Graph<'_>),
-        ready: &'r mut CompiledGraph,
+        ready: &'r CompiledGraph,
         choices: &Choices,
         traced: bool,
     ) -> Result<(Exec, Part<'r>)> {
-        let report = PlanReport { warnings: find_warnings(graph), ..ready.report() };
+        let (exec, part) = Part::of_compiled(name, ready, choices, traced)?;
+        let report = PlanReport { warnings: find_warnings(graph), ..part.report };
+        Ok((exec, Part { report, ..part }))
+    }
+
+    /// As [`Part::new`], without the warnings about the graph as the user wrote it.
+    pub fn of_compiled(
+        name: &str,
+        ready: &'r CompiledGraph,
+        choices: &Choices,
+        traced: bool,
+    ) -> Result<(Exec, Part<'r>)> {
+        // First, as it proves the tapes, which reports believe.
         let exec = ready.exec(choices)?;
+        let report = ready.report();
         let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
         let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
         let tracer = traced.then(|| Tracer::new(&g, plan, &exec));

@@ -31,7 +31,7 @@ impl Program {
     /// Marks these inputs.
     pub(crate) fn mark_inputs(&mut self, marked: &mut MarkedInputs) {
         for (i, before) in &mut marked.before {
-            let bytes = &mut self.arena.bytes_mut()[self.bindings[*i].range()];
+            let bytes = self.arena.slice_mut(self.bindings[*i].range());
             before.copy_from_slice(bytes);
             bytes.chunks_mut(8).for_each(|part| part.copy_from_slice(&MARK[..part.len()]));
         }
@@ -43,7 +43,7 @@ impl Program {
         let mut partly = None;
         for (i, before) in &marked.before {
             let b = &self.bindings[*i];
-            let (size, bytes) = (b.dtype.size(), &mut self.arena.bytes_mut()[b.range()]);
+            let (size, bytes) = (b.dtype.size(), self.arena.slice_mut(b.range()));
             let batch = marked.rows * (b.bytes / size / b.dims[0].max(1));
             let mut short = batch * size < b.bytes;
             for (k, (now, was)) in bytes.chunks_exact_mut(size).zip(before.chunks_exact(size)).enumerate() {

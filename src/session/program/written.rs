@@ -1,8 +1,18 @@
 //! Which params, states and inputs hold a value, and their bytes for those who write them by name.
 
 use super::Program;
-use crate::error::Result;
+use super::method::Method;
+use crate::error::{Error, Kind, Result};
 use crate::session::bindings::{Binding, Role};
+use crate::session::elem;
+
+/// What a caller may write, in words.
+const LEAF: &str = "input, param or state";
+
+/// Whether a caller may write it.
+fn is_leaf(role: Role) -> bool {
+    role != Role::Output
+}
 
 impl Program {
     /// True if the param or state called `name` was initialised, loaded or written, or is a state that starts with
@@ -14,29 +24,31 @@ impl Program {
 
     /// The binding of the param or state called `name`, and its bytes, writable.
     pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
-        self.leaf_mut("param or state", name, &|role| matches!(role, Role::Param | Role::State))
+        self.leaf_mut(0, "param or state", name, &|role| matches!(role, Role::Param | Role::State))
     }
 
-    /// The binding called `name` whose role is `wanted`, and its bytes, writable; the error calls it a `what`.
+    /// The binding of the method at `at` called `name` whose role is `wanted`, and its bytes, writable; the error calls
+    /// it a `what`.
     pub(crate) fn leaf_mut(
         &mut self,
+        at: usize,
         what: &str,
         name: &str,
         wanted: &dyn Fn(Role) -> bool,
     ) -> Result<(&Binding, &mut [u8])> {
-        let i = self.named(0, what, name, wanted)?;
+        let i = self.named(at, what, name, wanted)?;
         self.fresh.put(i);
         let b = &self.bindings[i];
-        Ok((b, &mut self.arena.bytes_mut()[b.range()]))
+        Ok((b, self.arena.slice_mut(b.range())))
     }
 
     /// The input, param or state called `name` counts as unset: a step that reads it is refused, or finds zeros where a
     /// state starts at zero.
     pub(crate) fn forget(&mut self, name: &str) {
-        if let Ok(i) = self.named(0, "input, param or state", name, &|role| role != Role::Output) {
+        if let Ok(i) = self.named(0, LEAF, name, &is_leaf) {
             self.fresh.clear(i);
             let range = self.bindings[i].range();
-            self.arena.bytes_mut()[range].fill(0);
+            self.arena.slice_mut(range).fill(0);
         }
     }
 
@@ -59,14 +71,60 @@ impl Program {
     /// # }
     /// ```
     pub fn mark_written(&mut self, name: &str) -> Result<()> {
-        self.leaf_mut("input, param or state", name, &|role| role != Role::Output).map(drop)
+        self.leaf_mut(0, LEAF, name, &is_leaf).map(drop)
+    }
+
+    /// As [`Program::mark_written`], of method `m`. Errors: `m` is of another program, too.
+    pub fn mark_written_of(&mut self, m: Method, name: &str) -> Result<()> {
+        let at = self.method_number(m)?;
+        self.leaf_mut(at, LEAF, name, &is_leaf).map(drop)
+    }
+
+    /// As [`Program::write_bytes`], into a tensor of method `m`. Errors: `m` is of another program, too.
+    pub fn write_bytes_of(&mut self, m: Method, name: &str, bytes: &[u8]) -> Result<()> {
+        self.write_bytes_at(self.method_number(m)?, name, bytes)
+    }
+
+    /// Writes the input, param or state called `name` of the method at `at`.
+    pub(super) fn write_bytes_at(&mut self, at: usize, name: &str, bytes: &[u8]) -> Result<()> {
+        let i = self.named(at, LEAF, name, &is_leaf)?;
+        let b = &self.bindings[i];
+        if bytes.len() != b.bytes {
+            let (role, size, given) = (b.role.name(), b.bytes, bytes.len());
+            return Err(Error::new(Kind::Data, format!("{role} {name:?} has {size} bytes; {given} are written")));
+        }
+        elem::check_value_bytes(b, bytes)?;
+        self.fresh.put(i);
+        self.arena.slice_mut(b.range()).copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The tensor of method `m` called `name`, whatever its role: for those who reach its bytes by
+    /// [`Program::bytes_of`]. Errors: there is none; an input, param or state has the same name as an output; `m` is of
+    /// another program.
+    pub fn tensor_of(&self, m: Method, name: &str) -> Result<&Binding> {
+        let at = self.method_number(m)?;
+        Ok(&self.bindings[self.tensor_at(at, name)?])
+    }
+
+    /// The index of the binding called `name` of the method at `at`, which no other tensor there is called.
+    pub(super) fn tensor_at(&self, at: usize, name: &str) -> Result<usize> {
+        let i = self.named(at, "tensor", name, &|_| true)?;
+        let role = self.bindings[i].role;
+        let output = || self.methods[at].index.find(&self.bindings, name, &|r| r == Role::Output);
+        if role != Role::Output && output().is_some() {
+            let (role, a) = (role.name(), if role == Role::Input { "an" } else { "a" });
+            let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
+            return Err(Error::new(Kind::Name, e));
+        }
+        Ok(i)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::nodes::{Builder, DType, Init};
-    use crate::session::Session;
+    use crate::session::{Program, Session};
 
     #[test]
     fn what_is_marked_as_written_may_be_read() {
@@ -83,5 +141,26 @@ mod tests {
         assert_eq!(p.values::<f32>("y").unwrap(), [0.0, 0.0]);
         let e = p.mark_written("y").unwrap_err().message;
         assert!(e.starts_with("there is no input, param or state \"y\""), "{e}");
+    }
+
+    #[test]
+    fn inputs_of_methods_are_written_by_name() {
+        let method = |by: f64| {
+            let g = Builder::new("g");
+            g.finish([(g.input("x", [2], DType::F32) * by).named("y")]).unwrap()
+        };
+        let graphs = [("twice", method(2.0)), ("thrice", method(3.0))];
+        let mut p = Session::new().compile_all(&graphs.each_ref().map(|(n, g)| (*n, g))).unwrap();
+        let (twice, thrice) = (p.method("twice").unwrap(), p.method("thrice").unwrap());
+        p.write_bytes_of(thrice, "x", bytemuck::cast_slice(&[1f32, 2.0])).unwrap();
+        p.run(thrice).unwrap();
+        let y = |p: &Program| bytemuck::pod_collect_to_vec::<u8, f32>(p.bytes_of(p.tensor_of(thrice, "y").unwrap()));
+        assert_eq!(y(&p), [3.0, 6.0]);
+        assert!(p.run(twice).is_err());
+        p.mark_written_of(twice, "x").unwrap();
+        p.run(twice).unwrap();
+        let e = p.write_bytes_of(thrice, "x", &[0; 4]).unwrap_err().message;
+        assert_eq!(e, "input \"x\" has 8 bytes; 4 are written");
+        assert!(p.write_bytes_of(thrice, "y", &[0; 8]).is_err() && p.tensor_of(thrice, "z").is_err());
     }
 }

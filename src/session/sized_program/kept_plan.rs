@@ -54,7 +54,7 @@ impl KeptPlan {
         let KeptPlan { sizes, mut program, id, ready, areas, lines, used, links, .. } = self;
         let places = leaves.places(&ready);
         let placed = Divided { ready, areas }.place(&layout.frame(&places, lines.own.start), choices)?;
-        let Divided { mut ready, areas } = placed;
+        let Divided { ready, areas } = placed;
         let (report, exec): (PlanReport, Exec) = (ready.report(), ready.exec(choices)?);
         let threads = exec.threads();
         program.moved(&ready, exec, report);

@@ -3,6 +3,7 @@
 //! A draw is a function of the seed, the leaf's name and the element's index, and of nothing else. So a new layer, or
 //! another order of the leaves, does not change the draws of the other leaves.
 
+use crate::arena::HAS_SYSTEM;
 use crate::ensure;
 use crate::kernels::random::start_draws;
 use crate::kernels::vmath;
@@ -109,7 +110,7 @@ const BLOCK: usize = 512;
 /// The threads that draw start values: `threads` of them, or none if the caller's thread draws alone. If the system
 /// gives no threads, the caller's thread draws: the numbers are the same.
 pub fn workers(threads: usize) -> Option<ThreadPool> {
-    if threads < 2 {
+    if threads < 2 || !HAS_SYSTEM {
         return None;
     }
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().ok()?;

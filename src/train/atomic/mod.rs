@@ -24,18 +24,26 @@ use std::path::{Path, PathBuf};
 /// The permissions of an old file are kept. If `path` is a symbolic link, the file that it points to is replaced. A
 /// pipe or a device is written to, without atomicity.
 pub fn write_atomically(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
-    let path = path.as_ref();
-    write_or_replace(path, bytes).map_err(|e| Error::from(e).context(path.display()))
+    write_parts_atomically(path, &[bytes])
 }
 
-fn write_or_replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// As [`write_atomically`], for bytes in several parts, one behind the other.
+pub fn write_parts_atomically(path: impl AsRef<Path>, parts: &[&[u8]]) -> Result<()> {
+    let path = path.as_ref();
+    write_or_replace(path, parts).map_err(|e| Error::from(e).context(path.display()))
+}
+
+fn write_or_replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(old) if old.is_file() => {
-            replace_atomically(&SystemDisk, &fs::canonicalize(path)?, Some(old.permissions()), bytes)
+            replace_atomically(&SystemDisk, &fs::canonicalize(path)?, Some(old.permissions()), parts)
         }
         Ok(old) if old.is_dir() => Err(ErrorKind::IsADirectory.into()),
-        Ok(_) => OpenOptions::new().write(true).open(path)?.write_all(bytes),
-        Err(e) if e.kind() == ErrorKind::NotFound => replace_atomically(&SystemDisk, path, None, bytes),
+        Ok(_) => {
+            let mut file = OpenOptions::new().write(true).open(path)?;
+            parts.iter().try_for_each(|part| file.write_all(part))
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => replace_atomically(&SystemDisk, path, None, parts),
         Err(e) => Err(e),
     }
 }
@@ -45,11 +53,11 @@ fn replace_atomically<D: Disk>(
     disk: &D,
     path: &Path,
     permissions: Option<Permissions>,
-    bytes: &[u8],
+    parts: &[&[u8]],
 ) -> io::Result<()> {
     let temp = temporary_path(path)?;
     let mut file = lock_temporary(disk, &temp)?;
-    let filled = fill_temporary(disk, &mut file, permissions, bytes);
+    let filled = fill_temporary(disk, &mut file, permissions, parts);
     let done = filled.and_then(|_| disk.rename(&temp, path));
     if done.is_err() {
         // The first error is returned. A temporary file that cannot be removed is overwritten by the next write.
@@ -92,12 +100,12 @@ fn fill_temporary<D: Disk>(
     disk: &D,
     file: &mut D::File,
     permissions: Option<Permissions>,
-    bytes: &[u8],
+    parts: &[&[u8]],
 ) -> io::Result<()> {
     // Before the write: bytes that only the owner may read are never readable by others.
     if let Some(permissions) = permissions {
         disk.permit(file, permissions)?;
     }
-    disk.write_all(file, bytes)?;
+    parts.iter().try_for_each(|part| disk.write_all(file, part))?;
     disk.sync(file)
 }

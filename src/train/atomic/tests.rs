@@ -118,7 +118,7 @@ const NEW: &[u8] = b"new bytes, and more of them";
 type Replace = fn(&ModelDisk, &Path, &[u8]) -> io::Result<()>;
 
 fn replace(disk: &ModelDisk, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace_atomically(disk, path, None, bytes)
+    replace_atomically(disk, path, None, &[bytes])
 }
 
 /// The first promise that is broken when `disk` is used with its fault.
@@ -233,13 +233,13 @@ fn the_model_of_a_disk_finds_careless_writers() {
     fn without_folder_sync(disk: &ModelDisk, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let temp = temporary_path(path)?;
         let mut file = lock_temporary(disk, &temp)?;
-        fill_temporary(disk, &mut file, None, bytes)?;
+        fill_temporary(disk, &mut file, None, &[bytes])?;
         disk.rename(&temp, path)
     }
     fn with_leftovers(disk: &ModelDisk, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let temp = temporary_path(path)?;
         let mut file = disk.open(&temp)?;
-        fill_temporary(disk, &mut file, None, bytes)?;
+        fill_temporary(disk, &mut file, None, &[bytes])?;
         disk.rename(&temp, path)?;
         disk.sync_folder(Path::new("folder"))
     }

@@ -105,7 +105,7 @@ impl Program {
     /// Reads one tensor into its leaf.
     fn fill_from_gguf(&mut self, file: &Gguf, pair: &Pair) -> Result<()> {
         let t = &pair.tensor;
-        let (leaf, bytes) = self.leaf_mut("input, param or state", &pair.leaf, &|role| role != Role::Output)?;
+        let (leaf, bytes) = self.leaf_mut(0, "input, param or state", &pair.leaf, &|role| role != Role::Output)?;
         let size = leaf.dtype.size();
         let mut read = Vec::new();
         let mut numbers = Vec::new();

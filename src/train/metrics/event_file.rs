@@ -6,10 +6,10 @@
 //!
 //! Invariant: a record is one write, so a reader of complete records sees all of it or nothing.
 
+use crate::clock::{Instant, seconds_since_1970};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A writer of TensorBoard's event files.
 ///
@@ -111,10 +111,6 @@ impl<W: Write> EventFile<W> {
         self.record.extend(masked_check(&self.event).to_le_bytes());
         self.out.write_all(&self.record)
     }
-}
-
-fn seconds_since_1970() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
 }
 
 /// Appends `x`, seven bits a byte, the last ones first.

@@ -8,6 +8,7 @@
 
 mod agreement;
 mod comm;
+pub(in crate::train) mod files;
 mod rank_sum;
 mod threads;
 mod weights_hash;
@@ -297,8 +298,8 @@ impl Parallel {
     /// The mean of a number over the ranks.
     ///
     /// # Errors
-    /// The first rank's error.
-    pub(in crate::train) fn mean(&mut self, own: Result<f64>) -> Result<f64> {
+    /// On all ranks, the first rank's error.
+    pub fn mean(&mut self, own: Result<f64>) -> Result<f64> {
         self.reports.exchange(&*self.comm, own)
     }
 

@@ -3,14 +3,15 @@
 //! Invariant: all ranks take the same decisions, because each sees the mean of the losses and the errors of all.
 
 use super::{Feed, StepIo, Trainer};
+use crate::clock::Instant;
 use crate::error::Result;
-use crate::passes::optimiser::{LR, OwnedState, is_flat_grads};
+use crate::passes::optimiser::LR;
 use crate::session::Program;
+use crate::train::parallel::files::Part;
 use crate::train::parallel::{Parallel, SyncStates, refused};
 use crate::train::trainer::step_io::Scalar;
 use crate::train::{Batches, Rate};
 use std::path::Path;
-use std::time::Instant;
 
 impl Trainer {
     /// As [`Trainer::new`], on this rank of several. `batches` are those of one process: the rank takes its
@@ -37,11 +38,6 @@ impl Trainer {
         let loss = parallel.loss().name(&program).to_string();
         let made = Trainer::with_first(program, io, &loss, rate.into(), Feed::Shuffled(batches), seed)?;
         Ok(Trainer { parallel: Some(parallel), ..made })
-    }
-
-    /// The number of this rank.
-    pub(super) fn rank(&self) -> usize {
-        self.parallel.as_ref().map_or(0, |p| p.comm().rank())
     }
 
     /// The number of ranks; 1 of a run of one process.
@@ -73,11 +69,6 @@ impl Trainer {
     /// A rank has ended.
     pub fn sync_states(&mut self, how: SyncStates) -> Result<()> {
         self.parallel.as_mut().map_or(Ok(()), |p| p.sync_states(&mut self.program, how))
-    }
-
-    /// Whether the state `name` holds the gradients of a step of several ranks, which no later step reads.
-    pub(super) fn is_flat_grads(&self, name: &str) -> bool {
-        self.parallel.is_some() && is_flat_grads(name)
     }
 
     /// Whether `flag` is set on any rank.
@@ -127,9 +118,9 @@ impl Trainer {
         Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The states that only one rank has, none in a run of one process.
-    pub(super) fn owned_states(&self) -> &[OwnedState] {
-        self.parallel.as_ref().map_or(&[], |p| p.owned_states())
+    /// What this rank has of a checkpoint.
+    pub(super) fn part(&self) -> Part<'_> {
+        self.parallel.as_ref().map_or(Part { rank: 0, split: false, owned: &[] }, |p| p.part())
     }
 
     /// The loss of the step that method `at` has made.

@@ -6,20 +6,16 @@ use super::kept::{KEPT_LIMIT, Kept, read_saved_numbers};
 use super::{Feed, Trainer};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
-use crate::passes::optimiser::STEP;
 use crate::train::Partial;
-use crate::train::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded, Tensor, entries};
+use crate::train::checkpoint::{self, Digest, Entry, Loaded, Tensor};
+use crate::train::parallel::files::{Part, unknown_saved_tensor};
 use crate::train::plateau::PlateauState;
-use crate::train::saved_names::{
-    CURSOR, EXAMPLES, KEPT, LAST_RATE, PARTIAL, RANKS, RATE, STREAM, is_saved_trainer_tensor,
-};
+use crate::train::saved_names::{CURSOR, EXAMPLES, KEPT, LAST_RATE, MAX_STEPS, PARTIAL, RANKS, RATE, STREAM};
 use crate::train::stream_source::StreamPosition;
 use std::path::Path;
 
 /// Version of the cursor.
 const VERSION: u64 = 1;
-/// Largest number of steps of a run: 2⁵³, up to which an f64 is exact. Rates are computed in f64.
-pub const MAX_STEPS: u64 = 1 << 53;
 
 /// The counters of a checkpoint: the elements of [`CURSOR`], in order.
 #[derive(Clone, Copy)]
@@ -134,9 +130,7 @@ impl Trainer {
         let sizes: Vec<[usize; 1]> = self.kept.iter().map(|k| [k.numbers.len()]).collect();
         let ranks = [self.ranks() as u64];
         // No step reads the gradients of the one before.
-        let is_owned = |name: &str| owned.iter().any(|t| t.name == name);
-        let mut all = entries(&self.program, |b| !self.is_flat_grads(&b.name) && !is_owned(&b.name));
-        all.extend(owned.iter().map(Tensor::entry));
+        let mut all = self.part().entries(&self.program, owned);
         let mut put = |name, dtype, dims, bytes| all.push(Entry { name, dtype, dims, bytes });
         put(CURSOR, DType::I64, &[6], bytemuck::cast_slice(&cursor));
         if examples != [0] {
@@ -173,16 +167,15 @@ impl Trainer {
     }
 
     fn read_file(&mut self, path: &Path) -> Result<Digest> {
-        let owned = self.owned_states().iter().map(|s| (s.dims.iter().product::<usize>() * s.dtype.size()) as u64);
-        let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).chain(owned).sum();
-        let file = Loaded::open_within(path, data + HEADER_LIMIT + 8 * KEPT_LIMIT as u64)?;
+        let most = self.part().most_bytes(&self.program, 8 * KEPT_LIMIT as u64);
+        let file = Loaded::open_within(path, most)?;
         self.restore_from(&file).map_err(|e| e.context(path.display()))?;
         Ok(file.digest())
     }
 
     fn restore_from(&mut self, file: &Loaded) -> Result<()> {
         let RestoredTrainer { cursor, taken, rate, last_rate, kept } = self.check_trainer_tensors(file)?;
-        self.check_program_tensors(file)?;
+        self.part().check(&self.program, file)?;
         match &mut self.feed {
             // A position that no epoch comes to is refused before anything moves.
             Feed::Shuffled(b) => b.seek(cursor.epoch, cursor.position)?,
@@ -195,14 +188,8 @@ impl Trainer {
         if let Some(r) = rate {
             (self.last_loss, self.metric, self.plateau) = (r.loss, r.metric, r.plateau);
         }
-        for e in file.entries().filter(|e| !is_saved_trainer_tensor(e.name)) {
-            // A state that another rank has.
-            if self.owned_states().iter().any(|s| s.name == e.name && s.owner != self.rank()) {
-                continue;
-            }
-            self.program.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
-        }
-        Ok(())
+        let part = self.parallel.as_ref().map_or(Part { rank: 0, split: false, owned: &[] }, |p| p.part());
+        part.copy(&mut self.program, file)
     }
 
     /// Reads and checks what the file says of the trainer.
@@ -275,38 +262,5 @@ impl Trainer {
             return Err(unknown_saved_tensor(e.name));
         }
         Ok(RestoredTrainer { cursor: read, taken, rate, last_rate, kept: read_saved_numbers(file)? })
-    }
-
-    /// Checks that the file has the params and states of the program and nothing else.
-    fn check_program_tensors(&self, file: &Loaded) -> Result<()> {
-        if let Some(t) = file.unusable().first() {
-            return Err(t.error());
-        }
-        for (b, _) in self.program.persistent().filter(|(b, _)| !self.is_flat_grads(&b.name)) {
-            let e = file.expect(&b.name, b.dtype, &b.dims)?;
-            if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {
-                check_saved_steps(bytemuck::pod_read_unaligned(e.bytes))?;
-            }
-        }
-        let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
-        known.extend(self.owned_states().iter().map(|s| s.name.as_str()));
-        known.sort_unstable();
-        let mut entries = file.entries();
-        match entries.find(|e| !is_saved_trainer_tensor(e.name) && known.binary_search(&e.name).is_err()) {
-            Some(extra) => Err(unknown_saved_tensor(extra.name)),
-            None => Ok(()),
-        }
-    }
-}
-
-fn unknown_saved_tensor(name: &str) -> Error {
-    Error::new(Kind::Name, format!("the checkpoint has {name:?}, which this run does not have"))
-}
-
-/// Fails if the optimiser's count of steps is one that no run reaches.
-fn check_saved_steps(steps: i64) -> Result<()> {
-    match u64::try_from(steps) {
-        Ok(n) if n <= MAX_STEPS => Ok(()),
-        _ => Err(Error::new(Kind::Data, format!("{STEP} is {steps}; it goes from 0 to {MAX_STEPS}"))),
     }
 }

@@ -37,6 +37,7 @@ def compile_step(
     precision: str = "f32",
     keep: str | None = None,
     find_nan: bool = False,
+    share: bool = False,
 ) -> Step:
     """A module, its loss and its optimizer as one step.
 
@@ -44,6 +45,8 @@ def compile_step(
     * `optimizer` is one of torch, whose settings, groups, rates and state are taken over, or one of `arenagrad.optim`.
     * `example_inputs`, `example_targets` and `example_kwargs` fix the shapes of what the step takes.
     * `sizes={"batch": (1, 64)}`: the first axis of all tensors is called so, and its size varies within these bounds.
+    * `share=True` keeps weights once: the tensors of the module and of the optimizer's state are the step's own, which
+      each step changes. `sync()` is needed for the optimizer's numbers of steps only.
     * `seed` is that of dropout; the other choices are those of `arenagrad.compile`.
 
     A kind without counterpart is an `UnmappedError`, which names all of them with their lines.
@@ -60,4 +63,4 @@ def compile_step(
         return tuple(x) if isinstance(x, (tuple, list)) else (x,)
 
     inputs, targets = values(example_inputs), values(example_targets)
-    return Step(module, loss, optimizer, inputs, targets, example_kwargs or {}, seed, sizes, choices)
+    return Step(module, loss, optimizer, inputs, targets, example_kwargs or {}, seed, sizes, share, choices)

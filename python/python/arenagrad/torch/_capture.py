@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import traceback
 import warnings
 from typing import Any, Iterator
 
@@ -12,6 +13,7 @@ import torch
 from torch.export import ExportedProgram
 
 from .._errors import Error, make
+from ._packed import kept_padded
 
 # What stays whole, because one op or layer here computes it. All else is decomposed.
 KEEP = frozenset(
@@ -95,21 +97,42 @@ def check_module(module: torch.nn.Module) -> None:
 
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-_TORCH = os.path.dirname(torch.__file__)
+_PACKAGES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+
+
+def _users(file: str) -> bool:
+    """Whether a file is neither torch's, nor Python's, nor of this package."""
+    python = file.startswith(_LIBRARY) and "site-packages" not in file
+    return not (python or file.startswith(_PACKAGES) or file.startswith("<"))
 
 
 def place_of(node: Any) -> tuple[str, int] | None:
     """The user's line that asked for a node: the innermost one outside of torch."""
     frames = [(file, int(line)) for file, line in _FRAME.findall(node.meta.get("stack_trace") or "")]
-    outside = [f for f in frames if not f[0].startswith(_TORCH)]
+    outside = [f for f in frames if _users(f[0])]
     return (outside or frames)[-1] if frames else None
 
 
+def caller() -> str | None:
+    """The innermost line of the stack that is the user's."""
+    frames = [f for f in traceback.extract_stack() if _users(f.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
+
+
+def _at(kind: str, text: str, e: Exception, frames: list[tuple[str, Any]]) -> Error:
+    """An error with the innermost line outside of torch: of these frames, or of those that `e` went through."""
+    passed = [(f.filename, f.lineno) for f in traceback.extract_tb(e.__traceback__)]
+    outside = [f for f in [*passed, *frames] if _users(f[0])]
+    where = f"{outside[-1][0]}:{outside[-1][1]}" if outside else None
+    return make(kind, text + (f", at {where}" if where else ""), where)
+
+
 def _failed(e: Exception) -> Error:
+    if isinstance(e, Error):
+        return e if e.location else _at(e.kind, str(e), e, [])
     text = str(e)
     name = type(e).__name__
-    frames = [f for f in _FRAME.findall(text) if not f[0].startswith(_TORCH)]
-    where = f"{frames[-1][0]}:{frames[-1][1]}" if frames else None
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     data = any(word in text or word in name for word in ("data-dependent", "DataDependent", "DynamicOutputShape", "unbacked"))
     why = "a size or a branch follows from the data" if data else "torch.export fails"
@@ -117,7 +140,7 @@ def _failed(e: Exception) -> Error:
         why += " (arenagrad.torch.losses.ctc_loss captures)"
     if "gaussian_nll_loss" in text:
         why += " (arenagrad.torch.losses.gaussian_nll_loss captures)"
-    return make("usage", f"the module cannot be captured: {why}: {name}: {first[:300]}", where)
+    return _at("usage", f"the module cannot be captured: {why}: {name}: {first[:300]}", e, _FRAME.findall(text))
 
 
 def _kept_from_gradient(graph_module: torch.fx.GraphModule) -> None:
@@ -141,13 +164,11 @@ def _kept_from_gradient(graph_module: torch.fx.GraphModule) -> None:
 
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any = None) -> ExportedProgram:
     """The graph of a call of the module, without mutation, in the kinds of the table."""
-    with warnings.catch_warnings(), _own_derivatives_refused():
+    with warnings.catch_warnings(), _own_derivatives_refused(), kept_padded():
         warnings.simplefilter("ignore")
         try:
             program = torch.export.export(module, args, kwargs or None, dynamic_shapes=shapes, strict=False)
             _kept_from_gradient(program.graph_module)
             return program.run_decompositions(decompositions())
-        except Error:
-            raise
         except Exception as e:
             raise _failed(e) from e

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import operator
 from collections import Counter
-from typing import Any, Callable
+from typing import Any, Callable, Iterator, Mapping
 
 import torch
 from torch.export import ExportedProgram
@@ -98,6 +99,24 @@ def leaves_of(program: ExportedProgram, names: dict[int, str], module: torch.nn.
     return leaves
 
 
+def _only_checked(node: Any) -> bool:
+    """Whether nothing but checks of the example reads a node's result."""
+    if any(check in str((node.target, node.args)) for check in _CHECKS):
+        return True
+    return bool(node.users) and not isinstance(node.meta.get("val"), torch.Tensor) and all(map(_only_checked, node.users))
+
+
+@contextlib.contextmanager
+def explained(notes: Mapping[str, str]) -> Iterator[None]:
+    """Errors of a step, in the words of the rules whose checks they are."""
+    try:
+        yield
+    except Error as e:
+        if e.location is None or e.location not in notes:
+            raise
+        raise make(e.kind, f"{notes[e.location]}, at {e.location}", e.location) from e
+
+
 def _reads(item: Any, i: int) -> bool:
     """Whether a user of a node is its result `i`, and more than checks read it."""
     if item.target is not operator.getitem or item.args[1] != i:
@@ -120,6 +139,8 @@ class Writer:
         self.refusals: list[Refusal] = []
         self.kinds: Counter[str] = Counter()
         self.constants: dict[str, torch.Tensor] = {}
+        # What errors of a step mean, by their lines.
+        self.notes: dict[str, str] = {}
 
     def leaf(self, leaf: Leaf, node: Any) -> Any:
         """The value of an operand."""
@@ -201,24 +222,30 @@ class Writer:
         target = node.target
         flat = [env[n] for n in node.all_input_nodes]
         missing = any(isinstance(x, _Missing) for x in flat)
+        if _only_checked(node):
+            return None
         if target is operator.getitem:
             return MISSING if missing else env[node.args[0]][node.args[1]]
         if not isinstance(target, torch._ops.OpOverload):
             return self._other(node, env, missing)
         name = str(target)
-        if any(check in name for check in _CHECKS):
-            return None
         if name not in TABLE and not self._folds(target, flat):
             return self._refuse(node, name, "no entry in the table")
         if missing:
             return MISSING
         values: Callable[[Any], Any] = lambda x: torch.fx.map_arg(x, env.__getitem__)
         if self._folds(target, flat):
-            with torch.no_grad():
-                return target(*values(node.args), **values(node.kwargs))
+            try:
+                with torch.no_grad():
+                    return target(*values(node.args), **values(node.kwargs))
+            except (Error, RuntimeError, ValueError) as e:
+                place = place_of(node)
+                where = f"{place[0]}:{place[1]}" if place else None
+                raise make("data", f"{name} of constants: {e}" + (f", at {where}" if where else ""), where) from e
         self.kinds[name] += 1
         results = node.meta["val"]
-        site = Site(self.b, results, lambda i: any(_reads(u, i) for u in node.users))
+        given = [n.meta.get("val") for n in node.all_input_nodes]
+        site = Site(self.b, results, lambda i: any(_reads(u, i) for u in node.users), given)
         try:
             out = TABLE[name](site, *arguments(node, values))
         except Refused as e:
@@ -228,6 +255,9 @@ class Writer:
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
             # A form of the arguments that the rule does not know.
             return self._refuse(node, name, f"{type(e).__name__}: {e}")
+        place = place_of(node)
+        if site.note and place:
+            self.notes[f"{place[0]}:{place[1]}"] = site.note
         if isinstance(out, (tuple, list)):
             absent = [i for i, x in enumerate(out) if x is None and isinstance(results[i], torch.Tensor) and site.used(i)]
             if absent:

@@ -9,7 +9,7 @@ import torch
 
 from .._arenagrad import Var
 from ._kinds import Refused, Site, kind
-from ._shape import _expand
+from ._shape import _expand, _select
 
 
 def _wrapped(s: Site, index: Any, n: int) -> Var:
@@ -18,6 +18,44 @@ def _wrapped(s: Site, index: Any, n: int) -> Var:
         return s.var(torch.where(index < 0, index + n, index))
     index = index if index.dtype in ("i32", "i64") else s.var(index, "i64")
     return (index < 0.0).select(index + float(n), index)
+
+
+@kind("select.int", "select_copy.int")
+def _select_at(s: Site, x: Var, dim: int, index: Any) -> Var:
+    if not isinstance(index, Var):
+        return _select(s, x, dim, index)
+    at = _wrapped(s, index, x.shape[dim])  # a number of the data
+    return x.gather(at.reshape([1]), dim).reshape([n for d, n in enumerate(x.shape) if d != dim % x.ndim])
+
+
+@kind("_local_scalar_dense.default", "item.default")
+def _number_of(s: Site, x: Any) -> Var:
+    # In torch a number has no gradient.
+    return s.var(x).reshape([]).stop_gradient()
+
+
+kind("_is_all_true.default")(lambda s, x: s.var(x).all())
+
+
+def _places(s: Site, size: Any, stride: Any, offset: int | None) -> Var:
+    """Where the elements of a strided view are in their tensor, which torch has in row-major order."""
+    if not s.given[0].is_contiguous() or s.given[0].storage_offset():
+        raise Refused("as_strided of a tensor that is not contiguous")
+    at = torch.zeros(tuple(size), dtype=torch.int64) + (offset or 0)
+    for axis, (n, step) in enumerate(zip(size, stride)):
+        at += (torch.arange(n) * step).reshape([-1] + [1] * (len(size) - axis - 1))
+    return s.var(at)
+
+
+@kind("as_strided.default", "as_strided_copy.default")
+def _as_strided(s: Site, x: Any, size: Any, stride: Any, offset: int | None = None) -> Var:
+    return s.var(x).flatten().gather(_places(s, size, stride, offset), 0)
+
+
+@kind("as_strided_scatter.default")
+def _as_strided_scatter(s: Site, x: Any, source: Any, size: Any, stride: Any, offset: int | None = None) -> Var:
+    x, at = s.var(x), _places(s, size, stride, offset).flatten()
+    return x.flatten().scatter(s.var(source, x.dtype).flatten(), at, axis=0, mode="set", own=False).reshape(x.shape)
 
 
 @kind("embedding.default")

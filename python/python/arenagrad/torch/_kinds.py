@@ -19,12 +19,15 @@ class Refused(Exception):
 
 
 class Site:
-    """A node that is being mapped: its builder, and what its results are to be."""
+    """A node that is being mapped: its builder, and what its operands are in torch and its results are to be."""
 
-    def __init__(self, b: Build, results: Any, used: Callable[[int], bool]) -> None:
+    def __init__(self, b: Build, results: Any, used: Callable[[int], bool], given: Any = ()) -> None:
         self.b = b
+        self.given = given
         self.results = results
         self.used = used
+        # What an error of a step at this node's line means.
+        self.note = ""
 
     @property
     def dtype(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from .. import nn
 from .._arenagrad import Var
 from ._kinds import Refused, Site, kind
@@ -91,6 +93,13 @@ def _cdist(s: Site, a: Any, b: Any, p: float = 2, mode: Any = None) -> Var:
     if p == math.inf:
         return abs(d).amax(-1)
     return d.norm(float(p), [d.ndim - 1])
+
+
+@kind("_pdist_forward.default", "pdist.default")
+def _pdist(s: Site, x: Any, p: float = 2) -> Var:
+    x = s.float(x)
+    a, b = (x.gather(s.var(at), 0) for at in torch.triu_indices(x.shape[0], x.shape[0], 1))
+    return abs(a - b).amax(-1) if p == math.inf else (a - b).norm(float(p), [1])
 
 
 @kind("linalg_cross.default", "cross.default")
@@ -319,7 +328,9 @@ def _attention(
     return y.reshape([*lead, *y.shape[-2:]]) if len(lead) != 2 else y
 
 
-def _recurrent(name: str) -> Any:
+def recurrent(name: str) -> Any:
+    """The rule of a recurrent network; with `lengths`, sequences [steps, batch, inputs] end after so many steps."""
+
     def rule(
         s: Site,
         x: Any,
@@ -331,12 +342,13 @@ def _recurrent(name: str) -> Any:
         training: bool,
         both: bool,
         batch_first: bool,
+        lengths: Any = None,
     ) -> Any:
         x, first = s.var(x), first if isinstance(first, list) else [first]
         per = (1 + both) * layers
         if len(weights) != per * (4 if bias else 2):
             raise Refused("a projection of the state (proj_size)")
-        starts: dict[str, Any] = {"h0": s.var(first[0])}
+        starts: dict[str, Any] = {"h0": s.var(first[0]), "lengths": lengths}
         if name == "lstm":
             starts["c0"] = s.var(first[1])
         if name.startswith("rnn"):
@@ -349,12 +361,7 @@ def _recurrent(name: str) -> Any:
 
 
 for _name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
-    kind(f"{_name}.input")(_recurrent(_name))
-
-
-@kind("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data")
-def _packed(s: Site, *_: Any) -> Var:
-    raise Refused("packed sequences: give the padded sequence, and read the output at the last step of each")
+    kind(f"{_name}.input")(recurrent(_name))
 
 
 _MODES = {"nearest": "nearest", "_nearest_exact": "nearest_exact", "linear": "linear", "cubic": "cubic"}

@@ -40,7 +40,7 @@ def _number(x: Any) -> Any:
     return x.item() if isinstance(x, torch.Tensor) else x
 
 
-def _rule(optimizer: torch.optim.Optimizer, group: dict[str, Any], lr: float) -> Optimiser:
+def _rule(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> Optimiser:
     """The settings of one group."""
     name = type(optimizer).__name__
     if type(optimizer).__module__.split(".")[0] != "torch" or name not in _KINDS:
@@ -59,7 +59,7 @@ def _rule(optimizer: torch.optim.Optimizer, group: dict[str, Any], lr: float) ->
     if given.get("momentum") == 0:
         given.pop("nesterov", None)
         given.pop("dampening", None)
-    rule: Optimiser = kind(lr, weight_decay=float(_number(group.get("weight_decay", 0.0))), **given)
+    rule: Optimiser = kind(float(_number(group["lr"])), weight_decay=float(_number(group.get("weight_decay", 0.0))), **given)
     return rule
 
 
@@ -69,14 +69,11 @@ class Bridge:
     def __init__(self, optimizer: torch.optim.Optimizer, names: dict[int, str]) -> None:
         self.optimizer = optimizer
         self.params: dict[str, torch.nn.Parameter] = {}
-        self.scales: list[float] = []
         hooks = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
         if any(getattr(optimizer, name, None) for name in hooks):
             raise make("usage", "the optimizer has hooks on its steps, which would not be called")
         groups = optimizer.param_groups
-        self.base = max((float(_number(g["lr"])) for g in groups), default=0.0)
         for group in groups:
-            self.scales.append(float(_number(group["lr"])) / self.base if self.base else 1.0)
             for p in group["params"]:
                 if id(p) not in names:
                     raise make("usage", f"the optimizer has a param of shape {list(p.shape)} that the module does not have")
@@ -89,29 +86,20 @@ class Bridge:
         self.count = 0
 
     def rule(self) -> Optimiser:
-        """The optimiser with a group for each param that differs from the first ones."""
-        groups = self.optimizer.param_groups
-        rule = _rule(self.optimizer, groups[0], self.base or 1e-3)
-        for group, scale in zip(groups, self.scales):
-            if scale == 1.0 and group is groups[0]:
-                continue
-            own = _rule(self.optimizer, group, self.base or 1e-3)
+        """The optimiser with a group for each param that is not of the first one. Groups have rates of their own."""
+        first, *others = self.optimizer.param_groups
+        rule = _rule(self.optimizer, first)
+        for number, group in enumerate(others, 1):
+            own = _rule(self.optimizer, group)
             for p in group["params"]:
                 if p.requires_grad:
-                    rule = rule.group(self.names[id(p)], lr_scale=scale, rule=own)
-        return rule.maximize() if groups[0].get("maximize", False) else rule
+                    rule = rule.group(self.names[id(p)], rate=number, rule=own)
+        return rule.maximize() if first.get("maximize", False) else rule
 
-    def rate(self) -> float:
-        """The rate of the next step. Those of groups keep their ratios."""
-        groups = self.optimizer.param_groups
-        rates = [float(_number(g["lr"])) for g in groups]
-        if len(rates) == 1:
-            return rates[0]
-        rate = max(rates)
-        if any(abs(r - rate * s) > 1e-9 * rate for r, s in zip(rates, self.scales)):
-            text = f"the rates of groups are {rates}, and were in the ratios {self.scales} when the step was compiled"
-            raise make("usage", text + ": compile the step again, or scale all alike")
-        return rate
+    def rates(self) -> dict[str, float]:
+        """The rates of the next step, by the names of the program's inputs."""
+        groups = enumerate(self.optimizer.param_groups)
+        return {f"opt.lr.{i}" if i else "lr": float(_number(group["lr"])) for i, group in groups}
 
     def made_step(self) -> None:
         """Counts a step, for state and schedulers."""
@@ -141,19 +129,23 @@ class Bridge:
         if _STEP in states:
             states[_STEP][...] = self.count
 
-    def store(self, program: Program) -> None:
-        """Writes the program's state into the optimizer."""
+    def store(self, program: Program, share: bool = False) -> None:
+        """Writes the program's state into the optimizer, or makes its tensors those of the program."""
         states = program.states
         for name, p in self.params.items():
             state = self.optimizer.state[p]
             for key in _STATES:
                 if f"opt.{key}.{name}" not in states:
                     continue
-                value = torch.from_numpy(states[f"opt.{key}.{name}"].copy())
-                if isinstance(state.get(key), torch.Tensor):
-                    state[key].copy_(value)
-                elif self.count or key != "momentum_buffer":
+                value = torch.from_numpy(states[f"opt.{key}.{name}"])
+                # Before its first step, SGD of torch has no momentum.
+                absent = key == "momentum_buffer" and not self.count
+                if share and not absent:
                     state[key] = value
+                elif isinstance(state.get(key), torch.Tensor):
+                    state[key].copy_(value)
+                elif not absent:
+                    state[key] = value.clone()
             kind = type(self.optimizer).__name__
             if kind != "SGD":
                 state["step"] = self.count if kind == "SparseAdam" else torch.tensor(float(self.count))

@@ -16,11 +16,22 @@ def _method(name: str) -> Any:
 
 
 _SAME = (
-    "acos acosh asin asinh atan atanh cos cosh digamma erf erfc erfinv exp exp2 expm1 lgamma log log10 log1p log2 neg "
+    "acos acosh asin asinh atan atanh cos cosh digamma erf erfc erfinv exp2 expm1 lgamma log log10 log1p log2 neg "
     "rsqrt sigmoid sin sinh sqrt tan tanh sinc relu relu6 silu mish hardswish hardsigmoid selu sign"
 )
 for _name in _SAME.split():
     kind(f"{_name}.default")(_method(_name))
+
+
+@kind("exp.default")
+def _exp(s: Site, x: Any) -> Var:
+    x = s.float(x)
+    if x.dtype[0] != "c":
+        return x.exp()
+    size, angle = x.real().exp(), x.imag()
+    return (size * angle.cos()).complex(size * angle.sin())
+
+
 kind("polygamma.default")(lambda s, n, x: s.float(x).polygamma(order=n))
 kind("dist.default")(lambda s, a, b, p=2.0: (s.float(a) - s.float(b)).norm(float(p)))
 kind("reciprocal.default")(_method("recip"))

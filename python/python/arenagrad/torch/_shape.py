@@ -155,11 +155,9 @@ def _slice(s: Site, x: Var, dim: int = 0, start: int | None = None, end: int | N
     return x.slice(starts, limits, steps)
 
 
-@kind("select.int", "select_copy.int")
 def _select(s: Site, x: Var, dim: int, index: int) -> Var:
     dim %= x.ndim
-    at = index % x.shape[dim]
-    return x.narrow(dim, at, 1).reshape([n for d, n in enumerate(x.shape) if d != dim])
+    return x.narrow(dim, index % x.shape[dim], 1).reshape([n for d, n in enumerate(x.shape) if d != dim])
 
 
 kind("narrow.default", "narrow_copy.default")(lambda s, x, dim, start, length: x.narrow(dim, start % max(x.shape[dim], 1), length))

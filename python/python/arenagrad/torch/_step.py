@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
+import os
 import warnings
 from types import SimpleNamespace
 from typing import Any, Iterator, Mapping, Sequence
@@ -13,8 +16,8 @@ from torch.utils import _pytree as pytree
 from .. import _compile
 from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
 from .._errors import make
-from ._capture import WithLoss, check_module, exported
-from ._graph import Leaf, Writer, leaves_of, names_of
+from ._capture import WithLoss, caller, check_module, exported
+from ._graph import Leaf, Writer, explained, leaves_of, names_of
 from ._optim import Bridge
 from ._report import Report, report_of
 
@@ -37,6 +40,14 @@ def array_of(x: torch.Tensor) -> Any:
     return x.detach().resolve_conj().resolve_neg().numpy()
 
 
+def give_back() -> None:
+    """Gives the memory of what was captured back to the system: its nodes refer to one another in circles."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
+
+
 def _input_names(kind: str, values: Sequence[Any]) -> list[str]:
     return [f"{kind}_{i}" for i in range(len(values))]
 
@@ -57,9 +68,12 @@ class Step:
         kwargs: Mapping[str, Any],
         seed: int,
         sizes: Mapping[str, tuple[int, int]] | None,
+        share: bool,
         choices: Mapping[str, Any],
     ) -> None:
         check_module(module)
+        if share and sizes:
+            raise make("usage", "share=True with sizes=: a program of varying sizes moves its tensors")
         self.module = module
         self._choices = dict(choices)
         self._whole = WithLoss(module, loss, len(inputs))
@@ -83,6 +97,7 @@ class Step:
         self._frozen = {self._names[id(p)]: p.requires_grad for p in self._whole.parameters()}
         self._captured: dict[bool, Any] = {}
         self._constants: dict[str, Any] = {}
+        self._notes: dict[str, str] = {}
         self._leaves: dict[str, Leaf] = {}
         self._evals: dict[Any, tuple[Program, list[str], Any]] = {}
         if self._limits:
@@ -91,9 +106,16 @@ class Step:
             self.graph = self._graph(None)
             self.program = _compile.compile(self.graph, **self._choices)
             self.program.init(seed)
+            # What was captured is needed for batches of other sizes only; of the examples, calls are compared with shapes.
+            self._captured.clear()
+            self._examples = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in flat]
+        del flat, inputs, targets
         # A tensor that the loss does not depend on is no input of the program.
         self._read = frozenset(self.graph.inputs)
         self.sync_from()
+        if share:
+            self._share()
+        give_back()
 
     def _trained(self, name: str) -> bool:
         return name in self._bridge.params if self._bridge else self._frozen.get(name, False)
@@ -135,8 +157,11 @@ class Step:
                 raise make("shape", f"the loss is to be one number; the module and loss give {shown}")
             b.output("loss", loss)
         self.report: Report = report_of(writer)
+        self._notes |= writer.notes
         self._leaves |= {x.name: x for x in leaves if x.role in ("param", "buffer")}
-        self._constants |= {name: (x, x.clone()) for name, x in writer.constants.items()}
+        # Those that are the module's may change, which the step could not follow.
+        own = set(self._names.values())
+        self._constants |= {name: (x, x.clone()) for name, x in writer.constants.items() if name in own}
         return train(b.graph, "loss", self._bridge.rule() if self._bridge else self._optimizer)
 
     def _sized(self, seed: int) -> SizedProgram:
@@ -162,7 +187,9 @@ class Step:
         idle = [name for name in self._frozen if self._trained(name) and name not in used]
         if idle:
             shown = ", ".join(idle[:8]) + (f" and {len(idle) - 8} more" if len(idle) > 8 else "")
-            raise make("derivative", f"the loss does not depend on {shown}: requires_grad_(False) leaves params as they are")
+            place = caller()
+            text = f"the loss does not depend on {shown}: requires_grad_(False) leaves params as they are, at {place}"
+            raise make("derivative", text, place)
 
     def _feed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The tensors of a call by the names of the program's inputs."""
@@ -187,13 +214,14 @@ class Step:
         """Runs one step: forward, backward, update. Gives the loss before the update."""
         feed = self._feed(args, kwargs)
         if self._bridge is not None:
-            feed["lr"] = self._bridge.rate()
+            feed |= {name: rate for name, rate in self._bridge.rates().items() if name in self._read}
         elif self._rate is not None:
             feed["lr"] = self._rate
-        if isinstance(self.program, SizedProgram):
-            loss = self.program.step(self._size(feed), **feed)["loss"]
-        else:
-            loss = self.program.step(**feed).item("loss")
+        with explained(self._notes):
+            if isinstance(self.program, SizedProgram):
+                loss = self.program.step(self._size(feed), **feed)["loss"]
+            else:
+                loss = self.program.step(**feed).item("loss")
         if self._bridge is not None:
             self._bridge.made_step()
         return float(loss)
@@ -201,7 +229,7 @@ class Step:
     def _size(self, feed: Mapping[str, Any]) -> dict[str, int]:
         """The size of a batch. The program checks that all inputs have it."""
         name, (low, high) = next(iter(self._limits.items()))
-        n = next(len(x) for key, x in feed.items() if key != "lr")
+        n = next(len(feed[key]) for key in self._inputs if key in feed)
         if not low <= n <= high:
             raise make("data", f"{name!r} is {n}; it goes from {low} to {high}")
         return {name: n}
@@ -211,6 +239,16 @@ class Step:
         if self._bridge is not None:
             raise make("usage", "the rate is that of the optimizer: set it in its param_groups, or by a scheduler")
         self._rate = float(rate)
+
+    def _share(self) -> None:
+        """Makes the tensors of module and optimizer those of the program."""
+        program: Any = self.program
+        for values in (program.params, program.states):
+            for name, leaf in self._leaves.items():
+                if name in values:
+                    leaf.value.data = torch.from_numpy(values[name])
+        if self._bridge is not None:
+            self._bridge.store(program, share=True)
 
     def sync(self) -> None:
         """Writes weights, buffers and the optimizer's state back into the module and the optimizer."""
@@ -250,7 +288,8 @@ class Step:
                         values[name][...] = own[name]
                     elif name in self._leaves:
                         values[name][...] = array_of(self._leaves[name].value)
-        return outputs(program, inputs, out, flat)
+        with explained(self._notes):
+            return outputs(program, inputs, out, flat)
 
     def __repr__(self) -> str:
         return f"<Step of {type(self.module).__name__}: {len(self.graph.params)} params>"

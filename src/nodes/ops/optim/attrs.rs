@@ -177,17 +177,22 @@ impl AdamAttrs {
 impl AdamRowsAttrs {
     /// Checks the ranges of these numbers.
     pub fn check(&self) -> Result<(), String> {
-        ensure!(self.eps.is_finite(), "eps is {}; it must be finite", self.eps);
+        check_eps(self.eps)?;
         check_moments(self.weight_decay, [self.beta1, self.beta2])
     }
 }
 
 impl AdagradRowsAttrs {
-    /// Checks the range of this number. With 0, a row whose gradients are all 0 would be NaN.
+    /// Checks the range of this number.
     pub fn check(&self) -> Result<(), String> {
-        ensure!(self.eps.is_finite() && self.eps > 0.0, "eps is {}; it must be finite and above 0", self.eps);
-        Ok(())
+        check_eps(self.eps)
     }
+}
+
+/// With 0, a row whose gradients are all 0 would be NaN.
+fn check_eps(eps: f64) -> Result<(), String> {
+    ensure!(eps.is_finite() && eps > 0.0, "eps is {eps}; it must be finite and above 0");
+    Ok(())
 }
 
 fn check_moments(decay: f64, betas: [f64; 2]) -> Result<(), String> {

@@ -16,6 +16,8 @@ use crate::nodes::ops::pool::check_i32_plane;
 pub(super) enum Of {
     /// The largest element.
     Max,
+    /// The smallest element.
+    Min,
     /// The sum.
     Sum,
     /// The sum over the number of elements.
@@ -52,6 +54,7 @@ pub(super) fn one<'g>(x: Var<'g>, of: Of, win: WindowGeometry<2>) -> Var<'g> {
     let windows = WindowAttrs::from(win);
     match of {
         Of::Max => x.g.emit1(Op::MAX_POOL2D, &[x], &windows.list()),
+        Of::Min => -one(-x, Of::Max, win),
         Of::Sum => x.g.emit1(Op::SUM_POOL2D, &[x], &SumPoolAttrs::new(windows).list()),
         Of::Mean { count_pad } => x.g.emit1(Op::AVG_POOL2D, &[x], &AvgPoolAttrs::new(windows, count_pad).list()),
     }

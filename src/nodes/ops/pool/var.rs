@@ -11,8 +11,9 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::common::positions::numbers_by_position;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
+use crate::nodes::ops::pool::adaptive_pool;
+use crate::nodes::ops::pool::planes::{self, Of};
 use crate::nodes::ops::pool::pool_options::{Pool, Pool1d, Pool2d, Pool3d};
-use crate::nodes::ops::pool::{adaptive_pool, planes};
 
 /// Methods for one, two and three axes.
 macro_rules! by_axes {
@@ -43,7 +44,7 @@ macro_rules! by_axes {
             #[doc = concat!("The mean of each window of x `[N, C, ", $shape, "]`. A dilation is an error.")]
             #[track_caller]
             pub fn $avg(self, opt: Pool<$n, $p>) -> Var<'g> {
-                self.pool(stringify!($avg), Of::Mean, &opt)
+                self.pool(stringify!($avg), Of::Mean { count_pad: opt.count_include_pad }, &opt)
             }
 
             #[doc = concat!("The largest element of each of `output` windows along each axis of x `[N, C, ", $shape, "]`; window i of an axis of n begins at ⌊i·n/output⌋ and ends before ⌈(i + 1)·n/output⌉.")]
@@ -69,15 +70,6 @@ by_axes! {
     3 6 "D, H, W": max_pool3d min_pool3d sum_pool3d avg_pool3d adaptive_max_pool3d adaptive_avg_pool3d;
 }
 
-/// What a pool makes of the elements of a window.
-#[derive(Clone, Copy, PartialEq)]
-enum Of {
-    Max,
-    Min,
-    Sum,
-    Mean,
-}
-
 impl<'g> Var<'g> {
     /// The windows of a pool on this: without `ceil_mode`, and with it if it is set.
     fn pool_windows<const N: usize, const P: usize>(self, opt: &Pool<N, P>) -> Result<[WindowGeometry<N>; 2], String> {
@@ -94,13 +86,13 @@ impl<'g> Var<'g> {
             return self;
         }
         let checked = || {
-            let dilated = opt.dilation != [1; N] && matches!(of, Of::Sum | Of::Mean);
+            let dilated = opt.dilation != [1; N] && matches!(of, Of::Sum | Of::Mean { .. });
             ensure!(!dilated, "dilation {:?}; only pools of maxima and minima have one", opt.dilation);
-            ensure!(of != Of::Mean || opt.divisor_override != Some(0), "divisor_override is 0");
+            let mean = matches!(of, Of::Mean { .. });
+            ensure!(!mean || opt.divisor_override != Some(0), "divisor_override is 0");
             let windows = self.pool_windows(opt)?;
             // Means of planes count no positions.
-            let counts = (N, of) != (2, Of::Mean);
-            if counts { planes::check(self.dims()[1], &windows[1]).map(|()| windows) } else { Ok(windows) }
+            if N != 2 || !mean { planes::check(self.dims()[1], &windows[1]).map(|()| windows) } else { Ok(windows) }
         };
         // All nodes get the caller's location.
         self.g.with_caller(|| {
@@ -108,16 +100,12 @@ impl<'g> Var<'g> {
                 Ok(windows) => windows,
                 Err(why) => return self.refuse(name, why),
             };
-            let count_pad = opt.count_include_pad;
-            let sums = || planes::pool(self, planes::Of::Sum, &whole);
+            let sums = || planes::pool(self, Of::Sum, &whole);
             match (of, opt.divisor_override) {
-                (Of::Max, _) => planes::pool(self, planes::Of::Max, &whole),
-                (Of::Min, _) => -planes::pool(-self, planes::Of::Max, &whole),
-                (Of::Sum, _) => sums(),
-                (Of::Mean, Some(n)) => sums() / n as f64,
+                (Of::Mean { .. }, Some(n)) => sums() / n as f64,
                 // Taps beyond the padding do not count, so windows have different divisors.
-                (Of::Mean, None) if count_pad && win.pad != whole.pad => divide_sums(sums(), &win),
-                (Of::Mean, None) => planes::pool(self, planes::Of::Mean { count_pad }, &whole),
+                (Of::Mean { count_pad: true }, None) if win.pad != whole.pad => divide_sums(sums(), &win),
+                _ => planes::pool(self, of, &whole),
             }
         })
     }

@@ -1,4 +1,4 @@
-//! `export`: the files that it writes, and what it refuses.
+//! `export --c`: the files that it writes, and what it refuses.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

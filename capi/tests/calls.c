@@ -1,0 +1,162 @@
+// Right calls: what they give.
+
+#include "check.h"
+#include <math.h>
+#include <stdint.h>
+
+static void facts(void) {
+    ag_error e;
+    MUST(ag_last_error(&e));
+    EXPECT(e.status == AG_OK && strcmp(e.message, "") == 0 && e.file == NULL);
+    EXPECT(strcmp(ag_version(), VERSION) == 0);
+    EXPECT(strcmp(ag_status_name(AG_SHAPE), "AG_SHAPE") == 0 && strcmp(ag_status_name(77), "unknown") == 0);
+    uint32_t order[8], wanted[8] = {0, 3, 7, 4, 5, 6, 2, 1};
+    MUST(ag_permutation(0, 0, order, 8));
+    EXPECT(memcmp(order, wanted, sizeof order) == 0);
+    MUST(ag_permutation(0, 0, NULL, 0));
+    double rate;
+    MUST(ag_schedule_rate("kind = 'constant'", 0.25, 10, 3, &rate));
+    EXPECT(rate == 0.25);
+    MUST(ag_schedule_rate("", 0.25, 10, 0, &rate)); // one cycle
+    EXPECT(fabs(rate - 0.01) < 1e-12);
+}
+
+static void tensors(void) {
+    ag_program program = compiled(NET);
+    size_t count;
+    ag_tensor t;
+    const char *names[] = {"x", "w", "y", "loss"};
+    const ag_role roles[] = {AG_INPUT, AG_PARAM, AG_OUTPUT, AG_OUTPUT};
+    MUST(ag_binding_count(program, NULL, &count));
+    EXPECT(count == 4);
+    for (size_t i = 0; i < count; i++) {
+        MUST(ag_binding_at(program, "step", i, &t));
+        EXPECT(strcmp(t.name, names[i]) == 0 && t.role == roles[i] && t.dtype == AG_F32);
+        EXPECT(t.rank == (i < 2 ? 1u : 0u) && t.bytes == (i < 2 ? 16u : 4u) && t.dims[0] == (i < 2 ? 4u : 0u));
+    }
+    ag_tensor x, w, y;
+    MUST(ag_binding(program, "x", &x));
+    MUST(ag_binding(program, "w", &w));
+    MUST(ag_binding(program, "y", &y));
+    MUST(ag_init(program, 0));
+    for (int i = 0; i < 4; i++) ((float *)x.data)[i] = (float)i;
+    MUST(ag_mark_written(program, "x"));
+    MUST(ag_step(program));
+    EXPECT(*(float *)y.data == 6.0f);
+    ((float *)w.data)[3] = 10.0f;
+    MUST(ag_step(program));
+    EXPECT(*(float *)y.data == 33.0f);
+    char *plan;
+    MUST(ag_plan_text(program, NULL, &plan));
+    EXPECT(strstr(plan, "arena") != NULL);
+    MUST(ag_string_free(plan));
+    MUST(ag_program_free(program));
+}
+
+static void symbols(void) {
+    const char *net = "graph @g {\n  %x = input : f32[batch,3]\n  %y = reduce_sum %x axes=[0,1] keep=false\n"
+                      "  return y=%y\n}\n";
+    ag_size sizes[1] = {{"batch", 5}};
+    ag_graph graph;
+    ag_program program;
+    ag_tensor x;
+    MUST(ag_graph_parse(net, strlen(net), sizes, 1, &graph));
+    MUST(ag_compile(graph, NULL, &program));
+    MUST(ag_binding(program, "x", &x));
+    EXPECT(x.rank == 2 && x.dims[0] == 5 && x.dims[1] == 3);
+    MUST(ag_graph_free(graph));
+    MUST(ag_program_free(program));
+}
+
+static void methods(void) {
+    const char *twice = "graph @twice {\n  %x = input : f32[2]\n  %w = param init=ones scale=0 frozen=false : f32[2]\n"
+                        "  %p = mul %x, %w\n  %y = add %p, %p\n  return y=%y\n}\n";
+    const char *square = "graph @square {\n  %x = input : f32[2]\n"
+                         "  %w = param init=ones scale=0 frozen=false : f32[2]\n"
+                         "  %p = mul %x, %w\n  %y = mul %p, %p\n  return y=%y\n}\n";
+    ag_method all[2] = {{"twice", parsed(twice)}, {"square", parsed(square)}};
+    ag_options options = ag_options_default();
+    ag_program program;
+    MUST(ag_compile_all(all, 2, &options, &program));
+    MUST(ag_graph_free(all[0].graph));
+    MUST(ag_graph_free(all[1].graph));
+    MUST(ag_init(program, 0));
+    float w[2] = {3, 5}, x[2] = {1, 2}, y[2];
+    MUST(ag_write(program, "w", AG_F32, w, sizeof w));
+    MUST(ag_write_of(program, "square", "x", AG_F32, x, sizeof x));
+    MUST(ag_run(program, "square"));
+    MUST(ag_read_of(program, "square", "y", AG_F32, y, sizeof y));
+    EXPECT(y[0] == 9.0f && y[1] == 100.0f);
+    REFUSED(ag_step(program), AG_DATA, "input \"x\"");
+    MUST(ag_mark_written_of(program, "twice", "x"));
+    MUST(ag_step(program));
+    MUST(ag_program_free(program));
+}
+
+// Momentum is kept: a program that resumes goes on with equal bits.
+static void files(const char *folder) {
+    ag_graph graph = parsed(NET), step;
+    MUST(ag_train(graph, "loss", "kind = 'sgd'\nlr = 1e-3\nmomentum = 0.9", &step));
+    ag_program a, b;
+    MUST(ag_compile(step, NULL, &a));
+    MUST(ag_compile(step, NULL, &b));
+    float x[4] = {1, 2, 3, 4}, of_a[4], of_b[4];
+    char path[4096];
+    EXPECT(snprintf(path, sizeof path, "%s/checkpoint.safetensors", folder) < (int)sizeof path);
+    MUST(ag_init(a, 0));
+    MUST(ag_write(a, "x", AG_F32, x, sizeof x));
+    MUST(ag_write(b, "x", AG_F32, x, sizeof x));
+    for (int i = 0; i < 3; i++) MUST(ag_step(a));
+    MUST(ag_checkpoint(a, path));
+    MUST(ag_resume(b, path));
+    for (int i = 0; i < 3; i++) {
+        MUST(ag_step(a));
+        MUST(ag_step(b));
+    }
+    MUST(ag_read(a, "w", AG_F32, of_a, sizeof of_a));
+    MUST(ag_read(b, "w", AG_F32, of_b, sizeof of_b));
+    EXPECT(memcmp(of_a, of_b, sizeof of_a) == 0 && of_a[0] != 1.0f);
+    // Weights alone lack the momentum.
+    EXPECT(snprintf(path, sizeof path, "%s/weights.safetensors", folder) < (int)sizeof path);
+    MUST(ag_save(a, path));
+    MUST(ag_init(b, 0));
+    MUST(ag_load(b, path));
+    MUST(ag_read(b, "w", AG_F32, of_b, sizeof of_b));
+    EXPECT(memcmp(of_a, of_b, sizeof of_a) == 0);
+    REFUSED(ag_resume(b, path), AG_NAME, path);
+    ag_graph read;
+    char text[4096];
+    EXPECT(snprintf(text, sizeof text, "%s/net.ir", folder) < (int)sizeof text);
+    FILE *file = fopen(text, "w");
+    EXPECT(file != NULL);
+    if (file != NULL) {
+        fputs(NET, file);
+        fclose(file);
+        MUST(ag_graph_read(text, NULL, 0, &read));
+        MUST(ag_graph_free(read));
+        file = fopen(text, "w");
+        EXPECT(file != NULL);
+        if (file != NULL) {
+            fputs("graph @g {\n  %x = inputs : f32[4]\n}\n", file);
+            fclose(file);
+        }
+        ag_error e;
+        EXPECT(ag_graph_read(text, NULL, 0, &read) != AG_OK);
+        MUST(ag_last_error(&e));
+        EXPECT(e.file != NULL && strcmp(e.file, text) == 0 && e.line == 2);
+    }
+    MUST(ag_graph_free(graph));
+    MUST(ag_graph_free(step));
+    MUST(ag_program_free(a));
+    MUST(ag_program_free(b));
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) return 2;
+    facts();
+    tensors();
+    symbols();
+    methods();
+    files(argv[1]);
+    return done();
+}

@@ -1,0 +1,39 @@
+//! Safetensors files in memory.
+
+use crate::reply::bad_call;
+use arenagrad::error::{Kind, Result};
+use arenagrad::session::{Binding, Program};
+use arenagrad::train::checkpoint::{Loaded, encode, entries};
+
+/// A file of all params and states, or of the weights alone: what `Program::save` and `save_weights` write.
+pub fn saved(program: &Program, weights: bool) -> Result<Vec<u8>> {
+    encode(&entries(program, |b| !weights || b.is_weight()))
+}
+
+/// Writes the file's tensors to the params and states of their names. A state without a tensor keeps its value.
+///
+/// Errors, which change nothing: the file is none, or damaged; a weight has no tensor; a tensor has no leaf, or another
+/// type or shape.
+pub fn load(program: &mut Program, file: Vec<u8>) -> Result<()> {
+    let file = Loaded::parse(file)?;
+    if let Some(t) = file.unusable().first() {
+        return Err(t.error());
+    }
+    for e in file.entries() {
+        if !program.persistent().any(|(b, _)| b.name == e.name) {
+            return Err(bad_call(Kind::Name, format!("the program has no param or state {:?}", e.name)));
+        }
+    }
+    let mut found = Vec::new();
+    for b in program.persistent().map(|(b, _)| b) {
+        match file.find(&b.name) {
+            None if !b.is_weight() => {}
+            _ => found.push(file.expect(&b.name, b.dtype, &b.dims)?),
+        }
+    }
+    for e in found {
+        let (_, bytes): (&Binding, _) = program.persistent_mut(e.name)?;
+        bytes.copy_from_slice(e.bytes);
+    }
+    Ok(())
+}

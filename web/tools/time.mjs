@@ -1,0 +1,44 @@
+// The time of a step in the module beside that of the program's portable code: node web/tools/time.mjs MODULE.wasm PROGRAM
+//
+// The step is that of the page: 64, 128 and 10 units, batch 32, AdamW. Both run in turn; the least time of each counts.
+
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { load } from "../arenagrad.mjs";
+import { LEARN } from "../digits.mjs";
+
+const [, , code, program] = process.argv;
+const ag = await load(readFileSync(code));
+const step = ag.parse(LEARN, { batch: 32 }).train("loss", { kind: "adamw", lr: 1e-3 });
+const before = performance.now();
+const compiled = ag.compile(step);
+const planned = performance.now() - before;
+compiled.init(0);
+compiled.write("images", Float32Array.from({ length: 32 * 64 }, (_, i) => ((i * 131) % 17) / 16));
+compiled.write("labels", Int32Array.from({ length: 32 }, (_, i) => i % 10));
+compiled.write("lr", [1e-3]);
+
+const folder = mkdtempSync(join(tmpdir(), "arenagrad-time-"));
+let [here, there] = [Infinity, Infinity];
+try {
+  writeFileSync(join(folder, "step.ir"), String(step));
+  for (let round = 0; round < 20; round++) {
+    for (let i = 0; i < 100; i++) {
+      const start = performance.now();
+      compiled.step();
+      here = Math.min(here, performance.now() - start);
+    }
+    const args = ["trace", join(folder, "step.ir"), "--out", join(folder, "trace.json")];
+    const table = execFileSync(program, args, { env: { ...process.env, ARENAGRAD_ISA: "portable" }, encoding: "utf8" });
+    there = Math.min(there, Number(/^step ([0-9.]+) us/m.exec(table)[1]) / 1000);
+  }
+} finally {
+  rmSync(folder, { recursive: true });
+}
+const memory = (compiled.module.exports.memory.buffer.byteLength / 2 ** 20).toFixed(1);
+console.log(
+  `a step takes ${(here * 1000).toFixed(0)} us in the module, ${(there * 1000).toFixed(0)} us in portable code: ` +
+    `${(here / there).toFixed(2)} times; compiling took ${planned.toFixed(0)} ms, and the module has ${memory} MiB of memory`,
+);
