@@ -32,6 +32,7 @@ use crate::params::params;
 use crate::simd;
 use crate::vmath::log;
 use arenagrad_arena::philox::pair_of_words;
+use arenagrad_arena::rng;
 use philox_batch::{LANES, PAIRS, Words, philox_batch};
 
 /// Elements in a unit; a multiple of the elements of a batch.
@@ -72,7 +73,7 @@ fn batch_words(key: [u32; 4], stream: u64, block: u64) -> Words {
     philox_batch(c, [key[0], key[1] ^ (stream >> 32) as u32])
 }
 
-/// A float type that random words convert to.
+/// A float type that random words convert to. Loops, as closures are not compiled for the instruction set.
 pub trait Draw: Float {
     /// Elements per block.
     const PER_BLOCK: usize;
@@ -87,7 +88,9 @@ impl Draw for f32 {
     fn uniforms(words: &Words, out: &mut [f32]) {
         let (out, _) = out.as_chunks_mut::<4>();
         for (i, o) in out.iter_mut().enumerate().take(LANES) {
-            *o = [0, 1, 2, 3].map(|w: usize| (words[w][i] >> 8) as f32 * (1.0 / (1 << 24) as f32));
+            for (o, word) in o.iter_mut().zip(words) {
+                *o = (word[i] >> 8) as f32 * (1.0 / (1 << 24) as f32);
+            }
         }
     }
 }
@@ -99,8 +102,9 @@ impl Draw for f64 {
     fn uniforms(words: &Words, out: &mut [f64]) {
         let (out, _) = out.as_chunks_mut::<2>();
         for (i, o) in out.iter_mut().enumerate().take(LANES) {
-            let join = |w: usize| (u64::from(words[w][i]) << 32 | u64::from(words[w + 1][i])) >> 11;
-            *o = [join(0), join(2)].map(|u| u as f64 * (1.0 / (1u64 << 53) as f64));
+            for (o, [high, low]) in o.iter_mut().zip(words.as_chunks::<2>().0) {
+                *o = rng::unit(u64::from(high[i]) << 32 | u64::from(low[i]));
+            }
         }
     }
 }
