@@ -157,24 +157,6 @@ impl Corpus {
         let all: Vec<u8> = self.expected.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
         std::fs::write(dir.join("expected.bin"), all).unwrap();
     }
-
-    /// Compares what the C program wrote with what the engine computed.
-    pub fn compare(&self, got: &[u8]) {
-        let mut at = 0;
-        for (what, bytes) in &self.expected {
-            let own = got.get(at..at + bytes.len()).unwrap_or_else(|| panic!("{what}: the C program wrote too little"));
-            if let Some(i) = own.iter().zip(bytes).position(|(a, b)| a != b) {
-                let from = i / 4 * 4;
-                panic!(
-                    "{what}: byte {i} differs, {:?} instead of {:?}",
-                    &own[from..(from + 8).min(own.len())],
-                    &bytes[from..(from + 8).min(own.len())]
-                );
-            }
-            at += bytes.len();
-        }
-        assert_eq!(at, got.len(), "the C program wrote too much");
-    }
 }
 
 /// Whether the caller writes it: an input with a default, such as the learning rate, keeps it.
