@@ -67,7 +67,10 @@ fn run_parsed_command(cli: &Cli) -> fail::Run {
         Command::Vmap(a) => ir::derive_commands::vmap_command(a),
         Command::Nth(a) => ir::derive_commands::nth_command(a),
         Command::Run(a) => ir::run_command::run_command(a),
-        Command::Export(a) => ir::exported::export_command(a),
+        Command::Export(a) => match &a.c {
+            Some(source) => ir::export_c_command::export_c_command(a, source),
+            None => ir::exported::export_command(a),
+        },
         Command::Check(a) => ir::check_command::check_command(a),
         Command::Compare(a) => ir::compare_command::compare_command(a),
         Command::Generate(a) => fuzz::generate_command::generate_command(a),

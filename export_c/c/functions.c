@@ -122,7 +122,7 @@ static double ag_log_tail_f64(double z)
     return ag_fma_f64(p, z, 0.666666666666667);
 }
 
-/* x = m * 2^k with sqrt(1/2) <= m < sqrt(2); *down is 2^-k. */
+/* x = m * 2^k with 0.7071 <= m < 1.4143; *down is 2^-k. */
 static @T ag_split_@f(@T x, @T *k, @T *down)
 {
     const int low = x < @{MIN_POSITIVE};

@@ -23,12 +23,35 @@ static float ag_fma_f32(float a, float b, float c)
 #else
     const double p = (double)a * (double)b, s = p + (double)c;
     const double d = s - p, rest = (p - (s - d)) + ((double)c - d);
-    if (rest > 0.0 || rest < 0.0) {
-        const uint64_t bits = ag_bits_f64(s);
-        if ((bits & 1u) == 0)
-            return (float)ag_number_f64((rest > 0.0) == (s > 0.0) ? bits + 1 : bits - 1);
-    }
-    return (float)s;
+    union { double number; uint64_t bits; } odd;
+    odd.number = s;
+    if ((rest > 0.0 || rest < 0.0) && (odd.bits & 1u) == 0)
+        odd.bits = (rest > 0.0) == (s > 0.0) ? odd.bits + 1 : odd.bits - 1;
+    return (float)odd.number;
+#endif
+}
+
+/* a * b + c, rounded once, for numbers whose exponents are far from the limits (Boldo and Melquiond, 2008). */
+static double ag_fma_f64(double a, double b, double c)
+{
+#if defined(FP_FAST_FMA) || defined(__FP_FAST_FMA)
+    return fma(a, b, c);
+#else
+    /* The halves of a and b, their product and what it lacks to be exact. */
+    const double at = 134217729.0 * a, bt = 134217729.0 * b;
+    const double ah = at - (at - a), al = a - ah, bh = bt - (bt - b), bl = b - bh;
+    const double p = a * b, p_rest = ((ah * bh - p) + ah * bl + al * bh) + al * bl;
+    /* c + p_rest and p + that, with what each lacks. */
+    const double t = c + p_rest, td = t - c, t_rest = (c - (t - td)) + (p_rest - td);
+    const double v = p + t, vd = v - p, v_rest = (p - (v - vd)) + (t - vd);
+    const double s = t_rest + v_rest, sd = s - t_rest, rest = (t_rest - (s - sd)) + (v_rest - sd);
+    union { double number; uint64_t bits; } odd;
+    if (!(p - p == 0.0) || !(c - c == 0.0))
+        return a * b + c;
+    odd.number = s;
+    if ((rest > 0.0 || rest < 0.0) && (odd.bits & 1u) == 0)
+        odd.bits = (rest > 0.0) == (s > 0.0) ? odd.bits + 1 : odd.bits - 1;
+    return v + odd.number;
 #endif
 }
 
@@ -55,29 +78,6 @@ static double ag_sum_f64(double a, double b, double *rest)
     const double s = a + b, d = s - a;
     *rest = (a - (s - d)) + (b - d);
     return s;
-}
-
-/* a * b + c, rounded once, for numbers whose exponents are far from the limits (Boldo and Melquiond, 2008). */
-static double ag_fma_f64(double a, double b, double c)
-{
-#if defined(FP_FAST_FMA) || defined(__FP_FAST_FMA)
-    return fma(a, b, c);
-#else
-    double low, t_low, v_low;
-    const double p = ag_product_f64(a, b, &low);
-    const double t = ag_sum_f64(c, low, &t_low), v = ag_sum_f64(p, t, &v_low);
-    double odd;
-    double rest;
-    if (!(p - p == 0.0) || !(c - c == 0.0))
-        return a * b + c;
-    odd = ag_sum_f64(t_low, v_low, &rest);
-    if (rest > 0.0 || rest < 0.0) {
-        const uint64_t bits = ag_bits_f64(odd);
-        if ((bits & 1u) == 0)
-            odd = ag_number_f64((rest > 0.0) == (odd > 0.0) ? bits + 1 : bits - 1);
-    }
-    return v + odd;
-#endif
 }
 
 /* -1, 0 or 1; keeps NaN and the sign of zero. */

@@ -47,7 +47,7 @@ impl fmt::Display for ExportError {
             ExportError::Engine(e) => e.fmt(f),
             ExportError::Missing(all) => {
                 let all: Vec<String> = all.iter().map(Missing::to_string).collect();
-                write!(f, "C has no form of: {}", all.join("; "))
+                write!(f, "not all ops can become C: {}", all.join("; "))
             }
         }
     }

@@ -131,7 +131,7 @@ impl Helpers {
         // Templates stand in the order in which C takes them; instances of one may need one another across types.
         let mut written = BTreeSet::new();
         let mut out = String::new();
-        for (_, helper) in &chosen {
+        for helper in chosen.values() {
             self.write(helper, &mut written, &mut out);
         }
         out

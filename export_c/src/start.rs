@@ -5,6 +5,9 @@ use crate::call::pointer;
 use arenagrad::graph::DType;
 use std::fmt::Write;
 
+/// The most bytes of start values: as text they are three times as long.
+const MOST: usize = 64 << 20;
+
 /// The start of all tensors.
 #[derive(Default)]
 pub struct Start {
@@ -28,6 +31,9 @@ impl Start {
             let value = number_of_bits(dtype, first)?;
             let _ = writeln!(self.text, "    ag_fill_{tag}({value}, {}, {});", words.len(), pointer(at, tag));
             return Ok(());
+        }
+        if self.bytes + bytes.len() > MOST {
+            return Err(format!("start values of more than {MOST} bytes do not belong into C"));
         }
         let table = format!("start_{}", self.count);
         (self.count, self.bytes) = (self.count + 1, self.bytes + bytes.len());

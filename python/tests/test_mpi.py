@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -123,6 +124,22 @@ def test_a_callback_of_one_rank_ends_the_run_on_all(tmp_path):
     done = launch(2, SCRIPT, "callback", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "steps 15 val {0.5}" in done.stdout
+
+
+def test_mpich_gives_the_bits_of_open_mpi(tmp_path):
+    listed = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, env={**os.environ, "PATH": "/sbin:/usr/bin"})
+    library = re.search(r"libmpich\.so\.12 .*=> (\S+)", listed.stdout)
+    if library is None or shutil.which("mpirun.mpich") is None:
+        pytest.skip("there is no MPICH: apt-get install --no-install-recommends mpich")
+    # The wheel of mpi4py asks for MPICH's library by the name that it has outside of Debian.
+    (tmp_path / "libmpi.so.12").symlink_to(library[1])
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "MPI4PY_MPIABI": "mpich"}
+    for ranks in (2, 4):
+        command = ["mpirun.mpich", "-n", str(ranks), sys.executable, SCRIPT, "none", tmp_path / f"mpich{ranks}"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+        assert done.returncode == 0, done.stderr
+        loss, rest = run(ranks, tmp_path / f"open{ranks}")
+        assert f"loss {loss:.9f} {rest}" in done.stdout
 
 
 def test_torchrun_starts_ranks(tmp_path):

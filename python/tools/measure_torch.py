@@ -1,8 +1,11 @@
 """The time of a compiled step beside torch's own: `measure_torch.py [NAME...] [--seconds N] [--threads N...]`.
 
 Steps take turns; the least of many is compared, so that other work on the machine matters little. With `--compile`,
-`torch.compile` is a second peer. With `--memory`, each peer also runs in a process of its own, for the most memory of its
-steps and the processor's time up to the end of the first one. The numbers in brackets are ours as a part of theirs.
+`torch.compile` is a second peer. With `--memory`, each peer also runs in a process of its own, for the processor's time up
+to the end of the first step, and for memory beyond the module and what was imported: the most of later steps (`steps`),
+and the most since the module was built, capture and compilation among it (`whole`). Pages of files, such as machine code
+that runs for the first time, do not count. `shared` is a step with `share=True`. The numbers in brackets are ours as a
+part of theirs. A peer that fails is named with its error, and the others go on.
 """
 
 from __future__ import annotations
@@ -111,14 +114,15 @@ CASES = {f.__name__: f for f in (mlp, gpt, lstm, encoder, resnet18, mobilenet_v3
 
 
 PEERS = ("eager", "torch.compile", "here")
+ALONE = (*PEERS, "shared")
 
 
 def peer(kind: str, case: Case, threads: int) -> Callable[[], Any]:
     """A function that runs one step: forward, loss, backward, AdamW."""
     net, loss, inputs, targets = case
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-    if kind == "here":
-        step = agt.compile_step(net, loss, optimizer, inputs, targets, threads=threads)
+    if kind in ("here", "shared"):
+        step = agt.compile_step(net, loss, optimizer, inputs, targets, threads=threads, share=kind == "shared")
         return lambda: step(*inputs, *targets)
 
     def forward() -> torch.Tensor:
@@ -141,11 +145,17 @@ def steps_in_turn(name: str, peers: tuple[str, ...], threads: int, seconds: floa
     """
     clock = time.process_time if threads == 1 else time.perf_counter
     case = CASES[name]()
-    runs = {kind: peer(kind, copy.deepcopy(case), threads) for kind in peers}
-    best = dict.fromkeys(peers, float("inf"))
+    runs: dict[str, Callable[[], Any]] = {}
+    for kind in peers:
+        try:
+            run = peer(kind, copy.deepcopy(case), threads)
+            run()
+        except Exception as e:
+            failed(name, kind, f"{type(e).__name__}: {e}")
+        else:
+            runs[kind] = run
+    best = dict.fromkeys(runs, float("inf"))
     until = time.perf_counter() + seconds
-    for run in runs.values():
-        run()
     while time.perf_counter() < until:
         for kind, run in runs.items():
             began = clock()
@@ -154,39 +164,59 @@ def steps_in_turn(name: str, peers: tuple[str, ...], threads: int, seconds: floa
     return best
 
 
+def failed(name: str, kind: str, why: str) -> None:
+    """Says why a peer has no numbers."""
+    print(f"{name}: {kind} fails: {why.strip().splitlines()[-1][:200] if why.strip() else 'no output'}", file=sys.stderr, flush=True)
+
+
 def memory(field: str) -> float:
-    """A field of this process in `/proc`, in MiB: `VmRSS`, or `VmHWM`, the most since the last reset."""
+    """A field of this process in `/proc`, in MiB, as `VmHWM`: the most since the last reset, pages of files included."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
 
 
+def most() -> float:
+    """The most memory since the last reset, less the pages of files that are there now."""
+    return memory("VmHWM") - memory("RssFile")
+
+
+def reset() -> None:
+    """What `most` counts begins now."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+
+
 def alone(name: str, kind: str, threads: int) -> None:
-    """Prints the time of the processor up to the end of the first step, and the most memory of later steps.
+    """Prints the time of the processor up to the end of the first step, and the most memory of later steps and of all.
 
     What is imported, and a first net that is captured, compiled and dropped, do not count; nor does the module.
     """
     tiny: Case = (nn.Linear(2, 2), F.mse_loss, (torch.ones(1, 2),), (torch.ones(1, 2),))
     peer(kind, tiny, threads)()
     case = CASES[name]()
-    gc.collect()
-    before, began = memory("VmRSS"), sum(os.times()[:4])
+    reset()
+    before, began = memory("RssAnon"), sum(os.times()[:4])
     run = peer(kind, case, threads)
     run()
     first = sum(os.times()[:4]) - began
     run()
-    gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")
+    whole = most() - before
+    reset()
     for _ in range(5):
         run()
-    print(json.dumps({"first": first, "mib": memory("VmHWM") - before}))
+    steps = most() - before
+    print(json.dumps({"first, CPU s": first, "steps, MiB": steps, "whole, MiB": max(whole, steps)}))
 
 
-def child(name: str, kind: str, threads: int) -> dict[str, float]:
+def child(name: str, kind: str, threads: int) -> dict[str, float] | None:
     """What `alone` prints, in a process of its own. torch.compile begins with an empty cache and compiles in turn."""
     command = [sys.executable, __file__, name, "--alone", kind, "--threads", str(threads)]
     with tempfile.TemporaryDirectory() as cache:
         env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=env)
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
+    if done.returncode:
+        failed(name, kind, done.stderr)
+        return None
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -199,7 +229,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--compile", action="store_true", help="torch.compile as a second peer")
     parser.add_argument("--memory", action="store_true", help="processes of their own: memory, time to the first step")
-    parser.add_argument("--alone", choices=PEERS, help=argparse.SUPPRESS)
+    parser.add_argument("--alone", choices=ALONE, help=argparse.SUPPRESS)
     args = parser.parse_args()
     peers = tuple(kind for kind in PEERS if args.compile or kind != "torch.compile")
     for threads in args.threads:
@@ -210,14 +240,14 @@ def main() -> None:
                 alone(name, args.alone, threads)
                 continue
             found = {"step, µs": steps_in_turn(name, peers, threads, args.seconds)}
-            if args.memory:
-                each = {kind: child(name, kind, threads) for kind in peers}
-                found["steps, MiB"] = {kind: f["mib"] for kind, f in each.items()}
-                found["first, CPU s"] = {kind: f["first"] for kind, f in each.items()}
+            for kind in (*peers, "shared") if args.memory else ():
+                for what, x in (child(name, kind, threads) or {}).items():
+                    found.setdefault(what, {})[kind] = x
             for what, values in found.items():
-                ours = values["here"]
-                parts = [f"{kind} {x:9.1f} ({ours / x:.3f})" for kind, x in values.items() if kind != "here"]
-                print(f"{name:20} {threads} threads  {what:14} here {ours:9.1f}  {'  '.join(parts)}", flush=True)
+                ours = values.get("here", float("nan"))
+                parts = [f"{kind} {x:9.1f} ({ours / x if x > 0 else float('nan'):.3f})" for kind, x in values.items() if kind in PEERS[:2]]
+                more = [f"shared {values['shared']:9.1f}"] if "shared" in values else []
+                print(f"{name:20} {threads} threads  {what:14} here {ours:9.1f}  {'  '.join(parts + more)}", flush=True)
 
 
 main()

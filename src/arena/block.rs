@@ -2,6 +2,7 @@
 
 use crate::HAS_SYSTEM;
 use memmap2::MmapMut;
+use std::io;
 
 /// Bytes of a line. Buffers of a plan start at multiples of it.
 pub const LINE: usize = 64;
@@ -44,6 +45,33 @@ impl Memory {
             Memory::Pages(pages) => pages,
         }
     }
+}
+
+impl Memory {
+    /// Keeps the bytes in memory: the system may not write them to a swap area. Bytes of the allocator move to pages of
+    /// their own first. Brings in all pages.
+    pub(super) fn lock(&mut self) -> io::Result<()> {
+        if let Memory::Lines(lines) = self
+            && !lines.is_empty()
+        {
+            let bytes: &[u8] = bytemuck::cast_slice(lines);
+            let mut pages = MmapMut::map_anon(bytes.len())?;
+            pages.copy_from_slice(bytes);
+            *self = Memory::Pages(pages);
+        }
+        match self {
+            Memory::Pages(pages) => lock_pages(pages),
+            Memory::Lines(_) => Ok(()),
+        }
+    }
+}
+
+/// Keeps `pages` in memory.
+pub(super) fn lock_pages(pages: &MmapMut) -> io::Result<()> {
+    #[cfg(unix)]
+    return pages.lock();
+    #[cfg(not(unix))]
+    Err(io::Error::new(io::ErrorKind::Unsupported, format!("{} bytes: this system locks no memory", pages.len())))
 }
 
 /// At least `len` bytes of fresh pages; `None` if the system refuses.

@@ -3,7 +3,7 @@
 //! Invariant: a block that several arenas hold is not written. Writing to it through one of them copies it first, so
 //! the others keep what they read.
 
-use super::block::{LINE, Memory};
+use super::block::{LINE, Memory, lock_pages};
 use memmap2::{MmapMut, MmapOptions};
 use std::fs::File;
 use std::io;
@@ -50,7 +50,7 @@ impl Front {
             return Ok(Front::default());
         }
         let end = offset.checked_add(len as u64).filter(|&end| end <= file.metadata().map_or(0, |m| m.len()));
-        if end.is_none() || len % LINE != 0 || offset % LINE as u64 != 0 {
+        if end.is_none() || !len.is_multiple_of(LINE) || !offset.is_multiple_of(LINE as u64) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file does not have these bytes"));
         }
         // SAFETY: the mapping is private, so nothing else writes through it, and the file has its bytes. A program that
@@ -71,6 +71,12 @@ impl Front {
     /// Whether the block holds no byte.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The first `len` bytes, whole lines, as a block; the same bytes, not a copy. `None` if there are fewer.
+    pub fn prefix(&self, len: usize) -> Option<Front> {
+        let fits = len <= self.len && len.is_multiple_of(LINE);
+        fits.then(|| Front { block: self.block.clone(), len })
     }
 
     /// Whether another arena holds the block, too.
@@ -94,6 +100,19 @@ impl Front {
             Some(Block::Memory(memory)) => &mut memory.bytes_mut()[..self.len],
             Some(Block::File(pages)) => &mut pages[..self.len],
             None => &mut [],
+        }
+    }
+
+    /// Keeps the block in memory: see [`TensorArena::lock`](super::tensor::TensorArena::lock).
+    pub(super) fn lock(&mut self) -> io::Result<()> {
+        match self.block.as_mut().map(Arc::get_mut) {
+            Some(Some(Block::Memory(memory))) => memory.lock(),
+            Some(Some(Block::File(pages))) => lock_pages(pages),
+            None => Ok(()),
+            Some(None) => {
+                let why = "its params are shared with other programs: lock them before the first `share`";
+                Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
+            }
         }
     }
 

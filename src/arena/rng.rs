@@ -16,9 +16,11 @@ pub fn mix(mut z: u64) -> u64 {
 }
 
 /// The upper 53 bits of `bits` as a number in [0, 1).
-#[inline]
+#[inline(always)]
 pub fn unit(bits: u64) -> f64 {
-    (bits >> 11) as f64 / (1u64 << 53) as f64
+    // Words of 32 bits are converted in vectors. The parts are multiples of 2⁻⁵³ below 1, so their sum is exact.
+    let (high, low) = ((bits >> 32) as u32, bits as u32 >> 11);
+    f64::from(high) * (1.0 / (1u64 << 32) as f64) + f64::from(low) * (1.0 / (1u64 << 53) as f64)
 }
 
 /// A stream of 64-bit words; the field is the state, and at first the seed.
@@ -60,6 +62,15 @@ pub fn permutation(seed: u64, epoch: u64, order: &mut [u32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_unit_number_has_the_upper_53_bits() {
+        let mut stream = SplitMix64(1);
+        let edges = [0, 1, 0x7ff, 0x800, 0xffff_ffff, 1 << 32, !0x7ff, u64::MAX];
+        for bits in edges.into_iter().chain((0..10_000).map(|_| stream.bits())) {
+            assert_eq!(unit(bits), (bits >> 11) as f64 / (1u64 << 53) as f64, "{bits:x}");
+        }
+    }
 
     /// The first words of seed 1234567, as in the reference implementation's published test vectors.
     #[test]

@@ -7,7 +7,11 @@
 use super::block::Memory;
 pub use super::block::{LINE, Line};
 use super::front::Front;
+use std::io;
 use std::ops::Range;
+
+/// Bytes of the smallest page of common systems.
+const PAGE: usize = 4096;
 
 /// An arena as pointers: the front block and its size, the block behind it, and the size of both together. The second
 /// pointer is that of the arena's byte 0 as if there were one block, so bytes from `split` on are reached from it.
@@ -110,6 +114,23 @@ impl TensorArena {
             false => self.bytes_mut().get_mut(r.start - split..r.end.saturating_sub(split)),
         };
         found.unwrap_or_default()
+    }
+
+    /// Touches each page, so that no step waits for one: pages of the arena are there, and those of a mapped file are
+    /// read.
+    pub fn prefault(&mut self) {
+        for page in self.memory.bytes_mut().chunks_mut(PAGE) {
+            // A write, because a page that is only read may be the system's page of zeros.
+            page[0] = std::hint::black_box(page[0]);
+        }
+        self.front.bytes().chunks(PAGE).for_each(|page| _ = std::hint::black_box(page[0]));
+    }
+
+    /// Keeps the arena in memory: the system may not write it to a swap area. Brings in all pages. Errors: the system
+    /// refuses, for example because its limit of locked memory is lower; other arenas read the front block.
+    pub fn lock(&mut self) -> io::Result<()> {
+        self.memory.lock()?;
+        self.front.lock()
     }
 
     /// The arena as pointers. They are valid until the arena is used in another way. Bytes of a front block that other

@@ -139,18 +139,21 @@ pub fn own_bytes(plan: &Plan) -> Vec<Range<usize>> {
 }
 
 /// `s`, proved anew not to touch `foreign`, which other plans in the same arena keep.
-pub fn prove_beside(s: Scheduled, mut foreign: Vec<Range<usize>>) -> Result<Scheduled> {
-    foreign.sort_by_key(|r| (r.start, r.end));
-    // Params that several methods have are one range.
-    let joined = foreign.into_iter().fold(Vec::new(), |mut all: Vec<Range<usize>>, r| {
-        match all.last_mut().filter(|last| last.end >= r.start) {
-            Some(last) => last.end = last.end.max(r.end),
-            None => all.push(r),
-        }
-        all
-    });
-    let plan = check_plan(Plan { foreign: joined, ..s.plan.into_plan() })?;
+pub fn prove_beside(s: Scheduled, foreign: Vec<Range<usize>>) -> Result<Scheduled> {
+    let plan = check_plan(Plan { foreign: join_ranges(foreign), ..s.plan.into_plan() })?;
     Ok(Scheduled { plan, ..s })
+}
+
+/// The same bytes as few ranges, by rising start. Empty ranges are left out.
+pub(super) fn join_ranges(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    all.retain(|r| !r.is_empty());
+    all.sort_by_key(|r| (r.start, r.end));
+    all.dedup_by(|r, last| {
+        let met = r.start <= last.end;
+        last.end = if met { last.end.max(r.end) } else { last.end };
+        met
+    });
+    all
 }
 
 /// The area of each root.

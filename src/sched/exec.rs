@@ -3,6 +3,7 @@
 //! A step allocates nothing, takes no lock and makes no system call. An [`Exec`] is made only from a [`Checked`] plan
 //! and from tapes that [`race_free`] proved; the one unsafe block that makes kernel arguments rests on both.
 
+use super::areas::join_ranges;
 use super::checker::Checked;
 use super::faults::FaultCommits;
 use super::link::{Linked, LinkedBody, Segment, find_red_zones, link};
@@ -29,8 +30,8 @@ pub struct Exec {
     bytes: usize,
     /// Timestamp of the first instruction that writes leaves; `usize::MAX` if none does.
     first_commit: usize,
-    /// The first byte of the arena that an instruction writes; `usize::MAX` if none does.
-    first_written: usize,
+    /// The bytes of the arena that steps write, by rising start.
+    written: Vec<Range<usize>>,
     /// Whether threads may run parts of others: what all threads run follows from their tapes, not from data.
     pub(super) moves_parts: bool,
 }
@@ -257,19 +258,19 @@ impl Exec {
         let decided = |body: &LinkedBody| body.team && (body.when.is_some() || body.exit.is_some());
         let moves_parts = !linked.loop_calls.iter().any(decided);
         // What the bodies of loops write are writes of the loops.
-        let written = plan.code.writes.iter().filter(|o| o.bytes() > 0).map(|o| plan.arena_range(o).start);
-        let first_written = written.min().unwrap_or(usize::MAX);
-        Ok(Exec { linked, threads, bytes: plan.bytes, first_commit, first_written, moves_parts })
+        let written = join_ranges(plan.code.writes.iter().map(|o| plan.arena_range(o)).collect());
+        Ok(Exec { linked, threads, bytes: plan.bytes, first_commit, written, moves_parts })
     }
 
-    /// Whether steps change bytes of the arena before byte `end`.
-    pub fn writes_before(&self, end: usize) -> bool {
-        self.first_written < end
+    /// Whether steps write any of the bytes `r` of the arena.
+    pub fn writes(&self, r: &Range<usize>) -> bool {
+        let before = self.written.partition_point(|w| w.start < r.end);
+        !r.is_empty() && before.checked_sub(1).is_some_and(|k| self.written[k].end > r.start)
     }
 
     /// Panics if the arena is too small, or if a step would write a block that other arenas read.
     pub(super) fn assert_fits(&self, arena: &TensorArena) {
-        let shared = arena.front().is_shared() && self.writes_before(arena.front().len());
+        let shared = arena.front().is_shared() && self.writes(&(0..arena.front().len()));
         assert!(arena.len() >= self.bytes && !shared);
     }
 

@@ -131,6 +131,7 @@ pub(super) fn leaves_read_by_step(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
 
 /// Indices of bindings of one method, sorted by name. No two leaves share a name, and no two outputs do; a leaf and an
 /// output may.
+#[derive(Clone)]
 pub(super) struct BindingIndex(Vec<u32>);
 
 impl BindingIndex {

@@ -8,6 +8,7 @@ use crate::error::{Error, Kind};
 use crate::nodes::ir::leaf::InitKind;
 
 /// See the file's head.
+#[derive(Clone)]
 pub struct Fresh {
     /// Of each method: the bindings that its steps read.
     read: Vec<Vec<u32>>,

@@ -20,7 +20,7 @@ pub struct MethodSource {
 
 /// A graph as its user gave it.
 enum SourceText {
-    Graph(GraphBuf),
+    Graph(Box<GraphBuf>),
     Text(String),
     /// It is not kept: its columns have this many bytes.
     TooLarge(usize),
@@ -29,10 +29,12 @@ enum SourceText {
 impl MethodSource {
     /// Of the method that computes `g` by `ready`.
     pub fn of(g: Graph<'_>, ready: CompiledGraph) -> MethodSource {
-        let copy = GraphBuf::make(|bump| Ok::<_, std::convert::Infallible>(g.copied_to(bump)));
-        let text = match (g.column_bytes(), copy) {
-            (..=MOST_KEPT, Ok(copy)) => SourceText::Graph(copy),
-            (bytes, _) => SourceText::TooLarge(bytes),
+        let text = match g.column_bytes() {
+            ..=MOST_KEPT => {
+                let Ok(copy) = GraphBuf::make(|bump| Ok::<_, std::convert::Infallible>(g.copied_to(bump)));
+                SourceText::Graph(Box::new(copy))
+            }
+            bytes => SourceText::TooLarge(bytes),
         };
         MethodSource { text, decisions: ready.decisions(), graph: ready.graph }
     }

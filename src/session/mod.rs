@@ -26,6 +26,7 @@ mod memory_map;
 mod method_source;
 mod plan_report;
 mod program;
+mod published;
 mod runner;
 mod shared_memory;
 mod sized_program;

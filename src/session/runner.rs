@@ -9,11 +9,13 @@ use crate::error::Result;
 use crate::sched::exec::{Exec, Stop, ThreadState};
 use crate::sched::nonfinite::{NonfiniteFindings, WatchedCall};
 use crate::sched::team::Team;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// What runs the methods of a program: the caller's thread or a team.
 pub struct Runner {
     /// Of each method.
-    execs: Vec<Exec>,
+    execs: Vec<Arc<Exec>>,
     threads: Threads,
 }
 
@@ -40,13 +42,27 @@ impl Runner {
 
     /// What runs `execs` on the caller's thread, until [`Runner::lend_team`].
     pub fn on_this_thread(execs: Vec<Exec>, poisoned: bool) -> Runner {
-        let state = ThreadState::default();
+        let (state, execs) = (ThreadState::default(), execs.into_iter().map(Arc::new).collect());
         Runner { execs, threads: if poisoned { Threads::Poisoned(state) } else { Threads::Solo(state) } }
     }
 
     /// Most threads that a method has tapes for.
     pub fn threads(&self) -> usize {
-        self.execs.iter().map(Exec::threads).max().unwrap_or(1)
+        self.execs.iter().map(|e| e.threads()).max().unwrap_or(1)
+    }
+
+    /// What runs the same methods for another program, on `threads` threads of its own.
+    pub fn again(&self, threads: usize) -> Result<Runner> {
+        let threads = match threads {
+            0 | 1 => Threads::Solo(ThreadState::default()),
+            n => Threads::Team(Team::new(n)?),
+        };
+        Ok(Runner { execs: self.execs.clone(), threads })
+    }
+
+    /// Whether steps of method `method` write any of the bytes `r` of the arena.
+    pub fn writes(&self, method: usize, r: Range<usize>) -> bool {
+        self.execs[method].writes(&r)
     }
 
     /// Steps run on `team`, which has as many threads as the tapes need.
@@ -69,7 +85,7 @@ impl Runner {
 
     /// Replaces what runs the only method.
     pub fn replace_exec(&mut self, exec: Exec) {
-        self.execs = vec![exec];
+        self.execs = vec![Arc::new(exec)];
     }
 
     /// Runs a step of method `method`.

@@ -43,7 +43,7 @@ impl Program {
     pub fn export(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let ExportedHead { head, values } = self.exported().map_err(|e| e.context(path.display()))?;
-        write_parts_atomically(path, &[&head, values])
+        write_parts_atomically(path, &[&head, values[0], values[1]])
     }
 
     /// Opens a program that [`Program::export`] wrote. Nothing is compiled: the graph is verified, and its plan is

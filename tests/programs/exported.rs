@@ -280,3 +280,36 @@ fn errors_name_file_and_section() {
     assert!(Program::open(&path).err().unwrap().message.contains("damaged.agp"));
     assert!(Program::open(std::env::temp_dir()).err().unwrap().message.contains("directory"));
 }
+
+/// KiB of the file at `path` that are in this process's memory.
+#[cfg(target_os = "linux")]
+fn resident(path: &std::path::Path) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut lines = maps.lines().skip_while(|l| !l.ends_with(path.to_str().unwrap()));
+    assert!(lines.next().is_some(), "{} is not mapped", path.display());
+    let line = lines.find(|l| l.starts_with("Rss:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn opening_reads_no_weights() {
+    let g = Builder::new("wide");
+    let w = g.param("w", [2048, 2048], DType::F32, Init::Normal(0.1));
+    let y = g.input("x", [1, 2048], DType::F32).matmul(w).named("y");
+    let mut p = Session::new().compile(&g.finish([y]).unwrap()).unwrap();
+    p.init(0).unwrap();
+    let path = path("wide.agp");
+    p.export(&path).unwrap();
+    let mut q = Program::open(&path).unwrap();
+    // The system maps a few pages around one that is touched.
+    let opened = resident(&path);
+    assert!(opened <= 256, "{opened} KiB of 16 MiB are read");
+    run_alike(&mut p, &mut q, 1);
+    assert!(resident(&path) >= 16 << 10);
+    // A param that is written is copied; the file stays as it is.
+    q.values_mut::<f32>("w").unwrap().fill(1.0);
+    check_exported(&path).unwrap();
+    assert_ne!(q.values::<f32>("w").unwrap()[5], p.values::<f32>("w").unwrap()[5]);
+    std::fs::remove_file(&path).unwrap();
+}

@@ -31,6 +31,7 @@ mod precision;
 mod projections;
 mod row_updates;
 mod schedules;
+mod sharing;
 mod sizes;
 mod sizes_bad;
 mod split;

@@ -206,6 +206,15 @@ fn groups_are_found_by_pattern() {
     feed(&mut p, 1, 4);
     let after = start(&p);
     assert_eq!([0, 1, 2].map(|i| before[i] == after[i]), [true, false, false]);
+    // Groups with the same number share a rate of their own, which is the optimiser's until it is written.
+    let own = Group::default().rate(3);
+    let mut p = compile(&train(&g, "loss", optim::Sgd::new(0.1).group("fc1.b*", own).group("fc2*", own)).unwrap());
+    assert_eq!([p.values::<f64>("lr").unwrap()[0], p.values::<f64>("opt.lr.3").unwrap()[0]], [0.1, 0.1]);
+    p.values_mut::<f64>("opt.lr.3").unwrap()[0] = 0.0;
+    let before = start(&p);
+    feed(&mut p, 1, 4);
+    let after = start(&p);
+    assert_eq!([0, 1, 2].map(|i| before[i] == after[i]), [false, true, true]);
     // A pattern may end alike, and the rest of the name may not overlap.
     let ends = |pattern: &str| train(&g, "loss", optim::Sgd::new(0.1).group(pattern, still));
     assert!(ends("*.bias").is_ok() && ends("fc*weight").is_ok() && ends("fc1.weight*weight").is_err());

@@ -22,9 +22,16 @@ pub struct ExportArgs {
     /// How they are read.
     #[command(flatten)]
     pub read: ReadArgs,
-    /// The file to write, by convention NAME.agp.
-    #[arg(short = 'o', long, value_name = "FILE")]
-    pub out: PathBuf,
+    /// The file to write, by convention NAME.agp [default: none; one of --out and --c is needed].
+    #[arg(short = 'o', long, value_name = "FILE", required_unless_present = "c")]
+    pub out: Option<PathBuf>,
+    /// Write the planned step as C99 for small machines instead: this source, which ends in .c, and a header NAME.h
+    /// beside it [default: none].
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "threads", "max_memory", "precision", "keep"])]
+    pub c: Option<PathBuf>,
+    /// With --c: what all names in C begin with [default: the name of the source file].
+    #[arg(long, requires = "c")]
+    pub name: Option<String>,
     /// Seed of the params and states without a value, and of random ops.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,

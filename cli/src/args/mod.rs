@@ -100,7 +100,8 @@ pub enum Command {
     Vmap(VmapArgs),
     /// Evaluate a graph on .npy files.
     Run(RunArgs),
-    /// Compile a graph and write it with its plan and its params as one file, which opens without compiling.
+    /// Compile a graph and write it with its plan and its params as one file, which opens without compiling; or write
+    /// its step as C99.
     Export(ExportArgs),
     /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.
     Check(CheckArgs),

@@ -9,6 +9,7 @@ use crate::config::byte_size::byte_size_as_usize;
 use crate::fail::{Run, fail_bad_input};
 use crate::stdout_stderr::emit_stdout;
 use crate::weights_file;
+use arenagrad::graph::GraphBuf;
 use arenagrad::session::{Program, Session, human};
 use std::path::Path;
 
@@ -38,6 +39,7 @@ pub fn load_chosen(p: &mut Program, weights: Option<&Path>, read: &ReadArgs) -> 
 
 /// Runs the command: compiles the graph, gives its params values, and writes the program.
 pub fn export_command(a: &ExportArgs) -> Run {
+    let Some(out) = &a.out else { return Err(fail_bad_input("give --out or --c")) };
     let file = &a.graph.file;
     let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
     let session =
@@ -51,21 +53,27 @@ pub fn export_command(a: &ExportArgs) -> Run {
         p.init_rest(a.seed).map_err(ir_failure(file))?;
         p
     } else {
-        let model = is_onnx(file).then(|| read_onnx(file, &a.graph.sizes, &[])).transpose()?;
-        let graph = match &model {
-            Some(model) => model.graph.clone(),
-            None => load_graph(&a.graph)?,
-        };
-        let mut p = session.compile(&graph).map_err(ir_failure(file))?;
-        p.init(a.seed).map_err(ir_failure(file))?;
-        if let Some(model) = &model {
-            model.load(&mut p).map_err(onnx_failure(file))?;
-        }
-        p
+        compile_graph(a, &session)?.1
     };
     load_chosen(&mut p, a.weights.as_deref(), &a.read)?;
-    p.export(&a.out)?;
-    let (bytes, plan) = (std::fs::metadata(&a.out).map_err(arenagrad::Error::from)?.len(), p.plan());
+    p.export(out)?;
+    let (bytes, plan) = (std::fs::metadata(out).map_err(arenagrad::Error::from)?.len(), p.plan());
     let (size, arena) = (human(bytes), human(plan.arena_bytes as u64));
-    emit_stdout(format!("{}: {size}; arena {arena}, threads {}", a.out.display(), p.threads()))
+    emit_stdout(format!("{}: {size}; arena {arena}, threads {}", out.display(), p.threads()))
+}
+
+/// The graph of the options, and its program with start values or those of its model.
+pub fn compile_graph(a: &ExportArgs, session: &Session) -> Run<(GraphBuf, Program)> {
+    let file = &a.graph.file;
+    let model = is_onnx(file).then(|| read_onnx(file, &a.graph.sizes, &[])).transpose()?;
+    let graph = match &model {
+        Some(model) => model.graph.clone(),
+        None => load_graph(&a.graph)?,
+    };
+    let mut p = session.compile(&graph).map_err(ir_failure(file))?;
+    p.init(a.seed).map_err(ir_failure(file))?;
+    if let Some(model) = &model {
+        model.load(&mut p).map_err(onnx_failure(file))?;
+    }
+    Ok((graph, p))
 }

@@ -5,6 +5,7 @@
 pub mod check_command;
 pub mod compare_command;
 pub mod derive_commands;
+pub mod export_c_command;
 pub mod exported;
 pub mod fusion;
 pub mod onnx_file;

@@ -71,102 +71,128 @@ pub fn networks() -> Vec<Case> {
     ]
 }
 
+/// The outputs of a graph that is not trained.
+type Outputs = for<'g> fn(&'g Builder) -> Vec<Var<'g>>;
+
 /// Ops of which networks above have none, forward only.
 pub fn ops() -> Vec<Case> {
-    let mut all = Vec::new();
-    let mut push = |name: &str, bound: u64, outs: &dyn for<'g> Fn(&'g Builder) -> Vec<Var<'g>>| {
+    let all: [(&str, Outputs); 6] = [
+        ("reductions", reductions),
+        ("functions", functions),
+        ("rows", rows),
+        ("windows", windows),
+        ("convolutions", convolutions),
+        ("products", products),
+    ];
+    let of = |(name, outputs): (&str, Outputs)| {
         let g = Builder::new(name);
-        let outs = outs(&g);
-        let named: Vec<Var<'_>> = outs.into_iter().enumerate().map(|(i, v)| v.named(&format!("y{i}"))).collect();
-        all.push(case(name, g.finish(named).unwrap(), 2, bound));
+        let named = outputs(&g).into_iter().enumerate().map(|(i, v)| v.named(&format!("y{i}")));
+        let named: Vec<Var<'_>> = named.collect();
+        case(name, g.finish(named).unwrap(), 2, 9)
     };
-    push("reductions", 9, &|g| {
-        let x = g.input("x", [3, 150, 5], DType::F32);
-        let long = g.input("long", [40_000], DType::F32);
-        let wide = g.input("wide", [1200, 70], DType::F32);
-        vec![
-            x.sum(1),
-            x.mean(..),
-            x.amax(2),
-            x.amin(0),
-            x.logsumexp(2),
-            long.sum(..),
-            long.square().mean(..),
-            wide.sum(0),
-            wide.amax(0),
-            x.arg_max(1, DType::I32),
-            long.arg_min(0, DType::I64),
-        ]
-    });
-    push("functions", 9, &|g| {
-        let x = g.input("x", [500], DType::F32);
-        let y = g.input("y", [500], DType::F32);
-        let far = x * 30.0;
-        vec![
-            far.exp(),
-            far.expm1(),
-            (x * x).log(),
-            x.abs().log1p(),
-            far.tanh(),
-            far.sigmoid(),
-            far.erf(),
-            far.gelu(),
-            far.gelu_tanh(),
-            far.silu(),
-            far.softplus(),
-            far.sin(),
-            far.cos(),
-            x.tan(),
-            far.atan(),
-            x.abs().pow(y * 9.0),
-            x.sign(),
-            far.floor(),
-            far.ceil(),
-            far.round(),
-            x.maximum(y),
-            x.minimum(y),
-            x.elu(0.7),
-            x.leaky_relu(0.1),
-            (x * x).rsqrt(),
-        ]
-    });
-    push("rows", 9, &|g| {
-        let x = g.input("x", [6, 90], DType::F32);
-        let idx = g.input("idx", [4], DType::I64);
-        let table = g.input("table", [9, 7], DType::F32);
-        vec![
-            x.softmax(1),
-            x.log_softmax(1),
-            table.gather(idx, 0),
-            x.transpose(&[1, 0]),
-            x.slice(&[0, 3], &[6, 50], &[2, 1]),
-            x.flip(1),
-            nn::rms_norm(g, "rms", x, 1e-6),
-        ]
-    });
-    push("windows", 9, &|g| {
-        let x = g.input("x", [2, 3, 13, 12], DType::F32);
-        let conv = nn::conv2d(g, "conv1", x, 20, 3, Conv2d::default().padding(1)).relu();
-        let pooled = conv.max_pool2d(Pool2d::new(2));
-        let depth = nn::conv2d(g, "conv2", pooled, 40, 1, Conv2d::default());
-        vec![
-            pooled,
-            depth,
-            depth.avg_pool2d(Pool2d::new(2)),
-            conv.avg_pool2d(Pool2d::new(5)),
-            x.avg_pool2d(Pool2d::new(3).stride(1).padding(1)),
-            x.max_pool2d(Pool2d::new(3).stride(2).padding(1)),
-        ]
-    });
-    push("products", 9, &|g| {
-        let a = g.input("a", [3, 7, 20], DType::F32);
-        let b = g.input("b", [3, 20, 9], DType::F32);
-        let v = g.input("v", [20], DType::F32);
-        let t = g.input("t", [12, 300], DType::F32);
-        let s = g.input("s", [5, 300], DType::F32);
-        vec![a.matmul(b), a.matmul(v), t.matmul(s.transpose(&[1, 0])), t.transpose(&[1, 0]).matmul(t)]
-    });
-    all
+    all.map(of).into()
+}
+
+fn reductions(g: &Builder) -> Vec<Var<'_>> {
+    let x = g.input("x", [3, 150, 5], DType::F32);
+    let long = g.input("long", [40_000], DType::F32);
+    let wide = g.input("wide", [1200, 70], DType::F32);
+    vec![
+        x.sum(1),
+        x.mean(..),
+        x.amax(2),
+        x.amin(0),
+        x.logsumexp(2),
+        long.sum(..),
+        long.square().mean(..),
+        wide.sum(0),
+        wide.amax(0),
+        x.arg_max(1, DType::I32),
+        long.arg_min(0, DType::I64),
+    ]
+}
+
+fn functions(g: &Builder) -> Vec<Var<'_>> {
+    let x = g.input("x", [500], DType::F32);
+    let y = g.input("y", [500], DType::F32);
+    let far = x * 30.0;
+    vec![
+        far.exp(),
+        far.expm1(),
+        (x * x).log(),
+        x.abs().log1p(),
+        far.tanh(),
+        far.sigmoid(),
+        far.erf(),
+        far.gelu(),
+        far.gelu_tanh(),
+        far.silu(),
+        far.softplus(),
+        far.sin(),
+        far.cos(),
+        x.tan(),
+        far.atan(),
+        x.abs().pow(y * 9.0),
+        x.sign(),
+        far.floor(),
+        far.ceil(),
+        far.round(),
+        x.maximum(y),
+        x.minimum(y),
+        x.elu(0.7),
+        x.leaky_relu(0.1),
+        (x * x).rsqrt(),
+    ]
+}
+
+fn rows(g: &Builder) -> Vec<Var<'_>> {
+    let x = g.input("x", [6, 90], DType::F32);
+    let idx = g.input("idx", [4], DType::I64);
+    let table = g.input("table", [9, 7], DType::F32);
+    vec![
+        x.softmax(1),
+        x.log_softmax(1),
+        table.gather(idx, 0),
+        x.transpose(&[1, 0]),
+        x.slice(&[0, 3], &[6, 50], &[2, 1]),
+        x.flip(1),
+        nn::rms_norm(g, "rms", x, 1e-6),
+    ]
+}
+
+fn windows(g: &Builder) -> Vec<Var<'_>> {
+    let x = g.input("x", [2, 3, 13, 12], DType::F32);
+    let conv = nn::conv2d(g, "conv1", x, 20, 3, Conv2d::default().padding(1)).relu();
+    let pooled = conv.max_pool2d(Pool2d::new(2));
+    let depth = nn::conv2d(g, "conv2", pooled, 40, 1, Conv2d::default());
+    vec![
+        pooled,
+        depth,
+        depth.avg_pool2d(Pool2d::new(2)),
+        conv.avg_pool2d(Pool2d::new(5)),
+        x.avg_pool2d(Pool2d::new(3).stride(1).padding(1)),
+        x.max_pool2d(Pool2d::new(3).stride(2).padding(1)),
+    ]
+}
+
+fn convolutions(g: &Builder) -> Vec<Var<'_>> {
+    let x = g.input("x", [16, 6, 7, 8], DType::F32);
+    let conv = |name: &str, outputs: usize, kernel: usize, o: Conv2d| nn::conv2d(g, name, x, outputs, kernel, o);
+    vec![
+        conv("strided", 4, 3, Conv2d::default().padding(1).stride(2).groups(2)),
+        conv("depthwise", 6, 3, Conv2d::default().padding(1).groups(6)).tanh(),
+        conv("dilated", 5, 2, Conv2d::default().dilation(2)).gelu(),
+        conv("pixels", 40, 1, Conv2d::default()).relu(),
+    ]
+}
+
+fn products(g: &Builder) -> Vec<Var<'_>> {
+    let a = g.input("a", [3, 7, 20], DType::F32);
+    let b = g.input("b", [3, 20, 9], DType::F32);
+    let v = g.input("v", [20], DType::F32);
+    let t = g.input("t", [12, 300], DType::F32);
+    let s = g.input("s", [5, 300], DType::F32);
+    vec![a.matmul(b), a.matmul(v), t.matmul(s.transpose(&[1, 0])), t.transpose(&[1, 0]).matmul(t)]
 }
 
 /// Ops that drawn graphs may have.

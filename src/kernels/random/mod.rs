@@ -32,6 +32,7 @@ use crate::params::params;
 use crate::simd;
 use crate::vmath::log;
 use arenagrad_arena::philox::pair_of_words;
+use arenagrad_arena::rng;
 use philox_batch::{LANES, PAIRS, Words, philox_batch};
 
 /// Elements in a unit; a multiple of the elements of a batch.
@@ -102,8 +103,7 @@ impl Draw for f64 {
         let (out, _) = out.as_chunks_mut::<2>();
         for (i, o) in out.iter_mut().enumerate().take(LANES) {
             for (o, [high, low]) in o.iter_mut().zip(words.as_chunks::<2>().0) {
-                let bits = (u64::from(high[i]) << 32 | u64::from(low[i])) >> 11;
-                *o = bits as f64 * (1.0 / (1u64 << 53) as f64);
+                *o = rng::unit(u64::from(high[i]) << 32 | u64::from(low[i]));
             }
         }
     }

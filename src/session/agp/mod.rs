@@ -39,7 +39,8 @@ pub use sections::{FIRST, MAGIC, check_crc, seal, table_bytes};
 /// An exported program: its bytes up to those of params and states, and these.
 pub struct ExportedHead<'p> {
     pub head: Vec<u8>,
-    pub values: &'p [u8],
+    /// In two parts, as the arena may have two blocks.
+    pub values: [&'p [u8]; 2],
 }
 
 impl Program {
@@ -68,8 +69,12 @@ impl Program {
         }
         let names = ValueRecord::of(&self.bindings, &self.fresh).encode().map_err(wrong)?;
         sections.push((Section::Names, 0, names));
-        let values = self.arena.slice(0..self.leaves_end());
-        Ok(ExportedHead { head: write_head(&sections, values.len(), crc32fast::hash(values)), values })
+        let end = self.leaves_end();
+        let split = self.arena.front().len().min(end);
+        let values = [self.arena.slice(0..split), self.arena.slice(split..end)];
+        let mut sum = crc32fast::Hasher::new();
+        values.iter().for_each(|part| sum.update(part));
+        Ok(ExportedHead { head: write_head(&sections, end, sum.finalize()), values })
     }
 
     /// The program as the bytes of a file: its graphs, its plans, and its params and states as they are now. See
@@ -98,7 +103,7 @@ impl Program {
     /// ```
     pub fn export_bytes(&self) -> Result<Vec<u8>> {
         let ExportedHead { mut head, values } = self.exported()?;
-        head.extend_from_slice(values);
+        values.iter().for_each(|part| head.extend_from_slice(part));
         Ok(head)
     }
 }

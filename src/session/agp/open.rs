@@ -274,7 +274,7 @@ fn in_memory(bytes: &[u8]) -> Result<(OpenedHead<'_>, Front)> {
     let e = head.values();
     let values = &bytes[e.range()];
     check_crc(&e, crc32fast::hash(values)).map_err(damaged)?;
-    if values.len() % LINE != 0 {
+    if !values.len().is_multiple_of(LINE) {
         return Err(damaged(format!("section values has {} bytes, which are no whole lines", values.len())));
     }
     let none = || Error::new(Kind::Memory, format!("no memory for {} bytes of params and states", values.len()));

@@ -5,6 +5,8 @@ pub(super) mod find_nan;
 mod index;
 pub(super) mod method;
 pub(super) mod part;
+mod resident;
+mod share;
 pub(super) mod short_batches;
 mod written;
 
@@ -15,6 +17,7 @@ use super::fresh::Fresh;
 use super::handle::Handle;
 use super::method_source::MethodSource;
 use super::plan_report::PlanReport;
+use super::published::Sharing;
 use super::runner::Runner;
 use super::start_values;
 use super::tracer::Trace;
@@ -29,6 +32,7 @@ use crate::sched::exec::{Exec, Stop};
 use binding_table::BindingTable;
 use method::Method;
 use part::{MethodData, Part};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A compiled program with its memory: one method, or several that share params and states.
@@ -65,6 +69,10 @@ pub struct Program {
     pub(super) bindings: Vec<Binding>,
     pub(super) fresh: Fresh,
     pub(super) methods: Vec<MethodData>,
+    /// The bytes of constants.
+    constants: Vec<Range<usize>>,
+    /// What ties it to programs that read its params, or whose params it reads.
+    sharing: Option<Sharing>,
     /// What an export writes of each method; empty for programs that are not exported.
     pub(super) sources: Vec<MethodSource>,
     /// Whether the last step that failed may have changed params.
@@ -77,8 +85,9 @@ impl Program {
     /// A program of `parts`, whose plans are for `arena`. Writes constants and the defaults of inputs into it.
     pub(super) fn new(parts: Vec<Part<'_>>, runner: Runner, mut arena: TensorArena) -> Program {
         let table = BindingTable::new(&parts);
+        let mut constants = Vec::new();
         for part in &parts {
-            write_constants(&mut arena, &part.ready.graph.view(), &part.ready.scheduled);
+            write_constants(&mut arena, &part.ready.graph.view(), &part.ready.scheduled, &mut constants);
         }
         for (b, x) in table.bindings.iter().filter_map(|b| Some((b, b.default?))) {
             start_values::fill_constant_start_value(arena.slice_mut(b.range()), b.dtype, x);
@@ -94,7 +103,8 @@ impl Program {
         };
         let methods = parts.into_iter().zip(named).map(method).collect();
         let (id, fresh) = (PROGRAMS.fetch_add(1, Ordering::Relaxed), Fresh::new(&bindings, &read));
-        Program { id, runner, arena, bindings, fresh, methods, sources: Vec::new(), half_done: false }
+        let (sources, sharing, half_done) = (Vec::new(), None, false);
+        Program { id, runner, arena, bindings, fresh, methods, constants, sharing, sources, half_done }
     }
 
     /// The plan of the only method has other places: `ready` is what the program was made of, placed anew.
@@ -123,6 +133,10 @@ impl Program {
     /// Runs one step of the method at `at`.
     #[inline]
     pub(super) fn step_of(&mut self, at: usize) -> Result<()> {
+        if let Some(Sharing::Follows(follower)) = &mut self.sharing {
+            follower.catch_up(&mut self.arena, &mut self.fresh);
+            self.check_acts(at)?;
+        }
         if !self.fresh.is_ready(at) {
             return Err(self.fresh.error(at, &self.bindings));
         }
@@ -302,6 +316,7 @@ impl Program {
         // All are checked before the first is filled.
         for (i, b) in self.bindings.iter().enumerate() {
             let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) else { continue };
+            self.check_writable(i)?;
             start_values::check_drawn_init((b.dtype, &b.dims), init, &b.name)
                 .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.name(), b.name)))?;
         }
@@ -379,6 +394,7 @@ impl Program {
             return Err(Error::new(Kind::Data, format!("output {:?} cannot be written", b.name)));
         }
         let range = b.range();
+        self.check_writable(h.binding as usize)?;
         self.fresh.put(h.binding as usize);
         Ok(bytemuck::cast_slice_mut(self.arena.slice_mut(range)))
     }
@@ -419,13 +435,14 @@ impl Program {
     }
 }
 
-/// Writes the constants of `g` to their places.
-fn write_constants(arena: &mut TensorArena, g: &Graph<'_>, s: &Scheduled) {
+/// Writes the constants of `g` to their places, which are added to `places`.
+fn write_constants(arena: &mut TensorArena, g: &Graph<'_>, s: &Scheduled, places: &mut Vec<Range<usize>>) {
     for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == Op::CONSTANT) {
         // Constants in bodies of loops have offsets, too; a constant that no instruction reads has none.
         let Some(&at) = s.plan.offset.get(s.slices[g.out(n).at()].buf as usize) else { continue };
         let bytes = ConstantAttrs::of(&g.attrs(n)).data;
         arena.slice_mut(at..at + bytes.len()).copy_from_slice(&bytes);
+        places.push(at..at + bytes.len());
     }
 }
 

@@ -27,7 +27,23 @@ pub struct MethodData {
     pub finder: Option<Box<NanFinder>>,
 }
 
+impl MethodData {
+    /// The same method, for another program; no record of its steps.
+    pub fn again(&self) -> MethodData {
+        MethodData {
+            name: self.name.clone(),
+            index: self.index.clone(),
+            named: self.named.clone(),
+            origins: self.origins.clone(),
+            report: self.report.clone(),
+            tracer: None,
+            finder: None,
+        }
+    }
+}
+
 /// The op and the source line that an instruction comes from, for error messages.
+#[derive(Clone)]
 pub struct ProgramOrigin {
     pub op: &'static str,
     pub location: Location,

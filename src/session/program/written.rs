@@ -37,6 +37,7 @@ impl Program {
         wanted: &dyn Fn(Role) -> bool,
     ) -> Result<(&Binding, &mut [u8])> {
         let i = self.named(at, what, name, wanted)?;
+        self.check_writable(i)?;
         self.fresh.put(i);
         let b = &self.bindings[i];
         Ok((b, self.arena.slice_mut(b.range())))
@@ -46,6 +47,9 @@ impl Program {
     /// state starts at zero.
     pub(crate) fn forget(&mut self, name: &str) {
         if let Ok(i) = self.named(0, LEAF, name, &is_leaf) {
+            if self.check_writable(i).is_err() {
+                return;
+            }
             self.fresh.clear(i);
             let range = self.bindings[i].range();
             self.arena.slice_mut(range).fill(0);
@@ -94,6 +98,7 @@ impl Program {
             return Err(Error::new(Kind::Data, format!("{role} {name:?} has {size} bytes; {given} are written")));
         }
         elem::check_value_bytes(b, bytes)?;
+        self.check_writable(i)?;
         self.fresh.put(i);
         self.arena.slice_mut(b.range()).copy_from_slice(bytes);
         Ok(())
