@@ -346,6 +346,34 @@ enum ag_status ag_checkpoint(struct ag_program program,
 // Reads back what `ag_checkpoint` wrote. A file that is refused changes nothing.
 enum ag_status ag_resume(struct ag_program program, const char *path);
 
+// Writes the program as one file, as a whole or not at all: its graphs, its plans, and its params and states as they
+// are now. `ag_program_open` makes the same program of it. Values of inputs are not in the file. By convention its
+// name ends with .agp.
+//
+// Errors: AG_DATA if the program looks for NaN, or if a graph has constants of tens of megabytes; AG_IO, AG_FULL.
+enum ag_status ag_program_export(struct ag_program program,
+                                 const char *path);
+
+// Opens an exported program. Nothing is compiled: the graphs are verified and the plans proved again. It has the
+// methods and the threads of the program that was exported, and steps give the same bits. Params and states are mapped
+// from the file: the system reads them when a step first uses them, and all programs that have the file open share
+// their memory. One that writes them copies the pages it writes; the file stays as it is.
+//
+// The file must not be cut while the program lives: the system would end the process. Replacing it, as
+// `ag_program_export` does, is harmless. The checksum of the values is not compared, as that would read them.
+//
+// Errors: AG_IO; AG_DATA if `path` is a folder or a pipe; AG_SYNTAX if the file is damaged, or no exported program;
+// AG_PLAN if another version of the library exported it, or it is for another processor (`arenagrad export` compiles
+// its graphs again); AG_MEMORY.
+enum ag_status ag_program_open(const char *path,
+                               struct ag_program *program);
+
+// Opens an exported program whose file is in memory: `n_bytes` at `bytes`, at any address. Params and states are
+// copied from there, and all checksums are compared. Errors as for `ag_program_open`, but AG_IO.
+enum ag_status ag_program_open_bytes(const void *bytes,
+                                     size_t n_bytes,
+                                     struct ag_program *program);
+
 // The learning rate of step `step`, from 0, of a run of `steps` steps whose base or peak rate is `lr`. `schedule` is
 // TOML with the keys of the table [schedule] of a run's configuration: "kind = 'one-cycle'".
 //

@@ -51,7 +51,7 @@ fn session(o: &Options<'_>) -> Result<Session, Fault> {
 }
 
 /// A handle of `program`.
-fn owned(program: Program) -> Result<ag_program, Fault> {
+pub fn owned(program: Program) -> Result<ag_program, Fault> {
     Ok(ag_program { id: handles::add_program(OwnedProgram::new(program)?)? })
 }
 

@@ -200,6 +200,91 @@ static void order_of_calls(void) {
     MUST(ag_program_free(program));
 }
 
+static void put(const char *path, const unsigned char *bytes, size_t n) {
+    FILE *file = fopen(path, "wb");
+    EXPECT(file != NULL);
+    if (file == NULL) return;
+    EXPECT(fwrite(bytes, 1, n, file) == n);
+    EXPECT(fclose(file) == 0);
+}
+
+// The call refuses a damaged file, or one that tells of another engine, and gives no program.
+static int is_refused(ag_status status, ag_program program, const char *part) {
+    ag_error e;
+    int told = ag_last_error(&e) == AG_OK && e.status == status && strstr(e.message, part) != NULL;
+    return (status == AG_SYNTAX || status == AG_PLAN) && told && program.id == 7;
+}
+
+static void exported(const char *folder) {
+    ag_program program = compiled(NET), other = {7};
+    static char path[4096], wrong[4096];
+    static unsigned char bytes[1 << 16];
+    enum { VALUES = 64 }; // the end of the file, which ag_program_open maps and does not read
+    EXPECT(snprintf(path, sizeof path, "%s/net.agp", folder) < (int)sizeof path);
+    EXPECT(snprintf(wrong, sizeof wrong, "%s/wrong.agp", folder) < (int)sizeof wrong);
+    REFUSED(ag_program_export(program, NULL), AG_USAGE, "ag_program_export: path is NULL");
+    REFUSED(ag_program_export(program, ""), AG_USAGE, "path is empty");
+    REFUSED(ag_program_export(program, "/no/such/net.agp"), AG_IO, "/no/such/net.agp");
+    REFUSED(ag_program_export(program, folder), AG_IO, folder);
+    MUST(ag_init(program, 0));
+    MUST(ag_program_export(program, path));
+    MUST(ag_program_free(program));
+    REFUSED(ag_program_export(program, path), AG_USAGE, "was freed");
+    ag_options options = ag_options_default();
+    options.find_nan = 1;
+    ag_graph graph = parsed(NET);
+    MUST(ag_compile(graph, &options, &program));
+    REFUSED(ag_program_export(program, path), AG_DATA, "cannot be exported");
+    MUST(ag_graph_free(graph));
+    MUST(ag_program_free(program));
+
+    REFUSED(ag_program_open(NULL, &other), AG_USAGE, "ag_program_open: path is NULL");
+    REFUSED(ag_program_open("", &other), AG_USAGE, "path is empty");
+    REFUSED(ag_program_open("\xff", &other), AG_USAGE, "path is no UTF-8");
+    REFUSED(ag_program_open(path, NULL), AG_USAGE, "program is NULL");
+    REFUSED(ag_program_open("/no/such.agp", &other), AG_IO, "/no/such.agp");
+    REFUSED(ag_program_open("/dev/null", &other), AG_DATA, "/dev/null: no regular file");
+    REFUSED(ag_program_open("/", &other), AG_DATA, "/: a directory");
+    put(wrong, (const unsigned char *)NET, strlen(NET));
+    REFUSED(ag_program_open(wrong, &other), AG_SYNTAX, "the file is no exported program");
+
+    FILE *file = fopen(path, "rb");
+    EXPECT(file != NULL);
+    size_t n = file == NULL ? 0 : fread(bytes, 1, sizeof bytes, file);
+    EXPECT(n > 4096 && n < sizeof bytes && file != NULL && fclose(file) == 0);
+    REFUSED(ag_program_open_bytes(NULL, n, &other), AG_USAGE, "ag_program_open_bytes: bytes is NULL");
+    REFUSED(ag_program_open_bytes(bytes, n, NULL), AG_USAGE, "program is NULL");
+    REFUSED(ag_program_open_bytes(bytes, SIZE_MAX, &other), AG_USAGE, "more than memory can hold");
+    REFUSED(ag_program_open_bytes(NULL, 0, &other), AG_SYNTAX, "fewer than a header");
+    // Cut short, or with one bit that is wrong: refused wherever it is.
+    for (size_t i = 0; i < n; i += i < 512 ? 1 : 13) {
+        EXPECT(is_refused(ag_program_open_bytes(bytes, i, &other), other, ""));
+        bytes[i] ^= (unsigned char)(1u << i % 8);
+        EXPECT(is_refused(ag_program_open_bytes(bytes, n, &other), other, ""));
+        if (i % 101 == 0 && i < n - VALUES) {
+            put(wrong, bytes, n);
+            EXPECT(is_refused(ag_program_open(wrong, &other), other, wrong));
+        }
+        bytes[i] ^= (unsigned char)(1u << i % 8);
+        if (i % 101 == 0) {
+            put(wrong, bytes, i);
+            EXPECT(is_refused(ag_program_open(wrong, &other), other, wrong));
+        }
+    }
+    put(wrong, bytes, n + 1);
+    EXPECT(is_refused(ag_program_open(wrong, &other), other, wrong));
+
+    // The bytes may lie at any address.
+    memmove(bytes + 1, bytes, n);
+    MUST(ag_program_open_bytes(bytes + 1, n, &other));
+    REFUSED(ag_step(other), AG_DATA, "input \"x\" (f32[4]) was never written");
+    MUST(ag_program_free(other));
+    REFUSED(ag_step(other), AG_USAGE, "was freed");
+    MUST(ag_program_open(path, &other));
+    REFUSED(ag_step(other), AG_DATA, "input \"x\" (f32[4]) was never written");
+    MUST(ag_program_free(other));
+}
+
 // Steps of one program from several threads: those that are refused change nothing.
 static ag_program shared;
 static int done_steps[3], refused_steps[3], other_steps[3];
@@ -295,7 +380,8 @@ static void forks(void) {
     MUST(ag_program_free(program));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc != 2) return 2;
     pointers();
     sizes();
     names();
@@ -303,6 +389,7 @@ int main(void) {
     texts();
     choices();
     order_of_calls();
+    exported(argv[1]);
     threads();
     freed_meanwhile();
     forks();

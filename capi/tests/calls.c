@@ -151,6 +151,59 @@ static void files(const char *folder) {
     MUST(ag_program_free(b));
 }
 
+// A program that was exported trains on, to the bits of the one that was not. What it writes stays its own.
+static void exported(const char *folder) {
+    ag_graph graph = parsed(NET), step;
+    MUST(ag_train(graph, "loss", "kind = 'sgd'\nlr = 1e-3\nmomentum = 0.9", &step));
+    ag_method both[2] = {{"learn", step}, {"ask", graph}};
+    ag_program programs[4];
+    MUST(ag_compile_all(both, 2, NULL, &programs[0]));
+    MUST(ag_graph_free(graph));
+    MUST(ag_graph_free(step));
+    float x[4] = {1, 2, 3, 4}, w[4][4], y[4], start[4], of_file[4];
+    MUST(ag_init(programs[0], 0));
+    MUST(ag_write(programs[0], "x", AG_F32, x, sizeof x));
+    for (int i = 0; i < 3; i++) MUST(ag_step(programs[0]));
+    MUST(ag_read(programs[0], "w", AG_F32, start, sizeof start));
+    char path[4096];
+    EXPECT(snprintf(path, sizeof path, "%s/exported.agp", folder) < (int)sizeof path);
+    MUST(ag_program_export(programs[0], path));
+    MUST(ag_program_open(path, &programs[1]));
+    MUST(ag_program_open(path, &programs[2]));
+    static unsigned char bytes[1 << 16];
+    FILE *file = fopen(path, "rb");
+    EXPECT(file != NULL);
+    if (file == NULL) return;
+    size_t n = fread(bytes, 1, sizeof bytes, file);
+    EXPECT(n < sizeof bytes && fclose(file) == 0);
+    MUST(ag_program_open_bytes(bytes, n, &programs[3]));
+    memset(bytes, 0, n);
+    for (int p = 0; p < 4; p++) {
+        if (p > 0) MUST(ag_write(programs[p], "x", AG_F32, x, sizeof x));
+        for (int i = 0; i < 3; i++) MUST(ag_step(programs[p]));
+        MUST(ag_write_of(programs[p], "ask", "x", AG_F32, x, sizeof x));
+        MUST(ag_run(programs[p], "ask"));
+        MUST(ag_read(programs[p], "w", AG_F32, w[p], sizeof w[p]));
+        MUST(ag_read_of(programs[p], "ask", "y", AG_F32, &y[p], sizeof y[p]));
+        EXPECT(memcmp(w[p], w[0], sizeof w[0]) == 0 && memcmp(&y[p], &y[0], sizeof y[0]) == 0);
+    }
+    EXPECT(w[0][0] != start[0]);
+    // The file is as it was, also while it is replaced under the programs that map it.
+    ag_program again;
+    MUST(ag_program_open(path, &again));
+    MUST(ag_read(again, "w", AG_F32, of_file, sizeof of_file));
+    EXPECT(memcmp(of_file, start, sizeof start) == 0);
+    MUST(ag_program_export(programs[1], path));
+    MUST(ag_read(again, "w", AG_F32, of_file, sizeof of_file));
+    EXPECT(memcmp(of_file, start, sizeof start) == 0);
+    MUST(ag_program_free(again));
+    MUST(ag_program_open(path, &again));
+    MUST(ag_read(again, "w", AG_F32, of_file, sizeof of_file));
+    EXPECT(memcmp(of_file, w[1], sizeof of_file) == 0);
+    MUST(ag_program_free(again));
+    for (int p = 0; p < 4; p++) MUST(ag_program_free(programs[p]));
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
     facts();
@@ -158,5 +211,6 @@ int main(int argc, char **argv) {
     symbols();
     methods();
     files(argv[1]);
+    exported(argv[1]);
     return done();
 }
