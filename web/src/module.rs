@@ -13,7 +13,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 enum Object {
-    Graph(GraphBuf),
+    Graph(Box<GraphBuf>),
     Program(Box<Program>),
 }
 
@@ -72,14 +72,14 @@ impl Module {
         let r: ParseRequest = request_json("parse", &self.request)?;
         let sizes: Vec<(&str, usize)> = r.sizes.iter().map(|(name, n)| (name.as_str(), *n)).collect();
         let graph = text::parse_with_sizes(&r.text, &[], &Sizes::new(&sizes)?)?;
-        self.hold(Object::Graph(graph))
+        self.hold(Object::Graph(Box::new(graph)))
     }
 
     /// The training step of graph `id` by the request of [`TrainRequest`].
     pub fn train(&mut self, id: u32) -> Call {
         let r: TrainRequest = request_json("train", &self.request)?;
         let step = r.train(self.graph(id)?)?;
-        self.hold(Object::Graph(step))
+        self.hold(Object::Graph(Box::new(step)))
     }
 
     /// Leaves the text of graph `id`.
