@@ -43,16 +43,18 @@ fn check_branch_threads(code: &Instructions, tapes: &Tapes) -> Result<(), String
     }
 }
 
-/// Every entry names units of an instruction of `code`, and there are tapes for each of its loops.
-fn check_tapes_fit(code: &Instructions, tapes: &Tapes) -> Result<(), String> {
-    let one = |e: &Entry| {
-        let units = code.units.get(e.instr as usize);
-        e.from <= e.to && units.is_some_and(|&units| e.barrier || e.to <= units)
-    };
-    match tapes.inner.len() == code.loops.len() && tapes.entries.iter().all(one) {
-        true => tapes.inner.iter().zip(&code.loops).try_for_each(|(t, body)| check_tapes_fit(&body.plan.code, t)),
-        false => Err("the tapes are of other instructions".into()),
-    }
+/// Every entry names units of an instruction of `code`.
+fn check_entries(code: &Instructions, tapes: &Tapes) -> Result<(), String> {
+    tapes.entries.iter().try_for_each(|e| match code.units.get(e.instr as usize) {
+        None => Err("the tapes are of other instructions".into()),
+        Some(&units) if !e.barrier && (e.from > e.to || e.to > units) => Err(not_run_once(e.instr as usize)),
+        Some(_) => Ok(()),
+    })
+}
+
+/// What is wrong where threads leave a unit of instruction `i` out, or run it twice.
+fn not_run_once(i: usize) -> String {
+    format!("the units of instruction {i} are not run once each")
 }
 
 /// Proves that `tapes` run every unit of every instruction once, and that no two threads touch a byte between two
@@ -67,7 +69,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     if threads > plan.threads {
         return Err(format!("{threads} threads; the plan has scratch for {}", plan.threads));
     }
-    check_tapes_fit(code, tapes)?;
+    check_entries(code, tapes)?;
     let barriers_of = |t: usize| tapes.thread(t).iter().filter(|e| e.barrier).map(|e| e.instr).collect::<Vec<_>>();
     let barriers = barriers_of(0);
     if tapes.inner.len() != code.loops.len() || tapes.inner.iter().any(|i| ![1, threads].contains(&i.threads())) {
@@ -125,7 +127,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
         r.sort_unstable();
         let end = r.iter().try_fold(0, |at, &(from, to)| (from == at && to > from).then_some(to));
         if end != Some(code.units[i]) || ![0, threads].contains(&together[i]) {
-            return Err(format!("the units of instruction {i} are not run once each"));
+            return Err(not_run_once(i));
         }
     }
     race_conflicts(touched)?;

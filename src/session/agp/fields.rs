@@ -161,11 +161,13 @@ mod tests {
         }
         let more = [&bytes[..], &[0; 8]].concat();
         assert_eq!(Sample::decode(&more), Err("8 bytes are left behind its last field".to_string()));
-        // Every length field, as large as it can be.
+        // Lengths as large as they can be are refused; what is read is what was written.
         for at in (8..bytes.len()).step_by(8) {
             let mut long = bytes.clone();
             long[at..at + 8].copy_from_slice(&(1u64 << 63).to_le_bytes());
-            assert!(Sample::decode(&long).is_ok_and(|read| read.4 == 1 << 63) || Sample::decode(&long).is_err());
+            if let Ok(mut read) = Sample::decode(&long) {
+                assert_eq!(read.encode().unwrap(), long, "at {at}");
+            }
         }
         let mut padded = bytes.clone();
         padded[8 + 8 + 3] = 1;
