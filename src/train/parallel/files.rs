@@ -96,7 +96,7 @@ impl Parallel {
     /// All ranks call this, and rank 0 writes. Names in `more` begin with `train.kept.`. Flat gradients are left out.
     ///
     /// # Errors
-    /// On all ranks: those of [`checkpoint::save`](crate::train::checkpoint::save); a rank has ended.
+    /// On all ranks: those of [`checkpoint::save`]; a rank has ended.
     pub fn save(&self, program: &Program, path: impl AsRef<Path>, more: &[Entry<'_>]) -> Result<()> {
         let gathered = self.gather_states(program)?;
         let mut written = Ok(());
