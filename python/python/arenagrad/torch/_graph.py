@@ -231,9 +231,9 @@ class Writer:
         if _only_checked(node):
             return None
         if target is operator.getitem:
-            many = env[node.args[0]]
-            # A check has no results.
-            return MISSING if missing else None if many is None else many[node.args[1]]
+            whole = env[node.args[0]]
+            # A check has no result but the token that orders it.
+            return MISSING if missing else None if whole is None else whole[node.args[1]]
         if not isinstance(target, torch._ops.OpOverload):
             return self._other(node, env, missing)
         name = str(target)
@@ -296,11 +296,7 @@ class Writer:
         values = torch.fx.map_arg(node.args, env.__getitem__)
         if missing:
             return MISSING
-        if node.target is torch.ops.higher_order.with_effects:
-            inner = str(values[1])
-            if any(check in inner for check in _CHECKS):
-                return (None,) * 8
-        elif all(isinstance(x, (int, float, bool, torch.SymInt)) for x in values):
+        if all(isinstance(x, (int, float, bool, torch.SymInt)) for x in values):
             return node.target(*values)
         return self._refuse(node, name, "no entry in the table")
 
