@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE / "tests" / "torch"))
 from compare import trained, wide, without_draws  # noqa: E402
 from models import classes  # noqa: E402
-from more_models import MODELS, RANDOM  # noqa: E402
+from outside_models import MODELS, RANDOM  # noqa: E402
 
 import arenagrad.torch as agt  # noqa: E402
 

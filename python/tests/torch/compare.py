@@ -54,10 +54,12 @@ def gradients(module: nn.Module, args: tuple[Any, ...]) -> float:
     theirs.backward()
     worst = abs(loss - theirs.item()) / max(abs(loss), 1e-3)
     pairs = [(p, q) for p, q in zip(module.parameters(), own.parameters()) if q.requires_grad]
+    assert all(bool(q.grad.isfinite().all()) for _, q in pairs)
     largest = max(float(q.grad.abs().max()) for _, q in pairs)
     for p, q in pairs:
         # A gradient that is 0 up to rounding, such as that of a bias before batch norm, is compared with the others.
         size = max(float(q.grad.abs().max()), 1e-4 * largest)
+        assert bool(p.isfinite().all())
         worst = max(worst, float((q.detach() - p.detach() - q.grad).abs().max()) / size)
     return max(worst, _furthest(module, own))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from compare import RATES, ROUGH, gradients, training
-from more_models import MODELS, RANDOM
+from outside_models import MODELS, RANDOM
 
 import arenagrad.torch as agt
 

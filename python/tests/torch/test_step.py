@@ -421,3 +421,31 @@ def test_a_child_called_module_is_evaluated_on_the_weights_of_the_step() -> None
     assert (found - model(x)).abs().max() > 0.1
     step.sync()
     torch.testing.assert_close(found, model(x).detach())
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 300.0, 2.0**17])
+def test_exponentials_of_matrices_of_all_sizes(size: float) -> None:
+    """Skew ones, whose exponentials are rotations; beyond 2¹⁶ the result is NaN, not a wrong number."""
+
+    class Turn(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Parameter(torch.randn(2, 5, 5, dtype=torch.float64))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            skew = (self.a - self.a.mT) / torch.linalg.matrix_norm(self.a.detach() - self.a.detach().mT, 1)[:, None, None]
+            return torch.linalg.matrix_exp(skew * size) @ x
+
+    torch.manual_seed(0)
+    m, x = Turn(), torch.randn(5, 1, dtype=torch.float64)
+    own = copy.deepcopy(m)
+    step = agt.compile_step(m, lambda y: y.square()[:, 0].sum(), torch.optim.SGD(m.parameters(), 1.0), x)
+    loss = step(x)
+    if size > 2.0**16:
+        assert np.isnan(loss)
+        return
+    step.sync()
+    theirs = own(x).square()[:, 0].sum()
+    theirs.backward()
+    assert loss == pytest.approx(theirs.item(), rel=1e-10)
+    torch.testing.assert_close(own.a.detach() - m.a.detach(), own.a.grad, rtol=1e-9, atol=1e-9 * max(size, 1.0))

@@ -38,6 +38,7 @@ def compile_step(
     keep: str | None = None,
     find_nan: bool = False,
     share: bool = False,
+    unused: str = "error",
 ) -> Step:
     """A module, its loss and its optimizer as one step.
 
@@ -47,6 +48,8 @@ def compile_step(
     * `sizes={"batch": (1, 64)}`: the first axis of all tensors is called so, and its size varies within these bounds.
     * `share=True` keeps weights once: the tensors of the module and of the optimizer's state are the step's own, which
       each step changes. `sync()` is needed for the optimizer's numbers of steps only.
+    * A param that the loss does not read, such as a pooler's, is an error; with `unused="skip"` it stays as it is, without
+      weight decay, as torch's optimizers leave a param without a gradient.
     * `seed` is that of dropout; the other choices are those of `arenagrad.compile`.
 
     A kind without counterpart is an `UnmappedError`, which names all of them with their lines.
@@ -63,4 +66,4 @@ def compile_step(
         return tuple(x) if isinstance(x, (tuple, list)) else (x,)
 
     inputs, targets = values(example_inputs), values(example_targets)
-    return Step(module, loss, optimizer, inputs, targets, example_kwargs or {}, seed, sizes, share, choices)
+    return Step(module, loss, optimizer, inputs, targets, example_kwargs or {}, seed, sizes, share, unused, choices)

@@ -59,7 +59,7 @@ MISSING = _Missing()
 
 @dataclasses.dataclass
 class Leaf:
-    """An operand of a captured graph: its role (param, buffer, constant, input), name and tensor."""
+    """An operand of a captured graph: its role (param, buffer, constant, input, token, idle), name and tensor."""
 
     role: str
     name: str
@@ -144,7 +144,7 @@ class Writer:
 
     def leaf(self, leaf: Leaf, node: Any) -> Any:
         """The value of an operand."""
-        if leaf.role == "token":  # it orders effects, which no op here has
+        if leaf.role in ("token", "idle"):  # it orders effects, which no op here has; or nothing reads it
             return None
         if leaf.role == "constant":
             self.constants[leaf.name] = leaf.value
@@ -164,10 +164,16 @@ class Writer:
             self.leaves[leaf.name] = var
         return self.leaves[leaf.name]
 
-    def _shape(self, x: Any) -> tuple[int, ...]:
-        """The shape of a tensor of the captured graph, in numbers."""
-        open_ = isinstance(x, torch.Tensor) and self.sizes
-        return tuple(int(n.node.expr.xreplace(self.sizes)) if open_ and isinstance(n, torch.SymInt) else int(n) for n in x.shape)
+    def _shape(self, x: Any, own: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """The shape of a tensor of the captured graph, in numbers: those of `own` where torch leaves a size open."""
+        shape = []
+        for i, n in enumerate(x.shape):
+            if isinstance(n, torch.SymInt) and not n.node.has_hint() and i < len(own):
+                n = own[i]
+            elif isinstance(n, torch.SymInt) and self.sizes:
+                n = n.node.expr.xreplace(self.sizes)
+            shape.append(int(n))
+        return tuple(shape)
 
     def write(self, program: ExportedProgram, leaves: list[Leaf]) -> list[Any]:
         """Writes all nodes, and updates of buffers; gives the module's results."""
@@ -278,7 +284,8 @@ class Writer:
         for x, like in pairs:
             if not isinstance(x, Var) or not isinstance(like, torch.Tensor):
                 continue
-            wanted = (self._shape(like), name_of(like.dtype))
+            # A size that torch leaves open, such as that of a count of constants, is what it is here.
+            wanted = (self._shape(like, x.shape), name_of(like.dtype))
             if (x.shape, x.dtype) != wanted:
                 got = f"{x.dtype}{list(x.shape)}"
                 return self._refuse(node, name, f"its result would be {got}, and is {wanted[1]}{list(wanted[0])} in torch")

@@ -238,6 +238,14 @@ def _scatter_reduce(s: Site, x: Any, dim: int, index: Any, source: Any, reduce: 
     return y if include_self else (counts > 0.0).select(y, x)
 
 
+@kind("index_reduce.default")
+def _index_reduce(s: Site, x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Var:
+    shape = [1] * source.ndim
+    shape[dim] = -1
+    whole = _expand(s, s.var(index).reshape([n if n != -1 else index.shape[0] for n in shape]), source.shape)
+    return _scatter_reduce(s, x, dim, whole, source, reduce, include_self)
+
+
 def _slices(s: Site, x: Any, dim: int, index: Any, source: Any, mode: str) -> Var:
     x, index, source = s.float(x), s.var(index), s.float(source)
     return x.scatter(source, index.reshape([1]) if index.ndim == 0 else index, axis=dim % x.ndim, mode=mode, own=False)
@@ -270,6 +278,22 @@ def _one_hot(s: Site, index: Var, classes: int = -1) -> Var:
 def _take(s: Site, x: Any, index: Any) -> Var:
     x = s.var(x)
     return x.flatten().gather(_wrapped(s, index, x.size), 0)
+
+
+@kind("put.default")
+def _put(s: Site, x: Any, index: Any, source: Any, accumulate: bool = False) -> Var:
+    x = s.float(x)
+    at = _wrapped(s, index, x.size).flatten()
+    y = x.flatten().scatter(s.float(source).flatten(), at, axis=0, mode="add" if accumulate else "set", own=False)
+    return y.reshape(x.shape)
+
+
+@kind("masked_scatter.default")
+def _masked_scatter(s: Site, x: Any, mask: Any, source: Any) -> Var:
+    x, mask = s.float(x), _expand(s, mask, x.shape)
+    order = mask.flatten().cast("i64").cumsum(0) - 1
+    at = mask.flatten().select(order, order.full_like(0.0))
+    return mask.select(s.float(source).flatten().gather(at, 0).reshape(x.shape), x)
 
 
 @kind("bincount.default", "nonzero.default", "masked_select.default", "unique.default", "_unique2.default")

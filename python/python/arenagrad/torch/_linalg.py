@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import torch
 
 from .._arenagrad import Var
 from ._kinds import Refused, Site, kind
@@ -42,6 +45,26 @@ def _eigh(s: Site, a: Var, lower: str = "L", vectors: bool = True) -> Any:
     return (mean + (half + half.t() + a.tril(0).triu(0) - mean).stop_gradient()).eigh()
 
 
+# Squarings and terms of a matrix exponential. Of a matrix whose norm exceeds 2¹⁶ the result is NaN.
+_SQUARINGS, _TERMS = 16, 18
+
+
+@kind("linalg_matrix_exp.default")
+def _matrix_exp(s: Site, a: Var) -> Var:
+    # exp(A) = exp(A / 2ᵏ)^(2ᵏ), with k the least for which the largest sum of a column is at most 1.
+    size = a.stop_gradient().abs().sum(a.ndim - 2, True).amax(a.ndim - 1, True)
+    k = size.maximum(1.0).log2().ceil()
+    k = (k > float(_SQUARINGS)).select(k * math.nan, k)
+    a = a * (-k).exp2()
+    eye = s.var(torch.eye(a.shape[-1]), a.dtype)
+    y = eye + a / float(_TERMS)
+    for n in range(_TERMS - 1, 0, -1):
+        y = eye + (a @ y) / float(n)
+    for n in range(_SQUARINGS):
+        y = (k > float(n)).select(y @ y, y)
+    return y
+
+
 @kind("_linalg_svd.default")
 def _svd(s: Site, a: Var, full: bool = False, vectors: bool = True, driver: str | None = None) -> Any:
     if full and a.shape[-1] != a.shape[-2] and (s.used(0) or s.used(2)):
@@ -61,6 +84,13 @@ def _triangular(s: Site, a: Any, b: Any, upper: bool = True, left: bool = True, 
     if not left:
         return _triangular(s, a.t(), b.t(), not upper, True, unitriangular).t()
     return s.var(a).triangular_solve(s.var(b), upper=upper, transpose=False, unit=unitriangular, singular="nan")
+
+
+@kind("cholesky_solve.default")
+def _cholesky_solve(s: Site, b: Any, half: Any, upper: bool = False) -> Var:
+    b, half = s.var(b), s.var(half)
+    y = half.triangular_solve(b, upper=upper, transpose=upper, unit=False, singular="nan")
+    return half.triangular_solve(y, upper=upper, transpose=not upper, unit=False, singular="nan")
 
 
 def _norm_of(normalization: int) -> str:

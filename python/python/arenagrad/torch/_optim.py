@@ -85,6 +85,11 @@ class Bridge:
         # Steps made so far, in torch and here.
         self.count = 0
 
+    def skip(self, names: list[str]) -> None:
+        """Leaves params out: as in torch, one without a gradient has no state and no weight decay."""
+        for name in names:
+            self.params.pop(name, None)
+
     def rule(self) -> Optimiser:
         """The optimiser with a group for each param that is not of the first one. Groups have rates of their own."""
         first, *others = self.optimizer.param_groups
@@ -92,7 +97,7 @@ class Bridge:
         for number, group in enumerate(others, 1):
             own = _rule(self.optimizer, group)
             for p in group["params"]:
-                if p.requires_grad:
+                if self.names[id(p)] in self.params:
                     rule = rule.group(self.names[id(p)], rate=number, rule=own)
         return rule.maximize() if first.get("maximize", False) else rule
 

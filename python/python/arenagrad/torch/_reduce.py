@@ -173,7 +173,7 @@ def _histc(s: Site, x: Var, bins: int = 100, low: float = 0, high: float = 0) ->
         raise Refused("bounds that follow from the data: give min= and max=")
     x = x if x.dtype[0] == "f" else s.var(x, "f32")
     bounds = [s.b.full(float(v), (), x.dtype) for v in (low, high)]
-    counts = s.b.op("histogram", x, *bounds, bins=bins)
+    counts = s.b.op("histogram", x.flatten(), *bounds, bins=bins)
     return s.var(counts, s.dtype)
 
 

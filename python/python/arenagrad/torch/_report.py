@@ -8,7 +8,7 @@ from typing import Any, Mapping
 import torch
 
 from .._arenagrad import Build
-from ._capture import check_module, exported
+from ._capture import WithLoss, check_module, exported
 from ._graph import Refusal, Writer, leaves_of, names_of
 
 
@@ -42,10 +42,11 @@ def report(module: torch.nn.Module, args: Any, kwargs: Mapping[str, Any] | None 
     """
     args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     check_module(module)
-    program = exported(module, args, dict(kwargs or {}))
+    whole = WithLoss(module, lambda out: out, len(args))
+    program = exported(whole, args, dict(kwargs or {}))
     inputs = [f"input_{i}" for i in range(len(torch.utils._pytree.tree_leaves((args, dict(kwargs or {})))))]
     b = Build("report")
     b.training(module.training)
     writer = Writer(b, lambda name: True, collect=True)
-    writer.write(program, leaves_of(program, names_of(module), module, inputs))
+    writer.write(program, leaves_of(program, names_of(module), whole, inputs))
     return report_of(writer)

@@ -69,12 +69,17 @@ class Step:
         seed: int,
         sizes: Mapping[str, tuple[int, int]] | None,
         share: bool,
+        unused: str,
         choices: Mapping[str, Any],
     ) -> None:
         check_module(module)
         if share and sizes:
             raise make("usage", "share=True with sizes=: a program of varying sizes moves its tensors")
+        if unused not in ("error", "skip"):
+            raise make("usage", f"unused is {unused!r}; it may be 'error' or 'skip'")
         self.module = module
+        self._unused = unused
+        self._idle: set[str] = set()
         self._choices = dict(choices)
         self._whole = WithLoss(module, loss, len(inputs))
         # The names of the module's own tensors do not say that it stands beside a loss.
@@ -118,6 +123,10 @@ class Step:
         give_back()
 
     def _trained(self, name: str) -> bool:
+        return name not in self._idle and self._asked(name)
+
+    def _asked(self, name: str) -> bool:
+        """Whether the optimizer is to train a param."""
         return name in self._bridge.params if self._bridge else self._frozen.get(name, False)
 
     def _capture(self, single: bool) -> Any:
@@ -150,7 +159,7 @@ class Step:
                 symbols[x.shape[0].node.expr] = batch or 0
         with Build("step") as b:
             writer = Writer(b, self._trained, sizes=symbols)
-            results = writer.write(program, leaves)
+            results = writer.write(program, [Leaf("idle", x.name, None) if x.name in self._idle else x for x in leaves])
             loss = results[0] if len(results) == 1 else None
             if loss is None or getattr(loss, "shape", None) != ():
                 shown = ", ".join(str(getattr(r, "shape", r)) for r in results)
@@ -181,14 +190,18 @@ class Step:
         return program
 
     def _check_used(self, program: Any, leaves: list[Leaf]) -> None:
-        """An error for params that the loss does not depend on."""
+        """Skips params that the loss does not read, or raises an error that names them."""
         places = [n for n in program.graph.nodes if n.op == "placeholder"]
         used = {x.name for n, x in zip(places, leaves) if n.users}
-        idle = [name for name in self._frozen if self._trained(name) and name not in used]
-        if idle:
+        idle = [name for name in self._frozen if self._asked(name) and name not in used]
+        if self._unused == "skip":
+            self._idle.update(idle)
+            if self._bridge is not None:
+                self._bridge.skip(idle)
+        elif idle:
             shown = ", ".join(idle[:8]) + (f" and {len(idle) - 8} more" if len(idle) > 8 else "")
             place = caller()
-            text = f"the loss does not depend on {shown}: requires_grad_(False) leaves params as they are, at {place}"
+            text = f"the loss does not depend on {shown}: requires_grad_(False) or unused='skip' leaves params as they are, at {place}"
             raise make("derivative", text, place)
 
     def _feed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -323,14 +336,16 @@ def evaluation(
     modes = {part: part.training for part in module.modules()}
     module.eval()
     try:
-        program = exported(module, args, dict(kwargs))
+        # Torch's class of captured modules has attributes of its own, such as `code`, which a child's name would meet.
+        whole = WithLoss(module, lambda out: out, len(args))
+        program = exported(whole, args, dict(kwargs))
         out = program.call_spec.out_spec
     finally:
         for part, mode in modes.items():
             part.training = mode
     flat = pytree.tree_leaves((args, dict(kwargs)))
     names = _input_names("input", flat)
-    leaves = leaves_of(program, names_of(module), module, names)
+    leaves = leaves_of(program, names_of(module), whole, names)
     with Build("eval") as b:
         b.training(False)
         writer = Writer(b, lambda name: True)
