@@ -449,3 +449,16 @@ def test_exponentials_of_matrices_of_all_sizes(size: float) -> None:
     theirs.backward()
     assert loss == pytest.approx(theirs.item(), rel=1e-10)
     torch.testing.assert_close(own.a.detach() - m.a.detach(), own.a.grad, rtol=1e-9, atol=1e-9 * max(size, 1.0))
+
+
+def test_sharing_changes_no_number() -> None:
+    torch.manual_seed(0)
+    m = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 1))
+    x, y = torch.randn(6, 4), torch.randn(6, 1)
+    losses = []
+    for share in (False, True):
+        own = copy.deepcopy(m)
+        step = agt.compile_step(own, F.mse_loss, torch.optim.AdamW(own.parameters(), 0.01), x, y, share=share, seed=3)
+        losses.append([step(x, y) for _ in range(10)])
+        assert (own[0].weight.data_ptr() == step.program.params["0.weight"].ctypes.data) == share
+    assert losses[0] == losses[1]

@@ -110,7 +110,10 @@ class Step:
         else:
             self.graph = self._graph(None)
             self.program = _compile.compile(self.graph, **self._choices)
-            self.program.init(seed)
+            if share:
+                # One tensor after another, so that no two copies of all weights are there at a time.
+                self._move()
+            self.program.init_rest(seed)
             # What was captured is needed for batches of other sizes only; of the examples, calls are compared with shapes.
             self._captured.clear()
             self._examples = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in flat]
@@ -118,8 +121,8 @@ class Step:
         # A tensor that the loss does not depend on is no input of the program.
         self._read = frozenset(self.graph.inputs)
         self.sync_from()
-        if share:
-            self._share()
+        if share and self._bridge is not None:
+            self._bridge.store(self.program, share=True)
         give_back()
 
     def _trained(self, name: str) -> bool:
@@ -253,15 +256,14 @@ class Step:
             raise make("usage", "the rate is that of the optimizer: set it in its param_groups, or by a scheduler")
         self._rate = float(rate)
 
-    def _share(self) -> None:
-        """Makes the tensors of module and optimizer those of the program."""
+    def _move(self) -> None:
+        """Moves the tensors of the module into the program, whose memory is theirs from then on."""
         program: Any = self.program
         for values in (program.params, program.states):
             for name, leaf in self._leaves.items():
                 if name in values:
+                    values[name] = array_of(leaf.value)
                     leaf.value.data = torch.from_numpy(values[name])
-        if self._bridge is not None:
-            self._bridge.store(program, share=True)
 
     def sync(self) -> None:
         """Writes weights, buffers and the optimizer's state back into the module and the optimizer."""
