@@ -1,8 +1,9 @@
 //! A run of a small net on all ranks, with a fault on one of them: what `tools/check` starts under `mpirun`.
 //!
-//! `ranks FAULT STEPS FOLDER`: the fault is `none`, or happens on rank 1 in step 5: `kill`, `exit`, `return`, `panic`,
-//! `error`; at the start: `graph`, `data`, `values`; on rank 0: `disk`, a checkpoint that cannot be written. Rank 0
-//! prints the last loss and the digest of the weights, which is equal on all ranks.
+//! `ranks FAULT STEPS FOLDER [BUCKET]`: the fault is `none`, or happens on rank 1 in step 5: `kill`, `exit`, `return`,
+//! `panic`, `error`; at the start: `graph`, `data`, `values`; on rank 0: `disk`, a checkpoint that cannot be written.
+//! Rank 0 prints the last loss and the digest of the weights, which is equal on all ranks. With a bucket, the net is
+//! wider, and its gradients, 256 KiB, are summed in buckets of BUCKET bytes.
 
 use arenagrad::error::Kind;
 use arenagrad::prelude::*;
@@ -22,17 +23,21 @@ fn example(i: u32) -> ([f32; 2], f32) {
     (x, x[0] * x[1] + 0.5)
 }
 
-fn trainer(comm: MpiComm, fault: &str) -> Result<Trainer> {
+fn trainer(comm: MpiComm, fault: &str, bucket: Option<usize>) -> Result<Trainer> {
     let (faulty, rows) = (comm.rank() == 1, BATCH / comm.size());
     let g = Builder::new("net");
-    let hidden = if faulty && fault == "graph" { 129 } else { 128 };
+    let wide = if bucket.is_some() { 1 << 14 } else { 128 };
+    let hidden = if faulty && fault == "graph" { wide + 1 } else { wide };
     let h = nn::linear(&g, "fc1", g.input("x", [rows, 2], DType::F32), hidden).tanh();
     let h = nn::linear(&g, "fc2", h, 1);
     let graph = g.finish([(h - g.input("y", [rows, 1], DType::F32)).square().mean(..).named("loss")])?;
     let split = optim::train_split(&graph, "loss", optim::AdamW::new(0.01).clip_norm(1.0).ema(0.9))?;
     let mut program = Session::new().compile_all(&split.methods())?;
     program.init(if faulty && fault == "values" { 8 } else { 7 })?;
-    let parallel = Parallel::new(&program, comm, &split)?;
+    let mut parallel = Parallel::new(&program, comm, &split)?;
+    if let Some(bytes) = bucket {
+        parallel = parallel.bucket_bytes(&program, bytes)?;
+    }
     let examples = if faulty && fault == "data" { 241 } else { 240 };
     Trainer::parallel(program, parallel, Schedule::Constant { lr: 0.01 }, Batches::new(examples, BATCH, 7)?, 7)
 }
@@ -52,8 +57,8 @@ fn fail(fault: &str) -> Result<()> {
     }
 }
 
-fn run(comm: &MpiComm, fault: &str, steps: u64, folder: &Path) -> Result<()> {
-    let mut t = trainer(comm.clone(), fault)?;
+fn run(comm: &MpiComm, fault: &str, steps: u64, folder: &Path, bucket: Option<usize>) -> Result<()> {
+    let mut t = trainer(comm.clone(), fault, bucket)?;
     let (faulty, mut loss) = (comm.rank() == 1, f64::NAN);
     let file = folder.join("checkpoint.safetensors");
     while t.steps_done() < steps {
@@ -93,9 +98,16 @@ fn run(comm: &MpiComm, fault: &str, steps: u64, folder: &Path) -> Result<()> {
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
-    let [_, fault, steps, folder] = &args[..] else {
-        eprintln!("give a fault, a number of steps and a folder");
+    let [_, fault, steps, folder, bucket @ ..] = &args[..] else {
+        eprintln!("give a fault, a number of steps and a folder, and the bytes of a bucket or nothing");
         return ExitCode::from(2);
+    };
+    let bucket = match bucket.first().map(|bytes| bytes.parse()).transpose() {
+        Ok(bucket) => bucket,
+        Err(e) => {
+            eprintln!("the bytes of a bucket: {e}");
+            return ExitCode::from(2);
+        }
     };
     let comm = match MpiComm::join() {
         Ok(comm) => comm,
@@ -104,7 +116,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match run(&comm, fault, steps.parse().unwrap_or(20), Path::new(folder)) {
+    match run(&comm, fault, steps.parse().unwrap_or(20), Path::new(folder), bucket) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => comm.abort(&e.to_string()),
     }

@@ -465,7 +465,8 @@ pub struct BenchArgs {
     /// w4 (LeNet), w5 (residual network), w6 (character GPT), w7 (GPT-2), w8 (GRU), w10 (EEGNet-like network), w11
     /// (tabular network), w12 (ViT), w13 (VAE), w14 (Burgers' equation in f64), w15 (DLRM), w16 (LSTMs with attention),
     /// resnet18, act (a policy MLP 4-64-64-2 acts on one observation, in a program of its own and in one that also
-    /// learns; at least 20,000 acts of each). A wrong name tells the sizes.
+    /// learns; at least 20,000 acts of each). A wrong name tells the sizes. Under mpirun, the ranks divide the batch of
+    /// w3, w6 or w7.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "w1,w2")]
     pub workloads: Vec<String>,
     /// Number of threads.

@@ -6,18 +6,21 @@ mod act;
 mod batches;
 mod limits;
 mod networks;
+mod ranks;
 mod workloads;
 
 use crate::args::BenchArgs;
 use crate::fail::{Run, fail_bad_input};
 use crate::stdout_stderr::{self, emit_stdout};
 use crate::trace::record;
+use crate::train::ranks::Ranks;
 use crate::{alloc, sys};
 use arenagrad::Precision;
 use arenagrad::error::Result;
 use arenagrad::session::{Handle, Keep, Program, Session, Trace};
 use arenagrad::train::{Loaded, Times};
 use batches::Batches;
+use ranks::RankSteps;
 use serde::Serialize;
 use std::cell::LazyCell;
 use std::time::{Duration, Instant};
@@ -34,6 +37,13 @@ const TIMES: usize = 1 << 20;
 
 /// Runs the command.
 pub fn bench_command(a: &BenchArgs) -> Run {
+    let ranks = Ranks::join()?;
+    let done = bench_on_rank(a, &ranks);
+    ranks.end(done)
+}
+
+fn bench_on_rank(a: &BenchArgs, ranks: &Ranks) -> Run {
+    ranks::check_choices(ranks, a.data.is_some(), a.trace.is_some())?;
     if !(a.seconds >= 0.0 && a.seconds <= 3600.0) {
         return Err(fail_bad_input(format!("--seconds is {}; it goes from 0 to 3600", a.seconds)));
     }
@@ -41,6 +51,9 @@ pub fn bench_command(a: &BenchArgs) -> Run {
         && n != 1
     {
         return Err(fail_bad_input(format!("--trace {} records one workload; --workloads names {n}", file.display())));
+    }
+    if ranks.size() > 1 && a.workloads.iter().any(|name| name == act::ACT) {
+        return Err(fail_bad_input("the workload act is of one process, not of ranks under mpirun"));
     }
     let mut all = Vec::new();
     for name in &a.workloads {
@@ -59,18 +72,21 @@ pub fn bench_command(a: &BenchArgs) -> Run {
     let cores = a.threads.min(sys::sys_cores());
     let peak = LazyCell::new(|| limits::flops_limit(cores));
     for w in all {
-        emit_stdout(match w {
+        let text = match w {
             Some(w) => {
-                let metrics = time_bench(w, a, cores, *peak)?;
+                let metrics = time_bench(w, a, cores, *peak, ranks)?;
                 if a.json { bench_json(&metrics)? } else { metrics.text() }
             }
             None => {
                 let metrics = act::time_acts(a)?;
                 if a.json { bench_json(&metrics)? } else { metrics.text() }
             }
-        })?;
+        };
+        if ranks.is_first() {
+            emit_stdout(text)?;
+        }
         if let (Some(file), Some(w)) = (&a.trace, w) {
-            let table = record::write_trace_record(file, w.name, &Bench::new(w, a, true)?.record()?)?;
+            let table = record::write_trace_record(file, w.name, &Bench::new(w, a, ranks, true)?.record()?)?;
             // With --json, standard output holds nothing but JSON.
             if a.json { stdout_stderr::note_stderr(table) } else { emit_stdout(table)? }
         }
@@ -99,6 +115,11 @@ struct BenchMetrics {
     step_us_p99: f64,
     step_us_p999: f64,
     step_us_min: f64,
+    /// Ranks that divide the batch.
+    ranks: usize,
+    /// Median and least time of a step in calls of the communicator, waiting for others included; 0 of one process.
+    comm_us_p50: f64,
+    comm_us_min: f64,
     /// Threads that the program uses.
     #[serde(rename = "lanes")]
     used_threads: usize,
@@ -148,12 +169,16 @@ impl BenchMetrics {
             m.allocs_per_step, m.arena_bytes, m.arena_lower_bound_bytes
         );
         let start = format!("compiled in {:.2} ms  first step {:.2} ms", m.compile_ms, m.first_step_ms);
+        let ranks = match m.ranks {
+            1 => String::new(),
+            n => format!("  {n} ranks, in their calls p50 {:.2} us, min {:.2} us", m.comm_us_p50, m.comm_us_min),
+        };
         let rates = format!(
             "{:.2} GFLOP/s of {:.1}, {} operations and {} bytes at {:.1} GB/s a step: {share} of the roofline",
             m.gflops, m.peak_gflops, m.flops_per_step, m.moved_bytes, m.stream_gbs
         );
         format!(
-            "{setup}  {times}  {memory}  {start}\n{name}  {rates}\n{name}  first losses {:?}",
+            "{setup}  {times}{ranks}  {memory}  {start}\n{name}  {rates}\n{name}  first losses {:?}",
             m.first_losses,
             name = m.workload
         )
@@ -189,6 +214,8 @@ pub struct Bench {
     loss: Loss,
     batches: Batches,
     next: usize,
+    /// The steps of this rank, if it is one of several.
+    ranks: Option<RankSteps>,
     compile: Duration,
     /// Resident bytes before compiling, and those of them that no file backs.
     rss: Option<u64>,
@@ -206,16 +233,20 @@ struct Growth {
 }
 
 impl Bench {
-    /// Compiles `w` and loads its batches. Steps can be recorded if `traced`.
-    pub fn new(w: &Workload, a: &BenchArgs, traced: bool) -> Run<Bench> {
-        let graph = w.step()?;
+    /// Compiles `w`, this rank's share of it, and loads its batches. Steps can be recorded if `traced`.
+    pub fn new(w: &Workload, a: &BenchArgs, ranks: &Ranks, traced: bool) -> Run<Bench> {
+        let split = if ranks.comm().is_some() { Some(w.step_of_rank(ranks.size())?) } else { None };
         let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
         let path = a.data.as_ref().map(|dir| dir.join(format!("{}.safetensors", w.name)));
         let file = path.as_ref().map(|p| batches::open_file(p)).transpose()?;
         sys::sys_reset_peak_rss();
         let (rss, anon) = (sys::sys_rss(), sys::sys_anon_rss());
         let start = Instant::now();
-        let mut program = if traced { session.compile_traced(&graph)? } else { session.compile(&graph)? };
+        let mut program = match &split {
+            Some(split) => session.compile_all(&split.methods())?,
+            None if traced => session.compile_traced(&w.step()?)?,
+            None => session.compile(&w.step()?)?,
+        };
         let compile = start.elapsed();
         program.init(0)?;
         let batches = match (&path, &file) {
@@ -225,7 +256,9 @@ impl Bench {
             }
             _ => Batches::synthetic(w, &program)?,
         };
-        Ok(Bench { loss: Loss::open(&program)?, program, batches, next: 0, compile, rss, anon, _file: file })
+        let loss = Loss::open(&program)?;
+        let ranks = split.map_or(Ok(None), |split| RankSteps::open(ranks, &program, &split))?;
+        Ok(Bench { loss, program, batches, next: 0, ranks, compile, rss, anon, _file: file })
     }
 
     fn feed(&mut self) -> Result<()> {
@@ -237,8 +270,21 @@ impl Bench {
     /// Runs a step on the next batch and returns the loss.
     pub fn step(&mut self) -> Result<f64> {
         self.feed()?;
+        if let Some(ranks) = &mut self.ranks {
+            return ranks.step(&mut self.program);
+        }
         self.program.step()?;
         self.loss.read(&self.program)
+    }
+
+    /// Nanoseconds in calls of the communicator since the last time this was asked.
+    fn take_spent(&self) -> u64 {
+        self.ranks.as_ref().map_or(0, RankSteps::take_spent)
+    }
+
+    /// Whether `own` holds; on ranks, whether it holds on rank 0.
+    fn first_says(&self, own: bool) -> Result<bool> {
+        self.ranks.as_ref().map_or(Ok(own), |ranks| ranks.first_says(own))
     }
 
     /// Runs the steps before the timed ones, adds the losses of the first [`LOSSES`] to `losses`, and returns the time
@@ -246,7 +292,7 @@ impl Bench {
     fn warm_up(&mut self, losses: &mut Vec<f64>) -> Result<Duration> {
         let (start, mut first) = (Instant::now(), Duration::ZERO);
         for i in 0..WARMUP {
-            if i >= LOSSES && start.elapsed() > WARMUP_LIMIT {
+            if self.first_says(i >= LOSSES && start.elapsed() > WARMUP_LIMIT)? {
                 break;
             }
             let loss = self.step()?;
@@ -277,21 +323,22 @@ impl Bench {
 }
 
 /// Times `w`. `peak` is the rate of `cores` cores in operations per second.
-fn time_bench(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<BenchMetrics> {
+fn time_bench(w: &Workload, a: &BenchArgs, cores: usize, peak: f64, ranks: &Ranks) -> Run<BenchMetrics> {
     // These exist before memory is measured: they are the bench's, not the program's.
     let mut times = Times::new(TIMES);
     let mut first_losses = Vec::with_capacity(LOSSES);
-    let mut b = Bench::new(w, a, false)?;
+    let mut comm = Times::new(if ranks.size() > 1 { TIMES } else { 1 });
+    let mut b = Bench::new(w, a, ranks, false)?;
     let first_step = b.warm_up(&mut first_losses)?;
     let mut steps = 0;
     let limit = Duration::from_secs_f64(a.seconds);
     let (start, before) = (Instant::now(), alloc::alloc_calls());
-    let mut now = start;
-    while now - start < limit || steps < LOSSES {
+    while !b.first_says(start.elapsed() >= limit && steps >= LOSSES)? {
+        b.take_spent();
+        let begun = Instant::now();
         b.step()?;
-        let then = Instant::now();
-        times.record(u64::try_from((then - now).as_nanos()).unwrap_or(u64::MAX));
-        now = then;
+        times.record(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        comm.record(b.take_spent());
         steps += 1;
     }
     let allocs = alloc::alloc_calls() - before;
@@ -310,6 +357,9 @@ fn time_bench(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Bench
         step_us_p99: us(0.99),
         step_us_p999: us(0.999),
         step_us_min: us(0.0),
+        ranks: ranks.size(),
+        comm_us_p50: comm.quantile(0.5) as f64 / 1e3,
+        comm_us_min: comm.quantile(0.0) as f64 / 1e3,
         used_threads: b.program.threads(),
         modelled_us: plan.modelled.as_secs_f64() * 1e6,
         first_step_ms: first_step.as_secs_f64() * 1e3,

@@ -7,7 +7,7 @@ use super::networks::{images, rows, sequences};
 use crate::fail::{Run, fail_bad_input};
 use arenagrad::error::Result;
 use arenagrad::graph::{Builder, DType, GraphBuf, Var};
-use arenagrad::optim::{self, Optimiser, train};
+use arenagrad::optim::{self, Optimiser, Split, train};
 use arenagrad::session::Binding;
 
 /// The numbers of an input, without the end. Integers are rounded down.
@@ -26,6 +26,8 @@ pub struct Workload {
     pub doc: &'static str,
     /// The graph of this name, with the output `loss`.
     graph: fn(&str) -> Result<GraphBuf>,
+    /// The same on one part of the batch of this many, for ranks under `mpirun`: its batch, and the graph.
+    part: Option<(usize, fn(&str, usize) -> Result<GraphBuf>)>,
     optimiser: fn() -> Optimiser,
     /// The range of an element of an input, in synthetic data.
     pub range: fn(&Binding, usize) -> Range,
@@ -40,8 +42,10 @@ const fn workload(
     graph: fn(&str) -> Result<GraphBuf>,
     optimiser: fn() -> Optimiser,
 ) -> Workload {
-    Workload { name, doc, graph, optimiser, range: small, alias: str::to_string }
+    Workload { name, doc, graph, part: None, optimiser, range: small, alias: str::to_string }
 }
+
+const WIDTHS_OF_W3: [usize; 4] = [1024, 4096, 4096, 1024];
 
 /// All workloads.
 pub const WORKLOADS: [Workload; 16] = [
@@ -57,12 +61,15 @@ pub const WORKLOADS: [Workload; 16] = [
         |name| of(name, |g| rows::values(g, 1, &[4, 32, 32, 2], Var::tanh)),
         || optim::Sgd::new(0.01).into(),
     ),
-    workload(
-        "w3",
-        "MLP 1024-4096-4096-1024, relu, squared error, batch 256, Adam",
-        |name| of(name, |g| rows::values(g, 256, &[1024, 4096, 4096, 1024], Var::relu)),
-        adam,
-    ),
+    Workload {
+        part: Some((256, |name, batch| of(name, |g| rows::values(g, batch, &WIDTHS_OF_W3, Var::relu)))),
+        ..workload(
+            "w3",
+            "MLP 1024-4096-4096-1024, relu, squared error, batch 256, Adam",
+            |name| of(name, |g| rows::values(g, 256, &WIDTHS_OF_W3, Var::relu)),
+            adam,
+        )
+    },
     workload(
         "w4",
         "LeNet on 28x28 images, cross entropy, batch 64, SGD with momentum",
@@ -77,6 +84,7 @@ pub const WORKLOADS: [Workload; 16] = [
     ),
     Workload {
         alias: short_name,
+        part: Some((12, |name, batch| of(name, |g| sequences::gpt(g, batch, sequences::char_gpt())))),
         ..workload(
             "w6",
             "GPT, 4 layers of 4 heads, width 128, 12 x 64 of 65 tokens, cross entropy, AdamW with clipping",
@@ -90,6 +98,7 @@ pub const WORKLOADS: [Workload; 16] = [
     Workload {
         range: |b, _| indices(b, 50_257),
         alias: short_name,
+        part: Some((4, |name, batch| of(name, |g| sequences::gpt(g, batch, sequences::gpt2())))),
         ..workload(
             "w7",
             "GPT-2 of 124 million params, 4 x 64 tokens, Adam",
@@ -241,6 +250,20 @@ impl Workload {
     /// The graph of the training step.
     pub fn step(&self) -> Result<GraphBuf> {
         train((self.graph)(self.name)?.view(), "loss", (self.optimiser)())
+    }
+
+    /// The training step of one of `ranks` ranks, on its share of the batch.
+    pub fn step_of_rank(&self, ranks: usize) -> Run<Split> {
+        let divided: Vec<&str> = WORKLOADS.iter().filter(|w| w.part.is_some()).map(|w| w.name).collect();
+        let known = || fail_bad_input(format!("{} is not divided over ranks; {} are", self.name, divided.join(", ")));
+        let (batch, graph) = self.part.ok_or_else(known)?;
+        if !batch.is_multiple_of(ranks) {
+            return Err(fail_bad_input(format!(
+                "{}: {ranks} ranks have no equal shares of a batch of {batch}",
+                self.name
+            )));
+        }
+        Ok(optim::train_split(&graph(self.name, batch / ranks)?, "loss", (self.optimiser)())?)
     }
 }
 

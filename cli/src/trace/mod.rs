@@ -10,6 +10,7 @@ use crate::bench::{self, Bench};
 use crate::fail::{Run, fail_bad_input};
 use crate::ir::{ir_failure, load_ir};
 use crate::stdout_stderr::emit_stdout;
+use crate::train::ranks::Ranks;
 use arenagrad::graph::{DType, GraphBuf};
 use arenagrad::session::{Binding, Call, Program, Role, Session, Trace};
 use std::path::Path;
@@ -28,7 +29,7 @@ pub fn trace_command(a: &TraceArgs) -> Run {
                 data: a.data.clone(),
                 ..BenchArgs::default()
             };
-            Bench::new(w, &b, true)?.record()?
+            Bench::new(w, &b, &Ranks::one(), true)?.record()?
         }
         Err(unknown) => {
             let path = Path::new(&a.target);

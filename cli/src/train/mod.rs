@@ -8,7 +8,7 @@ mod history;
 mod image_task;
 mod measured;
 mod page;
-mod ranks;
+pub mod ranks;
 mod resume;
 mod show;
 mod steps;

@@ -9,9 +9,9 @@ use crate::sys::sys_launched_ranks;
 use arenagrad::train::Comm;
 
 #[cfg(feature = "mpi")]
-type Joined = arenagrad_mpi::MpiComm;
+pub type Joined = arenagrad_mpi::MpiComm;
 #[cfg(not(feature = "mpi"))]
-type Joined = arenagrad::train::LocalComm;
+pub type Joined = arenagrad::train::LocalComm;
 
 /// Time that a failed rank leaves rank 0, whose failure is most often the same, to report it first.
 const HEAD_START: std::time::Duration = std::time::Duration::from_millis(300);
@@ -39,6 +39,11 @@ impl Ranks {
             ))),
             _ => Ok(Ranks(None)),
         }
+    }
+
+    /// A run of one process.
+    pub fn one() -> Ranks {
+        Ranks(None)
     }
 
     /// The number of ranks.
