@@ -20,6 +20,7 @@ pub mod ad;
 pub mod batch;
 pub mod copier;
 pub mod decompose;
+mod exchange_weights;
 pub mod expand_blocks;
 pub mod extend;
 pub mod fold;

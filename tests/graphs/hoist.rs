@@ -179,3 +179,33 @@ fn broadcasts_of_biases_stay_before_a_gradient() {
     assert_eq!(prepared_broadcasts(&[3], &[3, 3], |c, w| c.matmul(c) * w.broadcast([3, 3])), (1, 0));
     assert_eq!(prepared_broadcasts(&[3], &[3, 3], |c, w| c.sin() + w.broadcast([3, 3])), (1, 0));
 }
+
+/// A cell over seven inputs of two rows, whose product with `w` is one of dot products; with its gradients.
+fn small_weight_cell(keep_every: Option<usize>) -> GraphBuf {
+    let g = Builder::new("cell");
+    let (h, w) = (g.input("h", [2, 40], DType::F32), g.input("w", [40, 40], DType::F32));
+    let xs = g.input("xs", [7, 2, 40], DType::F32);
+    let how = Loop::default().length(7).keep_every(keep_every).at_once(false);
+    let (last, _) = g.scan_with(how, &[h], &[xs], |c, x| (vec![(c[0].matmul_t(w, false, true) + x[0]).tanh()], vec![]));
+    let loss = g.finish([last[0].square().sum(..).named("loss"), last[0].named("last")]).unwrap();
+    grad(&loss, "loss", &GradOptions::wrt(&["w", "h", "xs"])).unwrap()
+}
+
+/// Weights of a few rows have their axes exchanged before loops: sums are chains then. A loop in stretches has the bits
+/// of the whole loop.
+#[test]
+fn small_weights_are_exchanged_before_loops() {
+    let whole = small_weight_cell(None);
+    assert_eq!(places(&whole, "transpose"), (1, 0));
+    let x = drawn(&whole, 7);
+    let (a, plain) = (run(&whole, &x, PLAIN), run(&whole, &x, How { optimise: false, ..PLAIN }));
+    assert!(a.iter().zip(&plain).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-4), "{a:?}\n{plain:?}");
+    for n in [1, 3, 7] {
+        let some = small_weight_cell(Some(n));
+        assert_eq!(places(&some, "transpose").1, 0, "every {n}");
+        for threads in [1, 3] {
+            let b = run(&some, &x, How { threads, ..PLAIN });
+            assert!(a.iter().zip(&b).all(|(a, b)| same_conform_bits(a, b)), "every {n}, {threads} threads");
+        }
+    }
+}
