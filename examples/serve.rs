@@ -31,11 +31,15 @@ fn answer(mut net: Program, time: Duration) -> Result<Vec<Duration>> {
     Ok(times)
 }
 
-/// The memory of this process in MiB, if the system tells.
-fn memory() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|l| l.starts_with("VmRSS:"))?;
-    Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? / 1024)
+/// The memory of this process in MiB, if the system tells: its resident set, and its share of it, where each page
+/// counts for the part that is this process's.
+fn memory() -> Option<[usize; 2]> {
+    let sums = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let mib = |name: &str| {
+        let line = sums.lines().find(|l| l.starts_with(name))?;
+        Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? / 1024)
+    };
+    Some([mib("Rss:")?, mib("Pss:")?])
 }
 
 /// Answers on `threads` threads for `time` each. All answers' times, by rising time.
@@ -65,7 +69,7 @@ fn main() -> Result<()> {
         let times = serve(&mut net, threads, Duration::from_secs(seconds as u64))?;
         let quantile = |q: f64| times[((times.len() - 1) as f64 * q) as usize];
         let (p50, p99, p999) = (quantile(0.5), quantile(0.99), quantile(0.999));
-        let memory = memory().map_or(String::new(), |m| format!(", memory {m} MiB"));
+        let memory = memory().map_or(String::new(), |m| format!(", RSS {} MiB, PSS {} MiB", m[0], m[1]));
         println!("{threads} threads: {} answers, p50 {p50:.1?}, p99 {p99:.1?}, p99.9 {p999:.1?}{memory}", times.len());
     }
     Ok(())

@@ -113,6 +113,8 @@ export class Program {
   save(options?: { weights?: boolean }): Uint8Array;
   /** Reads a safetensors file. Throws, and changes nothing, if names, types or shapes do not match. */
   load(file: Uint8Array): void;
+  /** An `.agp`: graphs, plans, params and states, which `Arenagrad.open` and the programs in Rust, C and Python open. */
+  export(): Uint8Array;
   /** Gives the memory back. Later calls of this program throw. */
   free(): void;
 }
@@ -123,6 +125,11 @@ export class Arenagrad {
   parse(text: string, sizes?: Record<string, number>): Graph;
   /** Optimises, plans and proves a graph, or several as methods of one program, and allocates the arena. */
   compile(graphs: Graph | Record<string, Graph>, options?: Options): Program;
+  /**
+   * The program of an `.agp`, with its params and states: without compiling if this module exported it, else compiled
+   * again from the graph inside. Throws `Syntax` if the file is damaged or none.
+   */
+  open(file: Uint8Array): Program;
   /** The numbers from 0 to n − 1 in the order of an epoch: the batches that `arenagrad train` takes. */
   permutation(n: number, seed?: number, epoch?: number): Uint32Array;
 }

@@ -19,7 +19,7 @@ const ARRAYS = {
 function refuse(kind, message) {
   throw new ArenagradError(kind, message);
 }
-
+const binary = (what, file) => (file instanceof Uint8Array ? file : refuse("Data", `${what} takes a Uint8Array`));
 const whole = (what, n) => (n >>> 0 === n ? n : refuse("Data", `${what} is ${n}, no whole number below 4294967296`));
 
 /** The calls of one module, and its memory. */
@@ -27,10 +27,6 @@ class Module {
   constructor(exports) {
     Object.assign(this, { exports, stopped: null });
     exports.ag_start();
-  }
-
-  bytes(at, length) {
-    return new Uint8Array(this.exports.memory.buffer, at >>> 0, length >>> 0);
   }
 
   /** Calls an export, which fails with a negative number. */
@@ -44,7 +40,7 @@ class Module {
       refuse("Panic", (this.stopped = new TextDecoder().decode(panic) || `memory is exhausted, or ${trap.message}`));
     }
     if (result >= 0) return result;
-    const { kind, message, location } = JSON.parse(this.replyText());
+    const { kind, message, location } = JSON.parse(new TextDecoder().decode(this.reply()));
     throw new ArenagradError(kind, message, location);
   }
 
@@ -56,13 +52,12 @@ class Module {
     return this.call(name, ...args);
   }
 
-  reply() {
-    return this.bytes(this.exports.ag_reply_at(), this.exports.ag_reply_bytes()).slice();
-  }
+  bytes = (at, length) => new Uint8Array(this.exports.memory.buffer, at >>> 0, length >>> 0);
+  reply = () => this.bytes(this.exports.ag_reply_at(), this.exports.ag_reply_bytes()).slice();
 
-  replyText() {
-    return new TextDecoder().decode(this.reply());
-  }
+  /** Calls an export that leaves bytes, or a text. */
+  get = (name, ...args) => [this.call(name, ...args), this.reply()][1];
+  text = (name, ...args) => new TextDecoder().decode(this.get(name, ...args));
 }
 
 /** A graph or a program: a number in the module, until it is freed. */
@@ -89,8 +84,7 @@ export class Graph extends Held {
   }
 
   toString() {
-    this.module.call("ag_graph_text", this.id);
-    return this.module.replyText();
+    return this.module.text("ag_graph_text", this.id);
   }
 }
 
@@ -100,8 +94,7 @@ export class Program extends Held {
 
   constructor(module, id) {
     super(module, id);
-    module.call("ag_tensors", id);
-    Object.assign(this, JSON.parse(module.replyText()));
+    Object.assign(this, JSON.parse(module.text("ag_tensors", id)));
   }
 
   #method(name) {
@@ -151,17 +144,19 @@ export class Program extends Held {
   }
 
   plan({ method = this.methods[0], svg = false } = {}) {
-    this.module.call("ag_plan", this.id, this.#method(method), svg ? 1 : 0);
-    return this.module.replyText();
+    return this.module.text("ag_plan", this.id, this.#method(method), svg ? 1 : 0);
   }
 
   save({ weights = false } = {}) {
-    this.module.call("ag_save", this.id, weights ? 1 : 0);
-    return this.module.reply();
+    return this.module.get("ag_save", this.id, weights ? 1 : 0);
   }
 
   load(file) {
-    this.module.ask("ag_load", file instanceof Uint8Array ? file : refuse("Data", "load takes a Uint8Array"), this.id);
+    this.module.ask("ag_load", binary("load", file), this.id);
+  }
+
+  export() {
+    return this.module.get("ag_export", this.id);
   }
 }
 
@@ -184,9 +179,13 @@ export class Arenagrad {
     return new Program(this.#module, this.#module.ask("ag_compile", { ...options, methods: named }));
   }
 
+  open(file) {
+    return new Program(this.#module, this.#module.ask("ag_open", binary("open", file)));
+  }
+
   permutation(n, seed = 0, epoch = 0) {
-    this.#module.call("ag_permutation", whole("n", n), ...[whole("seed", seed), whole("epoch", epoch)].map(BigInt));
-    return new Uint32Array(this.#module.reply().buffer);
+    const [count, ...key] = [whole("n", n), BigInt(whole("seed", seed)), BigInt(whole("epoch", epoch))];
+    return new Uint32Array(this.#module.get("ag_permutation", count, ...key).buffer);
   }
 }
 

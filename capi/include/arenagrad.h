@@ -245,6 +245,16 @@ enum ag_status ag_compile_all(const struct ag_method *methods,
                               const struct ag_options *options,
                               struct ag_program *program);
 
+// Compiles the graphs of an exported program anew, with other options, and gives the program the params and states of
+// the file: for a file that `ag_program_open` refuses with AG_PLAN, as another version of the library exported it, or
+// it is for another processor. The file is read as a whole, and all checksums are compared. `options` may be NULL.
+//
+// Errors: AG_IO; AG_DATA if `path` is a folder or a pipe; AG_SYNTAX if the file is damaged, or no exported program;
+// those of `ag_compile`.
+enum ag_status ag_compile_exported(const char *path,
+                                   const struct ag_options *options,
+                                   struct ag_program *program);
+
 // Frees a program and the memory of its tensors. A step that another thread runs goes on to its end.
 enum ag_status ag_program_free(struct ag_program program);
 
@@ -363,8 +373,8 @@ enum ag_status ag_program_export(struct ag_program program,
 // `ag_program_export` does, is harmless. The checksum of the values is not compared, as that would read them.
 //
 // Errors: AG_IO; AG_DATA if `path` is a folder or a pipe; AG_SYNTAX if the file is damaged, or no exported program;
-// AG_PLAN if another version of the library exported it, or it is for another processor (`arenagrad export` compiles
-// its graphs again); AG_MEMORY.
+// AG_PLAN if another version of the library exported it, or it is for another processor (`ag_compile_exported`
+// compiles its graphs again); AG_MEMORY.
 enum ag_status ag_program_open(const char *path,
                                struct ag_program *program);
 

@@ -80,8 +80,8 @@ pub unsafe extern "C" fn ag_program_export(program: ag_program, path: *const c_c
 /// `ag_program_export` does, is harmless. The checksum of the values is not compared, as that would read them.
 ///
 /// Errors: AG_IO; AG_DATA if `path` is a folder or a pipe; AG_SYNTAX if the file is damaged, or no exported program;
-/// AG_PLAN if another version of the library exported it, or it is for another processor (`arenagrad export` compiles
-/// its graphs again); AG_MEMORY.
+/// AG_PLAN if another version of the library exported it, or it is for another processor (`ag_compile_exported`
+/// compiles its graphs again); AG_MEMORY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ag_program_open(path: *const c_char, program: *mut ag_program) -> ag_status {
     call("ag_program_open", || {

@@ -95,6 +95,27 @@ pub unsafe extern "C" fn ag_compile_all(
     })
 }
 
+/// Compiles the graphs of an exported program anew, with other options, and gives the program the params and states of
+/// the file: for a file that `ag_program_open` refuses with AG_PLAN, as another version of the library exported it, or
+/// it is for another processor. The file is read as a whole, and all checksums are compared. `options` may be NULL.
+///
+/// Errors: AG_IO; AG_DATA if `path` is a folder or a pipe; AG_SYNTAX if the file is damaged, or no exported program;
+/// those of `ag_compile`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ag_compile_exported(
+    path: *const c_char,
+    options: *const ag_options,
+    program: *mut ag_program,
+) -> ag_status {
+    call("ag_compile_exported", || {
+        let out = Out::new("program", program)?;
+        let path = border::path("path", path)?;
+        let session = session(&border::options(options, ag_options_default())?)?;
+        out.put(owned(session.compile_exported(&path)?)?);
+        Ok(())
+    })
+}
+
 /// Frees a program and the memory of its tensors. A step that another thread runs goes on to its end.
 #[unsafe(no_mangle)]
 pub extern "C" fn ag_program_free(program: ag_program) -> ag_status {

@@ -274,6 +274,24 @@ static void exported(const char *folder) {
     put(wrong, bytes, n + 1);
     EXPECT(is_refused(ag_program_open(wrong, &other), other, wrong));
 
+    REFUSED(ag_compile_exported(NULL, NULL, &other), AG_USAGE, "ag_compile_exported: path is NULL");
+    REFUSED(ag_compile_exported(path, NULL, NULL), AG_USAGE, "program is NULL");
+    REFUSED(ag_compile_exported("/no/such.agp", NULL, &other), AG_IO, "/no/such.agp");
+    REFUSED(ag_compile_exported("/", NULL, &other), AG_DATA, "/: a directory");
+    options = ag_options_default();
+    options.threads = 0;
+    REFUSED(ag_compile_exported(path, &options, &other), AG_PLAN, "threads is 0");
+    options.size = 1;
+    REFUSED(ag_compile_exported(path, &options, &other), AG_USAGE, "options.size is 1");
+    // The values are read, so they are checked, too.
+    for (size_t i = 0; i < n; i += i < n - VALUES ? 101 : 1) {
+        bytes[i] ^= (unsigned char)(1u << i % 8);
+        put(wrong, bytes, n);
+        EXPECT(is_refused(ag_compile_exported(wrong, NULL, &other), other, wrong));
+        bytes[i] ^= (unsigned char)(1u << i % 8);
+    }
+    EXPECT(other.id == 7);
+
     // The bytes may lie at any address.
     memmove(bytes + 1, bytes, n);
     MUST(ag_program_open_bytes(bytes + 1, n, &other));

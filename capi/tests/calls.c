@@ -151,6 +151,82 @@ static void files(const char *folder) {
     MUST(ag_program_free(b));
 }
 
+static unsigned crc32_of(unsigned crc, const unsigned char *bytes, size_t n) {
+    crc = ~crc;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (0xedb88320u & (0u - (crc & 1u)));
+    }
+    return ~crc;
+}
+
+static void put32(unsigned char *to, unsigned number) {
+    for (int i = 0; i < 4; i++) to[i] = (unsigned char)(number >> 8 * i);
+}
+
+static size_t get32(const unsigned char *from) {
+    return (size_t)from[0] | (size_t)from[1] << 8 | (size_t)from[2] << 16 | (size_t)from[3] << 24;
+}
+
+// Makes an exported program that of version 9 of the library, with checksums that fit.
+static void of_another_version(unsigned char *file) {
+    enum { HEADER = 40, ENTRY = 32 };
+    unsigned char *entry = file + HEADER, *engine = file + get32(entry + 8);
+    engine[8] = '9'; // behind the length of the text
+    put32(entry + 24, crc32_of(0, engine, get32(entry + 16)));
+    unsigned crc = crc32_of(0, file, 32);
+    put32(file + 32, crc32_of(crc, file + 36, HEADER + ENTRY * get32(file + 16) - 36));
+}
+
+// What another version exported is refused, and compiled again from the graphs in the file: it trains on to the same
+// bits, also on more threads.
+static void compiled_again(const char *folder) {
+    ag_graph graph = parsed(NET), step;
+    MUST(ag_train(graph, "loss", "kind = 'sgd'\nlr = 1e-3\nmomentum = 0.9", &step));
+    ag_method both[2] = {{"learn", step}, {"ask", graph}};
+    ag_program program, other = {7}, again[3];
+    MUST(ag_compile_all(both, 2, NULL, &program));
+    MUST(ag_graph_free(graph));
+    MUST(ag_graph_free(step));
+    float x[4] = {1, 2, 3, 4}, w[2][4], y[2];
+    MUST(ag_init(program, 0));
+    MUST(ag_write(program, "x", AG_F32, x, sizeof x));
+    for (int i = 0; i < 3; i++) MUST(ag_step(program));
+    char path[4096];
+    static unsigned char bytes[1 << 16];
+    EXPECT(snprintf(path, sizeof path, "%s/other.agp", folder) < (int)sizeof path);
+    MUST(ag_program_export(program, path));
+    MUST(ag_compile_exported(path, NULL, &again[0]));
+    FILE *file = fopen(path, "rb");
+    size_t n = file == NULL ? 0 : fread(bytes, 1, sizeof bytes, file);
+    EXPECT(n > 0 && n < sizeof bytes && file != NULL && fclose(file) == 0);
+    of_another_version(bytes);
+    file = fopen(path, "wb");
+    EXPECT(file != NULL && fwrite(bytes, 1, n, file) == n && fclose(file) == 0);
+    REFUSED(ag_program_open(path, &other), AG_PLAN, "it was exported by arenagrad 9.");
+    EXPECT(other.id == 7);
+    ag_options options = ag_options_default();
+    MUST(ag_compile_exported(path, &options, &again[1]));
+    options.threads = 2;
+    MUST(ag_compile_exported(path, &options, &again[2]));
+    for (int i = 0; i < 3; i++) MUST(ag_step(program));
+    MUST(ag_write_of(program, "ask", "x", AG_F32, x, sizeof x));
+    MUST(ag_run(program, "ask"));
+    MUST(ag_read(program, "w", AG_F32, w[0], sizeof w[0]));
+    MUST(ag_read_of(program, "ask", "y", AG_F32, &y[0], sizeof y[0]));
+    for (int p = 0; p < 3; p++) {
+        MUST(ag_write(again[p], "x", AG_F32, x, sizeof x));
+        for (int i = 0; i < 3; i++) MUST(ag_step(again[p]));
+        MUST(ag_write_of(again[p], "ask", "x", AG_F32, x, sizeof x));
+        MUST(ag_run(again[p], "ask"));
+        MUST(ag_read(again[p], "w", AG_F32, w[1], sizeof w[1]));
+        MUST(ag_read_of(again[p], "ask", "y", AG_F32, &y[1], sizeof y[1]));
+        EXPECT(memcmp(w[0], w[1], sizeof w[0]) == 0 && memcmp(&y[0], &y[1], sizeof y[0]) == 0);
+        MUST(ag_program_free(again[p]));
+    }
+    MUST(ag_program_free(program));
+}
+
 // A program that was exported trains on, to the bits of the one that was not. What it writes stays its own.
 static void exported(const char *folder) {
     ag_graph graph = parsed(NET), step;
@@ -212,5 +288,6 @@ int main(int argc, char **argv) {
     methods();
     files(argv[1]);
     exported(argv[1]);
+    compiled_again(argv[1]);
     return done();
 }

@@ -21,6 +21,7 @@ mod pack_command;
 mod report;
 mod run_dir;
 mod sample_command;
+mod scale;
 mod stdout_stderr;
 mod stop_flag;
 mod sys;
@@ -79,5 +80,6 @@ fn run_parsed_command(cli: &Cli) -> fail::Run {
         Command::Pack(a) => pack_command::pack_command(a),
         Command::Bench(a) => bench::bench_command(a),
         Command::Trace(a) => trace::trace_command(a),
+        Command::Scale(a) => scale::scale_command(a),
     }
 }

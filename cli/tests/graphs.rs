@@ -468,7 +468,10 @@ fn acting_beside_learning_copies_nothing() {
     assert_eq!((number("copied_bytes"), number("allocs_per_act")), (0.0, 0.0), "{row}");
     // 4·64 + 64, 64·64 + 64 and 64·2 + 2 numbers; a buffer may end in padding.
     assert!(number("param_bytes") >= 4.0 * 4610.0, "{row}");
-    assert!(number("alone_us_p50") <= number("alone_us_p99") && number("shared_us_p50") <= number("shared_us_p99"));
+    for who in ["alone", "shared"] {
+        let [p50, p99, p999] = ["p50", "p99", "p999"].map(|q| number(&format!("{who}_us_{q}")));
+        assert!(p50 <= p99 && p99 <= p999, "{who}: {p50} {p99} {p999}");
+    }
     assert!((number("ratio_p50") - number("shared_us_p50") / number("alone_us_p50")).abs() < 1e-9);
     let text = good(&["bench", "--workloads", "act", "--seconds", "0"]);
     assert!(text.starts_with("act  threads 1") && text.contains("copied 0 of 1"), "{text}");

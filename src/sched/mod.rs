@@ -4,10 +4,12 @@
 //! buffers share bytes ([`alias`]), finds their lifetimes ([`intervals`]) and offsets ([`pack`]), and has the plan
 //! proved ([`checker`]). A [`placement`] is what a plan needs to be made again without a search. [`share`] divides the
 //! plan among threads by [`modelled_time`] into [`tape`]s, and [`races`] proves the tapes. [`link`] resolves operands;
-//! [`exec`] and [`team`] run steps. [`faults`] says where a step may stop. The body of a loop ([`planned_body`]) is
-//! planned once, as code for one iteration. [`areas`] places the plans of several graphs in one arena.
+//! [`exec`] and [`team`] run steps, with [`affinity`] on chosen cores. [`faults`] says where a step may stop. The body
+//! of a loop ([`planned_body`]) is planned once, as code for one iteration. [`areas`] places the plans of several
+//! graphs in one arena.
 //! Imports arena, kernels and nodes only.
 
+pub mod affinity;
 pub mod alias;
 pub mod areas;
 mod buf_kind;

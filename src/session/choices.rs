@@ -4,9 +4,13 @@ use super::MAX_THREADS;
 use crate::error::{Error, Kind, Result};
 use crate::passes::keep_half::Keep;
 use crate::passes::product_precision::Precisions;
+use crate::sched::affinity;
 use crate::sched::checker::Checked;
 use crate::sched::share;
 use crate::sched::tape::Tapes;
+use crate::sched::team::Team;
+use crate::session::runner::Runner;
+use std::time::Duration;
 
 /// Plans that are kept unless [`Session::plans_kept`] says otherwise.
 const PLANS_KEPT: usize = 64;
@@ -23,6 +27,9 @@ pub struct Choices {
     pub precision: Precisions,
     pub keep: Keep,
     pub plans_kept: usize,
+    /// The cores of threads, the caller's first.
+    pub cores: Option<Vec<usize>>,
+    pub spin: Option<Duration>,
 }
 
 impl Default for Choices {
@@ -37,6 +44,8 @@ impl Default for Choices {
             precision: Precisions::default(),
             keep: Keep::F32,
             plans_kept: PLANS_KEPT,
+            cores: None,
+            spin: None,
         }
     }
 }
@@ -55,6 +64,22 @@ impl Choices {
             n @ 1..=MAX_THREADS => Ok(n),
             n => Err(Error::new(Kind::Plan, format!("threads is {n}; it goes from 1 to {MAX_THREADS}"))),
         }
+    }
+
+    /// Puts the threads of `runner` on the chosen cores.
+    pub fn settle(&self, runner: &mut Runner) -> Result<()> {
+        if let Some(cores) = &self.cores {
+            affinity::check_cores(cores, self.planned_threads()?)?;
+            runner.pin(cores)?;
+        }
+        self.spin.into_iter().for_each(|time| runner.spin(time));
+        Ok(())
+    }
+
+    /// As [`Choices::settle`], for a team that a runner will be lent.
+    pub fn settle_team(&self, team: &Team) -> Result<()> {
+        self.spin.into_iter().for_each(|time| team.spin(time));
+        self.cores.as_ref().map_or(Ok(()), |cores| team.pin(cores))
     }
 
     /// The tapes of a plan: for as many threads as are worth it, or for all.

@@ -61,6 +61,7 @@ use choices::Choices;
 use method_source::MethodSource;
 use program::part::Part;
 use runner::Runner;
+use std::time::Duration;
 
 /// Most threads of one program.
 pub const MAX_THREADS: usize = 1024;
@@ -230,6 +231,34 @@ impl Session {
         self
     }
 
+    /// Puts each thread of a program on a core of its own: the thread that runs steps on the first of `cores`, the
+    /// others on the next ones. The default leaves threads to the system. [`Program::pin`] says more, and does it for a
+    /// program that no session made.
+    ///
+    /// Compiling fails if there are fewer cores than [`Session::threads`], if a core is given twice or does not exist,
+    /// and if the system refuses.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("double");
+    /// let graph = g.finish([(g.input("x", [4], DType::F32) * 2.0).named("y")])?;
+    /// let e = Session::new().threads(2).pin([1]).compile(&graph).err().unwrap();
+    /// assert_eq!(e.message, "threads is 2, and there are fewer cores: [1]");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pin(mut self, cores: impl IntoIterator<Item = usize>) -> Session {
+        self.choices.cores = Some(cores.into_iter().collect());
+        self
+    }
+
+    /// How long the threads of a program look for the next step before they sleep: see [`Program::spin`].
+    pub fn spin(mut self, time: Duration) -> Session {
+        self.choices.spin = Some(time);
+        self
+    }
+
     /// Optimises and plans `graph`, checks the plan, and allocates the arena.
     ///
     /// Errors: the graph is not valid; no plan fits the memory budget; a pattern of [`Session::precision_of`] matches
@@ -292,7 +321,8 @@ impl Session {
             execs.push(exec);
             parts.push(part);
         }
-        let runner = Runner::new(execs, self.choices.poison)?;
+        let mut runner = Runner::new(execs, self.choices.poison)?;
+        self.choices.settle(&mut runner)?;
         let bytes = parts.iter().map(|p| p.ready.scheduled.plan.bytes).max().unwrap_or(0);
         let mut program = Program::new(parts, runner, allocate_arena(bytes)?);
         if !traced && !self.choices.poison && !self.choices.find_nan {

@@ -6,17 +6,21 @@ use super::tracer::Tracer;
 use crate::arena::tensor::TensorArena;
 use crate::clock::Instant;
 use crate::error::Result;
+use crate::sched::affinity;
 use crate::sched::exec::{Exec, Stop, ThreadState};
 use crate::sched::nonfinite::{NonfiniteFindings, WatchedCall};
 use crate::sched::team::Team;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What runs the methods of a program: the caller's thread or a team.
 pub struct Runner {
     /// Of each method.
     execs: Vec<Arc<Exec>>,
     threads: Threads,
+    /// The core on which the caller's thread runs steps.
+    core: Option<usize>,
 }
 
 /// Where steps run.
@@ -43,7 +47,8 @@ impl Runner {
     /// What runs `execs` on the caller's thread, until [`Runner::lend_team`].
     pub fn on_this_thread(execs: Vec<Exec>, poisoned: bool) -> Runner {
         let (state, execs) = (ThreadState::default(), execs.into_iter().map(Arc::new).collect());
-        Runner { execs, threads: if poisoned { Threads::Poisoned(state) } else { Threads::Solo(state) } }
+        let threads = if poisoned { Threads::Poisoned(state) } else { Threads::Solo(state) };
+        Runner { execs, threads, core: None }
     }
 
     /// Most threads that a method has tapes for.
@@ -57,7 +62,30 @@ impl Runner {
             0 | 1 => Threads::Solo(ThreadState::default()),
             n => Threads::Team(Team::new(n)?),
         };
-        Ok(Runner { execs: self.execs.clone(), threads })
+        Ok(Runner { execs: self.execs.clone(), threads, core: None })
+    }
+
+    /// Steps run on `cores`: the caller's thread on the first, each thread of a team on one of the others.
+    pub fn pin(&mut self, cores: &[usize]) -> Result<()> {
+        affinity::check_cores(cores, self.threads())?;
+        if let Threads::Team(team) = &self.threads {
+            team.pin(cores)?;
+        }
+        self.core = cores.first().copied();
+        Ok(())
+    }
+
+    /// Threads of a team look for the next step for `time` before they sleep.
+    pub fn spin(&mut self, time: Duration) {
+        if let Threads::Team(team) = &self.threads {
+            team.spin(time);
+        }
+    }
+
+    /// Puts the caller's thread where steps run.
+    #[inline]
+    pub fn settle(&self) -> Result<()> {
+        self.core.map_or(Ok(()), affinity::stay_on)
     }
 
     /// Whether steps of method `method` write any of the bytes `r` of the arena.

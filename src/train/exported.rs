@@ -79,7 +79,8 @@ impl Program {
 
 impl Session {
     /// Compiles the graphs of an exported program anew, with the choices of this session, and gives the program the
-    /// params and states of the file: for a file that another engine exported, or for other choices.
+    /// params and states of the file: for a file that another engine exported, or for other choices. The values are
+    /// read, and all CRC-32s compared.
     ///
     /// # Errors
     /// The file cannot be read or is damaged; a graph cannot be compiled: see [`Session::compile`].
@@ -88,6 +89,7 @@ impl Session {
         let compile = || {
             let file = ExportedFile::read(path)?;
             let (head, front) = file.parts()?;
+            check_crc(&head.values(), crc32fast::hash(front.bytes())).map_err(|why| Error::new(Kind::Syntax, why))?;
             head.compiled(self, &front, &[])
         };
         compile().map_err(|e: Error| e.context(path.display()))

@@ -26,6 +26,7 @@ mod methods;
 mod networks;
 mod optimisers;
 mod parallel;
+mod pinning;
 mod plans;
 mod precision;
 mod projections;

@@ -60,6 +60,10 @@ exports! {
     ag_graph_text(m, graph: u32) = m.graph_text(graph);
     /// Compiles graphs; the number of the program.
     ag_compile(m) = m.compile();
+    /// Opens the exported program in the request; the number of the program.
+    ag_open(m) = m.open();
+    /// Leaves a program as the bytes of an `.agp`.
+    ag_export(m, program: u32) = m.export(program);
     /// Leaves a program's methods and tensors.
     ag_tensors(m, program: u32) = m.tensors(program);
     /// Fills params and states with start values.

@@ -6,7 +6,7 @@ use crate::compile::{CompileRequest, TrainRequest};
 use crate::reply::{Call, bad_call, request_json};
 use arenagrad::error::{Error, Kind, Result};
 use arenagrad::graph::{GraphBuf, Sizes};
-use arenagrad::session::{Binding, Method, Program};
+use arenagrad::session::{Binding, Method, Program, Session};
 use arenagrad::tools::ir::text;
 use serde::Deserialize;
 use serde_json::json;
@@ -94,6 +94,22 @@ impl Module {
         let graphs = r.methods.iter().map(|(name, id)| Ok((name.as_str(), self.graph(*id)?)));
         let program = r.compile(&graphs.collect::<Result<Vec<_>>>()?)?;
         self.hold(Object::Program(Box::new(program)))
+    }
+
+    /// The program that was exported into the request. One of another engine or processor is compiled again from the
+    /// graph inside.
+    pub fn open(&mut self) -> Call {
+        let program = match Program::open_bytes(&self.request) {
+            Err(e) if e.kind == Kind::Plan => Session::new().threads(1).compile_exported_bytes(&self.request)?,
+            opened => opened?,
+        };
+        self.hold(Object::Program(Box::new(program)))
+    }
+
+    /// Leaves program `id` as the bytes of an `.agp`.
+    pub fn export(&mut self, id: u32) -> Call {
+        self.reply = self.program(id)?.export_bytes()?;
+        Ok(0)
     }
 
     /// Leaves what program `id` holds: `{"methods": [NAME…], "tensors": [{…}]}`. Params and states stand with the first

@@ -100,6 +100,29 @@ test("a file gives back what was saved", () => {
   [a, b].forEach((p) => p.free());
 });
 
+test("an exported program is opened, and learns on", () => {
+  const a = line();
+  a.step();
+  const file = a.export();
+  const b = ag.open(file);
+  for (const p of [a, b]) {
+    p.write("x", [1, 0, 0, 0, 1, 0]);
+    p.write("y", [3, 4]);
+    p.write("lr", [0.1]);
+    p.step();
+  }
+  assert.deepEqual(b.values("w"), a.values("w"));
+  [a, b].forEach((p) => p.free());
+});
+
+test("a program that the engine exported elsewhere is compiled again", { skip: !process.env.ARENAGRAD_AGP }, () => {
+  const program = ag.open(new Uint8Array(readFileSync(process.env.ARENAGRAD_AGP)));
+  program.write("x", [1, 2, 3, 4, 5, 6]);
+  program.step();
+  assert.deepEqual([...program.values("y")], [6, 15]);
+  program.free();
+});
+
 test("plans are text and pictures", () => {
   const program = line();
   assert.match(program.plan(), /arena/);
@@ -128,6 +151,9 @@ test("a permutation is one, and depends on seed and epoch", () => {
 });
 
 const bad = {
+  "a file that is no exported program": () => refused("Syntax", "", () => ag.open(new Uint8Array(64))),
+  "an exported program that is cut": () => refused("Syntax", "", () => ag.open(line().export().slice(0, -64))),
+  "an exported program as an array": () => refused("Data", "open takes a Uint8Array", () => ag.open([1, 2])),
   "a text that is no graph": () => refused("Syntax", "1:1", () => ag.parse("grph @x {}")),
   "a text that is no text": () => refused("Syntax", "expected a string", () => ag.parse(3)),
   "a symbol without a size": () => refused("Syntax", "batch", () => ag.parse(LINE)),

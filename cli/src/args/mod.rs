@@ -6,12 +6,14 @@ mod derive_args;
 mod export_args;
 mod fuzz_args;
 mod graph_args;
+mod scale_args;
 mod weights_args;
 
 pub use derive_args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
 pub use export_args::ExportArgs;
 pub use fuzz_args::{GenerateArgs, ReduceArgs};
-pub use graph_args::{GraphArgs, SizeArgs};
+pub use graph_args::{GraphArgs, SizeArg, SizeArgs};
+pub use scale_args::ScaleArgs;
 pub use weights_args::{InspectArgs, ReadArgs};
 
 use crate::fail::{Run, fail_bad_input};
@@ -121,6 +123,9 @@ pub enum Command {
     Bench(BenchArgs),
     /// Record what each thread does in one step, as a file for a trace viewer and as a table.
     Trace(TraceArgs),
+    /// Tell how a training step would scale over the ranks of mpirun, from its plan and the times of a network's
+    /// messages.
+    Scale(ScaleArgs),
 }
 
 /// Options of `train`.

@@ -98,8 +98,10 @@ pub struct ActMetrics {
     acts: usize,
     alone_us_p50: f64,
     alone_us_p99: f64,
+    alone_us_p999: f64,
     shared_us_p50: f64,
     shared_us_p99: f64,
+    shared_us_p999: f64,
     /// `shared_us_p50` over `alone_us_p50`.
     ratio_p50: f64,
     ratio_p99: f64,
@@ -117,14 +119,17 @@ impl ActMetrics {
     pub fn text(&self) -> String {
         let m = self;
         format!(
-            "{ACT}  threads {}  acts {} of each  alone p50 {:.2} us  p99 {:.2} us  beside learning p50 {:.2} us  p99 {:.2} us  \
-             ratio {:.3} (p99 {:.3})  copied {} of {} bytes of params  allocs/act {}  arena alone {}, shared {}",
+            "{ACT}  threads {}  acts {} of each  alone p50 {:.2} us  p99 {:.2} us  p99.9 {:.2} us  \
+             beside learning p50 {:.2} us  p99 {:.2} us  p99.9 {:.2} us  ratio {:.3} (p99 {:.3})  \
+             copied {} of {} bytes of params  allocs/act {}  arena alone {}, shared {}",
             m.threads,
             m.acts,
             m.alone_us_p50,
             m.alone_us_p99,
+            m.alone_us_p999,
             m.shared_us_p50,
             m.shared_us_p99,
+            m.shared_us_p999,
             m.ratio_p50,
             m.ratio_p99,
             m.copied_bytes,
@@ -191,8 +196,10 @@ pub fn time_acts(a: &BenchArgs) -> Run<ActMetrics> {
         acts,
         alone_us_p50: alone.quantile_us(0.5),
         alone_us_p99: alone.quantile_us(0.99),
+        alone_us_p999: alone.quantile_us(0.999),
         shared_us_p50: shared.quantile_us(0.5),
         shared_us_p99: shared.quantile_us(0.99),
+        shared_us_p999: shared.quantile_us(0.999),
         ratio_p50: shared.quantile_us(0.5) / alone.quantile_us(0.5),
         ratio_p99: shared.quantile_us(0.99) / alone.quantile_us(0.99),
         copied_bytes: read.copied,

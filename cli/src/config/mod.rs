@@ -4,7 +4,7 @@
 
 mod bounds;
 pub mod byte_size;
-mod fault;
+pub mod fault;
 mod task;
 
 #[cfg(test)]

@@ -110,6 +110,22 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Puts the gradient of a param of `elements` elements behind the others.
+    ///
+    /// # Errors
+    /// `dtype` is neither `f32` nor `f64` nor complex.
+    pub fn push(&mut self, name: &str, dtype: DType, elements: usize) -> Result<()> {
+        let parts = if dtype.is_complex() { 2 } else { 1 };
+        if !dtype.part().is_float() {
+            let text = format!("param {name:?} is {dtype}; params of flat gradients are f32, f64 or complex");
+            return Err(Error::new(Kind::Data, text));
+        }
+        let start = self.elements(dtype.part());
+        let range = start..start + parts * elements;
+        self.params.push(FlatParam { name: name.to_string(), dtype: dtype.part(), range });
+        Ok(())
+    }
+
     /// Number of elements of the flat gradients of `dtype`.
     pub fn elements(&self, dtype: DType) -> usize {
         self.params.iter().filter(|p| p.dtype == dtype).map(|p| p.range.len()).sum()
@@ -220,15 +236,8 @@ fn lay_out_gradients(g: Graph<'_>, names: &[&str]) -> Result<Layout> {
     let mut layout = Layout::default();
     for name in names.iter().rev() {
         let v = signature.leaf(name)?;
-        let whole = g.dtype[v.at()];
-        let (dtype, parts) = (whole.part(), if whole.is_complex() { 2 } else { 1 });
-        if !dtype.is_float() {
-            let text = format!("train_split: param {name:?} is {}; params are f32, f64 or complex", g.ty_text(v));
-            return Err(Error::new(Kind::Data, text).at(g.location(g.def[v.at()])));
-        }
-        let start = layout.elements(dtype);
-        let range = start..start + parts * g.dims(v).numel();
-        layout.params.push(FlatParam { name: name.to_string(), dtype, range });
+        let placed = layout.push(name, g.dtype[v.at()], g.dims(v).numel());
+        placed.map_err(|e| e.context("train_split").at(g.location(g.def[v.at()])))?;
     }
     Ok(layout)
 }

@@ -9,6 +9,7 @@ mod atomics;
 mod tests;
 pub(super) mod waiting;
 
+use super::affinity::pin_worker;
 use super::exec::{Exec, Stop, ThreadState};
 use super::link::Segment;
 use super::observer::{END, Meeting, StepObserver};
@@ -22,6 +23,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use waiting::{GO, SPINS, TeamGate};
 
 /// What the team shares about one thread.
@@ -271,6 +273,17 @@ impl Team {
     /// Number of threads, with the caller's.
     pub fn threads(&self) -> usize {
         self.shared.states.len()
+    }
+
+    /// Puts each thread of the team on one of `cores`, the caller's excepted: the first core is for that.
+    pub fn pin(&self, cores: &[usize]) -> Result<()> {
+        let running = self.workers.iter().filter_map(|worker| worker.handle.as_ref());
+        running.zip(cores.iter().skip(1)).try_for_each(|(handle, &core)| pin_worker(handle, core))
+    }
+
+    /// The threads other than the caller's look for the next step for `time`, then sleep.
+    pub fn spin(&self, time: Duration) {
+        self.shared.gate.stay_awake(time);
     }
 
     fn unparkers(&self) -> impl Iterator<Item = &Unparker> {

@@ -20,7 +20,7 @@ use crate::clock::Instant;
 use crate::sched::observer::Meeting;
 use crate::sched::panicked::panicked;
 use crossbeam_utils::CachePadded;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// [`TeamGate::stopped`] while no thread has found a fault.
@@ -32,6 +32,8 @@ pub(in crate::sched) const SPINS: u32 = 4_000;
 const FEW: u32 = 512;
 /// Most looks at a barrier before a thread begins the part of another: about five microseconds.
 const PATIENCE: u32 = 128;
+/// Looks for the next step between two looks at the clock: a microsecond or less.
+const LOOKS: usize = 16;
 /// A yield longer than this means that another thread ran on our core.
 const LONG: Duration = Duration::from_micros(20);
 
@@ -49,6 +51,8 @@ pub(in crate::sched) struct TeamGate {
     waits: Vec<CachePadded<TeamWaits>>,
     /// Most spins before a yield.
     spins: u32,
+    /// Nanoseconds for which a thread looks for the next step before it sleeps; `u64::MAX` if nothing was chosen.
+    awake: AtomicU64,
 }
 
 /// The waits of one thread, and what it has begun.
@@ -129,7 +133,14 @@ impl TeamGate {
             quit: AtomicBool::new(false),
             waits: (0..threads).map(|_| CachePadded::new(waits())).collect(),
             spins,
+            awake: AtomicU64::new(u64::MAX),
         }
+    }
+
+    /// From now on, threads look for the next step for `time` without a yield, then sleep.
+    pub fn stay_awake(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX - 1);
+        self.awake.store(nanos, Ordering::Relaxed);
     }
 
     /// The main loop of thread `t`, not the caller's: runs `part` in each step, until the team quits.
@@ -138,18 +149,39 @@ impl TeamGate {
         self.done.fetch_add(1, Ordering::Relaxed);
         let mut seen = 0;
         loop {
-            seen = self.waits[t].between_steps.wait(self.spins, |yields| {
-                if yields > YIELDS {
-                    self.sleep(t, seen, parker);
-                }
-                Some(self.epoch.load(Ordering::Acquire)).filter(|now| *now != seen)
-            });
+            seen = match self.awake.load(Ordering::Relaxed) {
+                u64::MAX => self.waits[t].between_steps.wait(self.spins, |yields| {
+                    if yields > YIELDS {
+                        self.sleep(t, seen, parker);
+                    }
+                    Some(self.epoch.load(Ordering::Acquire)).filter(|now| *now != seen)
+                }),
+                _ => self.watch(t, seen, parker),
+            };
             if self.quit.load(Ordering::Relaxed) {
                 return;
             }
             if self.waits[t].join(seen) {
                 part();
                 self.done.fetch_add(1, Ordering::Release);
+            }
+        }
+    }
+
+    /// Looks for the step behind step `seen`, as long as [`TeamGate::stay_awake`] says, then sleeps until it starts.
+    fn watch(&self, t: usize, seen: usize, parker: &Parker) -> usize {
+        let mut start = None;
+        loop {
+            for _ in 0..LOOKS {
+                let now = self.epoch.load(Ordering::Acquire);
+                if now != seen {
+                    return now;
+                }
+                spin_loop();
+            }
+            let waited = start.get_or_insert_with(Instant::now).elapsed();
+            if waited.as_nanos() >= self.awake.load(Ordering::Relaxed).into() {
+                self.sleep(t, seen, parker);
             }
         }
     }

@@ -5,6 +5,7 @@ pub(super) mod find_nan;
 mod index;
 pub(super) mod method;
 pub(super) mod part;
+mod pin;
 mod resident;
 mod share;
 pub(super) mod short_batches;
@@ -140,6 +141,7 @@ impl Program {
         if !self.fresh.is_ready(at) {
             return Err(self.fresh.error(at, &self.bindings));
         }
+        self.runner.settle()?;
         if let Some(mut finder) = self.methods[at].finder.take() {
             let done = self.find_nan_step(at, &mut finder);
             self.methods[at].finder = Some(finder);
@@ -160,6 +162,7 @@ impl Program {
                 "the program was compiled without a trace; see Session::compile_traced",
             ));
         };
+        self.runner.settle()?;
         let done = self.runner.step_traced(0, &mut self.arena, t);
         let trace = t.trace();
         done.map_err(|stop| self.stopped(0, stop))?;

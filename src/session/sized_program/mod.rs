@@ -203,6 +203,8 @@ impl SizedProgram {
         let Divided { ready, .. } = &mut divided;
         let (exec, part) = Part::new((METHOD, graph.view()), ready, &self.choices, false)?;
         self.start_threads(exec.threads())?;
+        let mut runner = Runner::on_this_thread(vec![exec], self.choices.poison);
+        self.choices.settle(&mut runner)?;
         let larger = self.larger_arena(&placed.layout)?;
         // Nothing fails from here on.
         if let Some(leaves) = more_leaves {
@@ -211,7 +213,6 @@ impl SizedProgram {
         }
         self.move_plans(larger, placed.layout, &staying, &placed.own);
         self.arena.bytes_mut()[bytes_of_lines(&own)].fill(0);
-        let runner = Runner::on_this_thread(vec![exec], self.choices.poison);
         let program = Program::new(vec![part], runner, std::mem::take(&mut self.arena));
         let mut plan = KeptPlan::new(sizes, program, divided, own, &self.leaves);
         plan.version = self.layout.version;
@@ -315,7 +316,9 @@ impl SizedProgram {
     /// Makes sure that the team has `threads` threads. No program holds it.
     fn start_threads(&mut self, threads: usize) -> Result<()> {
         if threads > self.threads {
-            self.team = Some(Team::new(threads)?);
+            let team = Team::new(threads)?;
+            self.choices.settle_team(&team)?;
+            self.team = Some(team);
             self.threads = threads;
         }
         Ok(())

@@ -5,8 +5,8 @@
 use super::comm::Comm;
 use crate::error::{Error, Kind, Result};
 
-/// Bytes of a record: a flag, a length and a message, and a number.
-const RECORD: usize = 512;
+/// Bytes of a record: a flag, a length and a message, and a number. Ranks exchange two in each step.
+pub const RECORD: usize = 512;
 /// Where the message begins; before it are the number, the length and the kind.
 const MESSAGE: usize = 16;
 

@@ -25,14 +25,14 @@ use agreement::Reports;
 use rank_sum::RankSum;
 use std::ops::Range;
 
-pub use agreement::fingerprint;
+pub use agreement::{RECORD as REPORT_BYTES, fingerprint};
 pub use comm::{Comm, block_bytes, check_gathered_bytes, check_root};
 pub use rank_sum::Reduce;
 pub use threads::LocalComm;
 pub use weights_hash::weights_hash;
 
 /// Bytes of a bucket unless [`Parallel::bucket_bytes`] says otherwise.
-const BUCKET: usize = 4 << 20;
+pub const BUCKET: usize = 4 << 20;
 /// The name of the method that computes gradients.
 pub const GRADS: &str = "grads";
 /// The name of the method that updates.
