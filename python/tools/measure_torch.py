@@ -221,6 +221,15 @@ def child(name: str, kind: str, threads: int) -> dict[str, float] | None:
     return found
 
 
+def show(name: str, threads: int, found: dict[str, dict[str, float]]) -> None:
+    """Prints a line for each quantity of a case."""
+    for what, values in found.items():
+        ours = values.get("here", float("nan"))
+        parts = [f"{kind} {x:9.1f} ({ours / x if x > 0 else float('nan'):.3f})" for kind, x in values.items() if kind in PEERS[:2]]
+        more = [f"shared {values['shared']:9.1f}"] if "shared" in values else []
+        print(f"{name:20} {threads} threads  {what:14} here {ours:9.1f}  {'  '.join(parts + more)}", flush=True)
+
+
 def main() -> None:
     """Measures the cases that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -232,6 +241,9 @@ def main() -> None:
     parser.add_argument("--alone", choices=ALONE, help=argparse.SUPPRESS)
     args = parser.parse_args()
     peers = tuple(kind for kind in PEERS if args.compile or kind != "torch.compile")
+    unknown = [name for name in args.names if name not in CASES]
+    if unknown or min(args.threads) < 1:
+        parser.error(f"unknown: {', '.join(unknown)}; the cases are {', '.join(CASES)}" if unknown else "--threads is 1 or more")
     for threads in args.threads:
         torch.set_num_threads(threads)
         for name in args.names:
@@ -239,15 +251,12 @@ def main() -> None:
             if args.alone:
                 alone(name, args.alone, threads)
                 continue
-            found = {"step, µs": steps_in_turn(name, peers, threads, args.seconds)}
+            show(name, threads, {"step, µs": steps_in_turn(name, peers, threads, args.seconds)})
+            found: dict[str, dict[str, float]] = {}
             for kind in (*peers, "shared") if args.memory else ():
                 for what, x in (child(name, kind, threads) or {}).items():
                     found.setdefault(what, {})[kind] = x
-            for what, values in found.items():
-                ours = values.get("here", float("nan"))
-                parts = [f"{kind} {x:9.1f} ({ours / x if x > 0 else float('nan'):.3f})" for kind, x in values.items() if kind in PEERS[:2]]
-                more = [f"shared {values['shared']:9.1f}"] if "shared" in values else []
-                print(f"{name:20} {threads} threads  {what:14} here {ours:9.1f}  {'  '.join(parts + more)}", flush=True)
+            show(name, threads, found)
 
 
 main()
