@@ -4,7 +4,7 @@ use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::nn;
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Program, Session};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const F32: DType = DType::F32;
 
@@ -104,35 +104,39 @@ fn no_one_sees_params_of_two_steps_at_once() {
     assert!(
         actors.iter().all(|a| a.values::<f32>("w").unwrap().as_ptr() == actors[0].values::<f32>("w").unwrap().as_ptr())
     );
-    let over = AtomicBool::new(false);
+    // Steps are made until all actors have seen params change, however late the system lets them run.
+    let (over, steps, watching) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|threads| {
         for actor in &mut actors {
-            let over = &over;
+            let (over, steps, watching) = (&over, &steps, &watching);
             threads.spawn(move || {
                 let m = actor.method("act").unwrap();
                 let outputs = ["w_least", "w_most", "v_least", "v_most"];
                 let outputs = outputs.map(|name| actor.output_of::<f32>(m, name).unwrap());
-                let (mut last, mut seen) = (0.0, 0);
-                while !over.load(Ordering::Relaxed) {
+                let (mut last, mut seen) = (0.0, false);
+                while !over.load(Ordering::Acquire) {
                     actor.run(m).unwrap();
                     let all = outputs.map(|o| actor[o][0]);
                     assert!(all == [all[0]; 4] && all[0] >= last, "{all:?} after {last}");
-                    seen += usize::from(all[0] > last);
+                    if all[0] > last {
+                        watching.fetch_add(usize::from(!seen), Ordering::Relaxed);
+                        seen = true;
+                    }
                     last = all[0];
                 }
                 // What was published last is what they end with.
                 actor.run(m).unwrap();
-                assert_eq!(outputs.map(|o| actor[o][0]), [600.0; 4]);
-                assert!(seen > 0);
+                assert_eq!(outputs.map(|o| actor[o][0]), [steps.load(Ordering::Relaxed) as f32; 4]);
             });
         }
-        for _ in 0..600 {
+        while steps.fetch_add(1, Ordering::Relaxed) < 600 || watching.load(Ordering::Relaxed) < 4 {
             learner.step().unwrap();
             learner.publish().unwrap();
         }
-        over.store(true, Ordering::Relaxed);
+        steps.fetch_sub(1, Ordering::Relaxed);
+        over.store(true, Ordering::Release);
     });
-    assert_eq!(learner.values::<f32>("w").unwrap()[0], 600.0);
+    assert_eq!(learner.values::<f32>("w").unwrap()[0], steps.into_inner() as f32);
 }
 
 #[test]
