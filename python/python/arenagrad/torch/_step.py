@@ -121,7 +121,7 @@ class Step:
         # A tensor that the loss does not depend on is no input of the program.
         self._read = frozenset(self.graph.inputs)
         self.sync_from()
-        if share and self._bridge is not None:
+        if share and self._bridge is not None and not isinstance(self.program, SizedProgram):
             self._bridge.store(self.program, share=True)
         give_back()
 
