@@ -74,6 +74,8 @@ class _Rows(_Opaque):
 class _Longest(int):
     """The number of steps if `pad_packed_sequence` gets no `total_length`: less than all that it may get."""
 
+    __slots__ = ()
+
 
 class _Sizes(_Opaque):
     """How many sequences have a step of each number: all of them have the first one."""
