@@ -137,7 +137,7 @@ impl Course {
     fn text(&self) -> String {
         let mut s = format!("\n{} ({})\n", self.network, self.source);
         let head = ["ranks", "compute ms", "latency ms", "transfer ms", "copies ms", "exposed ms", "step ms"];
-        let row = |cells: &[String]| cells.iter().map(|c| format!("{c:>11}")).collect::<String>();
+        let row = |cells: &[String]| cells.iter().map(|c| format!("{c:>13}")).collect::<String>();
         let _ = writeln!(s, "{}  efficiency    speed-up", row(&head.map(String::from)));
         for r in &self.rows {
             let times = [r.compute_ms, r.latency_ms, r.transfer_ms, r.copies_ms, r.exposed_ms, r.step_ms].map(ms);
