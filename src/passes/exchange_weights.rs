@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 256 << 10;
 /// The least columns: with fewer, lanes of a tile are idle.
 const LEAST_COLUMNS: usize = 32;
 
-/// The weight of product `n` of region `r`, if its axes are to be exchanged before the loop. `fixed` are the values
+/// The weight of product `n`, if its axes are to be exchanged before the loop. `fixed` are the values
 /// that no iteration changes.
 fn exchanged_weight(g: Graph<'_>, n: Node, fixed: &Window<Value, bool>) -> Option<Value> {
     if g.op[n.at()] != Op::MATMUL || MatmulAttrs::of(&g.attrs(n)) != (MatmulAttrs { ta: false, tb: true }) {
