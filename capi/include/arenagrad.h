@@ -255,6 +255,13 @@ enum ag_status ag_compile_exported(const char *path,
                                    const struct ag_options *options,
                                    struct ag_program *program);
 
+// As `ag_compile_exported`, of a file that is in memory: `n_bytes` at `bytes`, at any address. Errors as for
+// `ag_compile_exported`, but AG_IO and AG_DATA.
+enum ag_status ag_compile_exported_bytes(const void *bytes,
+                                         size_t n_bytes,
+                                         const struct ag_options *options,
+                                         struct ag_program *program);
+
 // Frees a program and the memory of its tensors. A step that another thread runs goes on to its end.
 enum ag_status ag_program_free(struct ag_program program);
 
@@ -383,6 +390,32 @@ enum ag_status ag_program_open(const char *path,
 enum ag_status ag_program_open_bytes(const void *bytes,
                                      size_t n_bytes,
                                      struct ag_program *program);
+
+// Puts each thread of a program on a core of its own: the thread that runs steps on the first of `cores`, the others
+// on the next ones. Cores have the numbers of the system, from 0. There may be more of them than threads. The thread
+// that runs steps moves when it runs its next step, and stays there. Linux alone can do this.
+//
+// Errors: AG_PLAN if there are fewer cores than threads, or a core is there twice; AG_IO if there is no such core, if
+// the process may not use it, or if the system refuses. The threads then stay where they were.
+enum ag_status ag_pin(struct ag_program program,
+                      const size_t *cores,
+                      size_t n_cores);
+
+// How long the threads of a program, the caller's excepted, look for the next step before they sleep: a thread that
+// looks keeps its core busy, one that sleeps takes some tens of microseconds to wake. 0 sleeps at once, UINT64_MAX
+// never. A program on one thread has no thread that waits.
+enum ag_status ag_spin(struct ag_program program,
+                       uint64_t nanoseconds);
+
+// Touches each page of a program's memory, so that no later step waits for one: the system gives memory, and reads the
+// values of an exported program, page by page when they are first used.
+enum ag_status ag_prefault(struct ag_program program);
+
+// Keeps a program's memory in memory: the system may not write it to a swap area. Brings in all pages, as
+// `ag_prefault` does. Call it before `ag_binding`: small arenas move to pages of their own.
+//
+// Errors: AG_USAGE after `ag_binding`, AG_MEMORY if the system refuses: most systems limit the memory that a process may lock (`ulimit -l`).
+enum ag_status ag_lock_memory(struct ag_program program);
 
 // The learning rate of step `step`, from 0, of a run of `steps` steps whose base or peak rate is `lr`. `schedule` is
 // TOML with the keys of the table [schedule] of a run's configuration: "kind = 'one-cycle'".

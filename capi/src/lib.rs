@@ -14,6 +14,7 @@ mod files;
 mod graphs;
 mod handles;
 mod kinds;
+mod latency;
 mod order;
 mod owned;
 mod programs;

@@ -6,6 +6,7 @@
 use crate::fault::{Fault, c_text};
 use arenagrad::session::{Method, Program};
 use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, TryLockError};
 
 /// A method, and the names of its tensors as C has them, in the order of `Program::bindings_of`.
@@ -22,6 +23,8 @@ pub struct OwnedProgram {
     methods: Vec<MethodNames>,
     threads: usize,
     process: u32,
+    /// Whether C has pointers to its tensors.
+    has_pointers: AtomicBool,
 }
 
 impl Drop for OwnedProgram {
@@ -43,13 +46,32 @@ impl OwnedProgram {
             threads = threads.max(core.plan_of(method)?.threads);
             methods.push(MethodNames { name: name.to_string(), method, tensors });
         }
-        Ok(OwnedProgram { core: Mutex::new(Some(core)), methods, threads, process: std::process::id() })
+        Ok(OwnedProgram {
+            core: Mutex::new(Some(core)),
+            methods,
+            threads,
+            process: std::process::id(),
+            has_pointers: false.into(),
+        })
     }
 
     /// Whether its threads are those of another process, of which this one is a fork.
     fn is_orphan(&self) -> bool {
         // A step of one thread makes no system call, and needs no other thread.
         self.threads > 1 && self.process != std::process::id()
+    }
+
+    /// C gets a pointer to a tensor, so the arena stays where it is from now on.
+    pub fn keep_place(&self) {
+        self.has_pointers.store(true, Ordering::Relaxed);
+    }
+
+    /// Locks the memory, which moves small arenas to pages of their own.
+    pub fn lock_memory(&self) -> Result<(), Fault> {
+        self.with(|p| match self.has_pointers.load(Ordering::Relaxed) {
+            true => Err(Fault::usage("the arena cannot move to memory of its own after ag_binding: lock it before")),
+            false => Ok(p.lock_memory()?),
+        })
     }
 
     /// What `f` gives of the program.

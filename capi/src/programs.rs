@@ -10,7 +10,7 @@ use crate::owned::OwnedProgram;
 use crate::structs::{ag_graph, ag_method, ag_options, ag_program};
 use arenagrad::Precision;
 use arenagrad::session::{Keep, Program, Session};
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::ptr::null;
 
 /// The default choices: one thread, no limit of memory, f32, no search for NaN.
@@ -112,6 +112,24 @@ pub unsafe extern "C" fn ag_compile_exported(
         let path = border::path("path", path)?;
         let session = session(&border::options(options, ag_options_default())?)?;
         out.put(owned(session.compile_exported(&path)?)?);
+        Ok(())
+    })
+}
+
+/// As `ag_compile_exported`, of a file that is in memory: `n_bytes` at `bytes`, at any address. Errors as for
+/// `ag_compile_exported`, but AG_IO and AG_DATA.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ag_compile_exported_bytes(
+    bytes: *const c_void,
+    n_bytes: usize,
+    options: *const ag_options,
+    program: *mut ag_program,
+) -> ag_status {
+    call("ag_compile_exported_bytes", || {
+        let out = Out::new("program", program)?;
+        let bytes = border::slice("bytes", bytes.cast::<u8>(), n_bytes)?;
+        let session = session(&border::options(options, ag_options_default())?)?;
+        out.put(owned(session.compile_exported_bytes(bytes)?)?);
         Ok(())
     })
 }

@@ -6,7 +6,7 @@ use crate::border::{self, Out, call};
 use crate::fault::Fault;
 use crate::handles;
 use crate::kinds::{ag_role, ag_status, dtype_number, dtype_of};
-use crate::owned::MethodNames;
+use crate::owned::{MethodNames, OwnedProgram};
 use crate::structs::{ag_program, ag_tensor};
 use arenagrad::error::{Error, Kind};
 use arenagrad::session::{Binding, Program, Role};
@@ -18,7 +18,7 @@ fn no_number(what: &dyn std::fmt::Display) -> Fault {
 }
 
 /// What C is told of the tensor at `at` of a method.
-fn described(p: &Program, method: &MethodNames, at: usize) -> Result<ag_tensor, Fault> {
+fn described(program: &OwnedProgram, p: &Program, method: &MethodNames, at: usize) -> Result<ag_tensor, Fault> {
     let found = p.bindings_of(method.method)?.nth(at).zip(method.tensors.get(at));
     let Some((b, name)) = found else {
         let n = method.tensors.len();
@@ -26,6 +26,7 @@ fn described(p: &Program, method: &MethodNames, at: usize) -> Result<ag_tensor, 
     };
     let mut dims = [0; 8];
     dims.iter_mut().zip(b.dims.iter()).for_each(|(to, from)| *to = *from);
+    program.keep_place();
     Ok(ag_tensor {
         data: p.bytes_of(b).as_ptr().cast_mut().cast::<c_void>(),
         bytes: b.bytes,
@@ -56,7 +57,7 @@ fn binding(program: ag_program, method: Option<&str>, name: &str) -> Result<ag_t
         let method = program.method(p, method)?;
         let wanted = p.tensor_of(method.method, name)?;
         let at = p.bindings_of(method.method)?.position(|b| b.name == wanted.name && b.role == wanted.role);
-        described(p, method, at.unwrap_or(usize::MAX))
+        described(&program, p, method, at.unwrap_or(usize::MAX))
     })
 }
 
@@ -133,7 +134,7 @@ pub unsafe extern "C" fn ag_binding_at(
         let out = Out::new("tensor", tensor)?;
         let method = border::text_or_null("method", method)?;
         let program = handles::program(program.id)?;
-        out.put(program.with(|p| described(p, program.method(p, method)?, index))?);
+        out.put(program.with(|p| described(&program, p, program.method(p, method)?, index))?);
         Ok(())
     })
 }

@@ -6,6 +6,7 @@
 #include "check.h"
 #include <pthread.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -200,6 +201,36 @@ static void order_of_calls(void) {
     MUST(ag_program_free(program));
 }
 
+static void latency(void) {
+    ag_program program = on_two_threads(), zero = {0};
+    size_t none[2] = {8191, 8192}, twice[2] = {0, 0};
+    REFUSED(ag_pin(program, NULL, 1), AG_USAGE, "ag_pin: cores is NULL");
+    REFUSED(ag_pin(program, NULL, 0), AG_PLAN, "there are fewer cores: []");
+    REFUSED(ag_pin(program, (size_t *)((uintptr_t)twice + 1), 1), AG_USAGE, "not a multiple of 8");
+    REFUSED(ag_pin(program, twice, SIZE_MAX), AG_USAGE, "more than memory can hold");
+    REFUSED(ag_pin(program, twice, 2), AG_PLAN, "core 0 is given twice; each thread has a core of its own");
+    REFUSED(ag_pin(program, none, 1), AG_PLAN, "threads is 2, and there are fewer cores: [8191]");
+    REFUSED(ag_pin(program, none, 2), AG_IO, "no thread can be put on core 8191: ");
+    REFUSED(ag_pin(zero, twice, 1), AG_USAGE, "program is zero");
+    REFUSED(ag_spin(zero, 0), AG_USAGE, "ag_spin: program is zero");
+    REFUSED(ag_prefault(zero), AG_USAGE, "ag_prefault: program is zero");
+    REFUSED(ag_lock_memory(zero), AG_USAGE, "ag_lock_memory: program is zero");
+    MUST(ag_program_free(program));
+    REFUSED(ag_pin(program, twice, 1), AG_USAGE, "was freed");
+    REFUSED(ag_spin(program, 0), AG_USAGE, "was freed");
+    REFUSED(ag_prefault(program), AG_USAGE, "was freed");
+    REFUSED(ag_lock_memory(program), AG_USAGE, "was freed");
+    // The system says no to a process that may lock no memory.
+    struct rlimit before, nothing = {0, 0};
+    program = compiled(NET);
+    EXPECT(getrlimit(RLIMIT_MEMLOCK, &before) == 0);
+    nothing.rlim_max = before.rlim_max;
+    EXPECT(setrlimit(RLIMIT_MEMLOCK, &nothing) == 0);
+    if (geteuid() != 0) REFUSED(ag_lock_memory(program), AG_MEMORY, "bytes of a program are not locked in memory");
+    EXPECT(setrlimit(RLIMIT_MEMLOCK, &before) == 0);
+    MUST(ag_program_free(program));
+}
+
 static void put(const char *path, const unsigned char *bytes, size_t n) {
     FILE *file = fopen(path, "wb");
     EXPECT(file != NULL);
@@ -281,13 +312,21 @@ static void exported(const char *folder) {
     options = ag_options_default();
     options.threads = 0;
     REFUSED(ag_compile_exported(path, &options, &other), AG_PLAN, "threads is 0");
+    REFUSED(ag_compile_exported_bytes(bytes, n, &options, &other), AG_PLAN, "threads is 0");
     options.size = 1;
     REFUSED(ag_compile_exported(path, &options, &other), AG_USAGE, "options.size is 1");
+    REFUSED(ag_compile_exported_bytes(bytes, n, &options, &other), AG_USAGE, "options.size is 1");
+    REFUSED(ag_compile_exported_bytes(NULL, n, NULL, &other), AG_USAGE, "ag_compile_exported_bytes: bytes is NULL");
+    REFUSED(ag_compile_exported_bytes(bytes, n, NULL, NULL), AG_USAGE, "program is NULL");
+    REFUSED(ag_compile_exported_bytes(bytes, SIZE_MAX, NULL, &other), AG_USAGE, "more than memory can hold");
+    REFUSED(ag_compile_exported_bytes(NULL, 0, NULL, &other), AG_SYNTAX, "fewer than a header");
+    EXPECT(is_refused(ag_compile_exported_bytes(bytes, n - 1, NULL, &other), other, ""));
     // The values are read, so they are checked, too.
     for (size_t i = 0; i < n; i += i < n - VALUES ? 101 : 1) {
         bytes[i] ^= (unsigned char)(1u << i % 8);
         put(wrong, bytes, n);
         EXPECT(is_refused(ag_compile_exported(wrong, NULL, &other), other, wrong));
+        EXPECT(is_refused(ag_compile_exported_bytes(bytes, n, NULL, &other), other, ""));
         bytes[i] ^= (unsigned char)(1u << i % 8);
     }
     EXPECT(other.id == 7);
@@ -370,19 +409,7 @@ static void freed_meanwhile(void) {
 
 // The threads of a program are not in the child of a fork.
 static void forks(void) {
-    const char *net = "graph @net {\n"
-                      "  %a = param init=ones scale=0 frozen=false : f32[256,256]\n"
-                      "  %b = param init=ones scale=0 frozen=false : f32[256,256]\n"
-                      "  %y = matmul %a, %b ta=false tb=false\n"
-                      "  return y=%y\n"
-                      "}\n";
-    ag_graph graph = parsed(net);
-    ag_program program;
-    ag_options options = ag_options_default();
-    options.threads = 2;
-    MUST(ag_compile(graph, &options, &program));
-    MUST(ag_graph_free(graph));
-    MUST(ag_init(program, 0));
+    ag_program program = on_two_threads();
     MUST(ag_step(program));
     fflush(stdout);
     pid_t child = fork();
@@ -407,6 +434,7 @@ int main(int argc, char **argv) {
     texts();
     choices();
     order_of_calls();
+    latency();
     exported(argv[1]);
     threads();
     freed_meanwhile();

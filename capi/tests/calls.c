@@ -184,7 +184,7 @@ static void compiled_again(const char *folder) {
     ag_graph graph = parsed(NET), step;
     MUST(ag_train(graph, "loss", "kind = 'sgd'\nlr = 1e-3\nmomentum = 0.9", &step));
     ag_method both[2] = {{"learn", step}, {"ask", graph}};
-    ag_program program, other = {7}, again[3];
+    ag_program program, other = {7}, again[4];
     MUST(ag_compile_all(both, 2, NULL, &program));
     MUST(ag_graph_free(graph));
     MUST(ag_graph_free(step));
@@ -209,12 +209,15 @@ static void compiled_again(const char *folder) {
     MUST(ag_compile_exported(path, &options, &again[1]));
     options.threads = 2;
     MUST(ag_compile_exported(path, &options, &again[2]));
+    REFUSED(ag_program_open_bytes(bytes, n, &other), AG_PLAN, "it was exported by arenagrad 9.");
+    MUST(ag_compile_exported_bytes(bytes, n, &options, &again[3]));
+    memset(bytes, 0, n);
     for (int i = 0; i < 3; i++) MUST(ag_step(program));
     MUST(ag_write_of(program, "ask", "x", AG_F32, x, sizeof x));
     MUST(ag_run(program, "ask"));
     MUST(ag_read(program, "w", AG_F32, w[0], sizeof w[0]));
     MUST(ag_read_of(program, "ask", "y", AG_F32, &y[0], sizeof y[0]));
-    for (int p = 0; p < 3; p++) {
+    for (int p = 0; p < 4; p++) {
         MUST(ag_write(again[p], "x", AG_F32, x, sizeof x));
         for (int i = 0; i < 3; i++) MUST(ag_step(again[p]));
         MUST(ag_write_of(again[p], "ask", "x", AG_F32, x, sizeof x));
@@ -223,6 +226,33 @@ static void compiled_again(const char *folder) {
         MUST(ag_read_of(again[p], "ask", "y", AG_F32, &y[1], sizeof y[1]));
         EXPECT(memcmp(w[0], w[1], sizeof w[0]) == 0 && memcmp(&y[0], &y[1], sizeof y[0]) == 0);
         MUST(ag_program_free(again[p]));
+    }
+    MUST(ag_program_free(program));
+}
+
+// A program that waits for nothing has the bits of one that does.
+static void latency(void) {
+    ag_program program = on_two_threads();
+    MUST(ag_prefault(program));
+    // What the system may refuse is refused with its reason, and steps go on.
+    ag_error e;
+    size_t cores[2] = {0, 1};
+    if (ag_pin(program, cores, 2) != AG_OK) {
+        MUST(ag_last_error(&e));
+        EXPECT(e.status == AG_IO);
+    }
+    if (ag_lock_memory(program) != AG_OK) {
+        MUST(ag_last_error(&e));
+        EXPECT(e.status == AG_MEMORY);
+    }
+    ag_tensor y;
+    MUST(ag_binding(program, "y", &y));
+    REFUSED(ag_lock_memory(program), AG_USAGE, "the arena cannot move to memory of its own after ag_binding");
+    const uint64_t times[3] = {0, 1000, UINT64_MAX};
+    for (int i = 0; i < 3; i++) {
+        MUST(ag_spin(program, times[i]));
+        MUST(ag_step(program));
+        EXPECT(((float *)y.data)[0] == 256.0f && ((float *)y.data)[65535] == 256.0f);
     }
     MUST(ag_program_free(program));
 }
@@ -289,5 +319,6 @@ int main(int argc, char **argv) {
     files(argv[1]);
     exported(argv[1]);
     compiled_again(argv[1]);
+    latency();
     return done();
 }

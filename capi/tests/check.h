@@ -67,6 +67,24 @@ static inline ag_program compiled(const char *text) {
     return program;
 }
 
+// A program whose steps run on two threads, ready to run: y = a·b, and all elements of a and b are 1.
+static inline ag_program on_two_threads(void) {
+    const char *net = "graph @net {\n"
+                      "  %a = param init=ones scale=0 frozen=false : f32[256,256]\n"
+                      "  %b = param init=ones scale=0 frozen=false : f32[256,256]\n"
+                      "  %y = matmul %a, %b ta=false tb=false\n"
+                      "  return y=%y\n"
+                      "}\n";
+    ag_graph graph = parsed(net);
+    ag_program program;
+    ag_options options = ag_options_default();
+    options.threads = 2;
+    MUST(ag_compile(graph, &options, &program));
+    MUST(ag_graph_free(graph));
+    MUST(ag_init(program, 0));
+    return program;
+}
+
 static inline int done(void) {
     if (failures == 0) printf("all well\n");
     return failures == 0 ? 0 : 1;

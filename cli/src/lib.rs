@@ -14,6 +14,7 @@ mod fail;
 mod fuzz;
 mod inspect_command;
 mod ir;
+mod latency;
 mod measure;
 mod model;
 mod numbers;

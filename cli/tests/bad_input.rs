@@ -56,6 +56,15 @@ fn arguments_are_refused_by_name() {
     fails(2, &["train", "digits", "--lr", "nan"], &["lr"]);
     fails(2, &["train", "digits", "--steps", "0"], &["steps is 0"]);
     fails(2, &["train", "digits", "--threads", "0"], &["threads is 0"]);
+    for command in [&["train", "digits"][..], &["bench"]] {
+        let with = |more: &[&str], want: &[&str]| fails(2, &[command, more].concat(), want);
+        with(&["--threads", "1", "--pin", "8192"], &["no thread can be put on core 8192"]);
+        with(&["--threads", "1", "--pin", "0,0"], &["core 0 is given twice"]);
+        with(&["--threads", "2", "--pin", "0"], &["threads is 2, and there are fewer cores: [0]"]);
+        with(&["--pin", "x"], &["--pin", "'x'"]);
+        with(&["--spin", "-1"], &["--spin", "a number of seconds, 0 or more"]);
+        with(&["--spin", "2ms"], &["--spin", "a number of seconds, or inf"]);
+    }
     assert_eq!(common::run(&["train"]).status.code(), Some(2));
     assert_eq!(common::run(&["dance"]).status.code(), Some(2));
     assert_eq!(common::run(&["--help"]).status.code(), Some(0));

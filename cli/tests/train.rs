@@ -28,6 +28,29 @@ fn sha(dir: &str) -> String {
     summary(Path::new(dir))["weights_sha256"].as_str().unwrap().to_string()
 }
 
+/// What is set for latency changes no bit.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_on_chosen_cores_gives_the_same_weights() {
+    let s = Scratch::new();
+    let run = |name: &str, more: &[&str]| {
+        let out = s.path(name);
+        good(&[&["train", "digits", "--steps", "5", "--threads", "1", "--quiet", "--out", &out], more].concat());
+        sha(&out)
+    };
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let cores = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let core = cores.trim().split([',', '-']).next().unwrap();
+    let plain = run("plain", &[]);
+    assert_eq!(run("pinned", &["--pin", core, "--spin", "0.001", "--prefault"]), plain);
+    let text = good(&["bench", "--workloads", "w2", "--seconds", "0", "--pin", core, "--spin", "inf", "--prefault"]);
+    assert!(text.starts_with("w2  "), "{text}");
+    // A machine may let this process lock no memory, and says why.
+    let out = program(&["bench", "--workloads", "w2", "--seconds", "0", "--lock-memory"]).output().unwrap();
+    let errors = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.success() || errors.contains("bytes of a program are not locked in memory"), "{errors}");
+}
+
 #[test]
 fn a_short_run_writes_its_files() {
     let s = Scratch::new();

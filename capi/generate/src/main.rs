@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// The files of the interface, in the order of the header.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "kinds.rs",
     "structs.rs",
     "errors.rs",
@@ -15,6 +15,7 @@ const FILES: [&str; 8] = [
     "programs.rs",
     "tensors.rs",
     "files.rs",
+    "latency.rs",
     "order.rs",
 ];
 

@@ -6,6 +6,8 @@ mod derive_args;
 mod export_args;
 mod fuzz_args;
 mod graph_args;
+mod latency_args;
+mod pack_args;
 mod scale_args;
 mod weights_args;
 
@@ -13,6 +15,8 @@ pub use derive_args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, V
 pub use export_args::ExportArgs;
 pub use fuzz_args::{GenerateArgs, ReduceArgs};
 pub use graph_args::{GraphArgs, SizeArg, SizeArgs};
+pub use latency_args::LatencyArgs;
+pub use pack_args::PackArgs;
 pub use scale_args::ScaleArgs;
 pub use weights_args::{InspectArgs, ReadArgs};
 
@@ -195,6 +199,9 @@ pub struct TrainArgs {
     /// For debugging: steps run on one thread and slowly.
     #[arg(long)]
     pub find_nan: bool,
+    /// What disturbs steps.
+    #[command(flatten)]
+    pub latency: LatencyArgs,
     /// Print no progress.
     #[arg(long)]
     pub quiet: bool,
@@ -406,32 +413,6 @@ pub struct CompareArgs {
     pub json: bool,
 }
 
-/// Options of `pack`.
-#[derive(Args, Debug)]
-pub struct PackArgs {
-    /// A CSV file in MiniMalloc's format: columns id, lower, upper (one past the last moment) and size.
-    #[arg(required_unless_present = "make", conflicts_with = "make")]
-    pub file: Option<PathBuf>,
-    /// Pack about N synthetic buffers instead of a file: training:N:SEED (a training step of a chain of layers),
-    /// unrolled:N (a recurrent cell unrolled over time), power:N:SEED (lifetimes and sizes from power laws) or
-    /// perfect:N:SEED (the best packing has no gaps, and height 1048576) [default: the file].
-    #[arg(long, value_name = "KIND:N:SEED")]
-    pub make: Option<String>,
-    /// Accept any packing of at most this height, in the unit of the sizes [default: look for the lowest].
-    #[arg(long, value_name = "HEIGHT")]
-    pub capacity: Option<u64>,
-    /// Write the CSV with an added column offset to this file, even if the packing exceeds the capacity [default: no
-    /// file].
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Largest number of search nodes of branch and bound [default: 1000000].
-    #[arg(long, value_name = "N")]
-    pub nodes: Option<u64>,
-    /// Print the results as JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// Options of `trace`.
 #[derive(Args, Debug)]
 pub struct TraceArgs {
@@ -490,6 +471,9 @@ pub struct BenchArgs {
     /// record]. --workloads must name a single workload.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// What disturbs steps.
+    #[command(flatten)]
+    pub latency: LatencyArgs,
     /// Print one JSON object for each workload.
     #[arg(long)]
     pub json: bool,

@@ -161,11 +161,14 @@ fn bench_act_read_bytes(p: &Program) -> Result<ReadBytes> {
 /// Times acts for `a.seconds`, and at least 20,000 acts of each program.
 pub fn time_acts(a: &BenchArgs) -> Run<ActMetrics> {
     let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
+    let session = a.latency.pinned(session);
     let (learn, act) = (bench_act_learn_graph()?, bench_act_graph()?);
     let mut shared = session.compile_all(&[("learn", &learn), (ACT, &act)])?;
     let mut alone = session.compile_all(&[(ACT, &act)])?;
-    shared.init(0)?;
-    alone.init(0)?;
+    for p in [&mut shared, &mut alone] {
+        a.latency.settle(p, 1)?;
+        p.init(0)?;
+    }
     copy_params(&shared, &mut alone)?;
     let (arena_shared_bytes, arena_alone_bytes) = (shared.plan().arena_bytes, alone.plan().arena_bytes);
     let number = |i: usize| (i as f32 * 0.7).sin();

@@ -237,6 +237,7 @@ impl Bench {
     pub fn new(w: &Workload, a: &BenchArgs, ranks: &Ranks, traced: bool) -> Run<Bench> {
         let split = if ranks.comm().is_some() { Some(w.step_of_rank(ranks.size())?) } else { None };
         let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
+        let session = a.latency.pinned(session);
         let path = a.data.as_ref().map(|dir| dir.join(format!("{}.safetensors", w.name)));
         let file = path.as_ref().map(|p| batches::open_file(p)).transpose()?;
         sys::sys_reset_peak_rss();
@@ -248,6 +249,7 @@ impl Bench {
             None => session.compile(&w.step()?)?,
         };
         let compile = start.elapsed();
+        a.latency.settle(&mut program, ranks.size())?;
         program.init(0)?;
         let batches = match (&path, &file) {
             (Some(path), Some(file)) => {

@@ -10,7 +10,7 @@ mod task;
 #[cfg(test)]
 mod page;
 
-use crate::args::{self, TrainArgs};
+use crate::args::{self, LatencyArgs, TrainArgs};
 use crate::fail::{Run, fail_bad_input, fail_io};
 use crate::run_dir::{CONFIG, RunDir, checkpoint_in_run_dir};
 use crate::sys;
@@ -139,6 +139,8 @@ pub struct Config {
     pub keep: Keep,
     /// The file for a recorded step.
     pub trace: Option<PathBuf>,
+    /// Where threads run, how long they wait, and how memory is kept.
+    pub latency: LatencyArgs,
     /// Whether a step ends at the first op that makes a NaN or an infinity.
     pub find_nan: bool,
     /// Whether each rank keeps the optimiser's states of its share of the params alone.
@@ -267,6 +269,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         precision,
         keep,
         trace: args.trace.clone(),
+        latency: args.latency.clone(),
         find_nan: args.find_nan,
         shard_states: args.shard_states,
         rescale: args.rescale,

@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::fail::Run;
 use crate::measure::Measure;
 use arenagrad::error::Result;
-use arenagrad::session::{Program, Session};
+use arenagrad::session::Session;
 use arenagrad::train::{Batches, Comm, Parallel, Progress, Trainer};
 use arenagrad::{graph::GraphBuf, optim};
 
@@ -55,7 +55,8 @@ pub trait TrainTask {
 
 /// The session of a run.
 pub fn train_task_session(c: &Config) -> Session {
-    Session::new().threads(c.threads).precision(c.precision).keep(c.keep).find_nan(c.find_nan)
+    let session = Session::new().threads(c.threads).precision(c.precision).keep(c.keep).find_nan(c.find_nan);
+    c.latency.pinned(session)
 }
 
 /// Compiles the training step of `graph`, whose scalar output is called `loss`, for `examples` examples.
@@ -69,15 +70,17 @@ pub fn train_task_trainer(c: &Config, ranks: &Ranks, graph: &GraphBuf, loss: &st
         if c.shard_states {
             split = split.shard(comm.rank(), ranks.size())?;
         }
-        let program = session.compile_all(&split.methods())?;
+        let mut program = session.compile_all(&split.methods())?;
+        c.latency.settle(&mut program, ranks.size())?;
         let parallel = Parallel::new(&program, comm, &split)?;
         let trainer = Trainer::parallel(program, parallel, c.schedule.clone(), batches, c.seed)?;
         return Ok(trainer.rescale(c.rescale));
     }
     let step = optim::train(graph, loss, &c.optimiser)?;
-    let program: Program = match c.trace {
+    let mut program = match c.trace {
         Some(_) => session.compile_traced(&step)?,
         None => session.compile(&step)?,
     };
+    c.latency.settle(&mut program, ranks.size())?;
     Ok(Trainer::new(program, loss, c.schedule.clone(), batches, c.seed)?.rescale(c.rescale))
 }
