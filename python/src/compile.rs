@@ -28,11 +28,28 @@ fn keep_of(word: &str) -> PyResult<Keep> {
     Keep::named(word).ok_or_else(|| refuse(Kind::Syntax, format!("keep is {word:?}; it may be {}", known())))
 }
 
+/// The numbers of cores in a list.
+pub fn cores_of(cores: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    let text = || format!("pin is {cores}; it is a list of numbers of cores, from 0");
+    cores.extract().map_err(|_| refuse(Kind::Plan, text()))
+}
+
+/// How long threads look for a step.
+pub fn spin_time(seconds: f64) -> PyResult<Duration> {
+    if seconds == f64::INFINITY {
+        return Ok(Duration::MAX);
+    }
+    let text = |_| refuse(Kind::Plan, format!("spin is {seconds}; it is a number of seconds, 0 or more"));
+    Duration::try_from_secs_f64(seconds).map_err(text)
+}
+
 /// The choices of a session.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Choices {
+pub struct Choices<'py> {
     threads: usize,
+    pin: Option<Bound<'py, PyAny>>,
+    spin: Option<f64>,
     max_memory: Option<usize>,
     precision: String,
     precisions: Vec<(String, String)>,
@@ -44,7 +61,7 @@ pub struct Choices {
     pub casting: Option<String>,
 }
 
-impl Choices {
+impl Choices<'_> {
     pub fn session(&self) -> PyResult<Session> {
         let mut session = Session::new().threads(self.threads).optimise(self.optimise).find_nan(self.find_nan);
         session = session.poison(self.poison).precision(precision_of(&self.precision)?);
@@ -53,6 +70,12 @@ impl Choices {
         }
         if let Some(word) = &self.keep {
             session = session.keep(keep_of(word)?);
+        }
+        if let Some(cores) = &self.pin {
+            session = session.pin(cores_of(cores)?);
+        }
+        if let Some(seconds) = self.spin {
+            session = session.spin(spin_time(seconds)?);
         }
         Ok(match self.max_memory {
             Some(bytes) => session.memory_budget(bytes),
@@ -83,7 +106,7 @@ fn interruptible<R: Send + 'static>(
 
 /// Compiles graphs, by the names of their methods.
 #[pyfunction]
-pub fn _compile(py: Python<'_>, graphs: Vec<(String, Py<Graph>)>, choices: Choices) -> PyResult<Program> {
+pub fn _compile(py: Python<'_>, graphs: Vec<(String, Py<Graph>)>, choices: Choices<'_>) -> PyResult<Program> {
     let session = choices.session()?;
     let graphs: Vec<(String, GraphBuf)> = graphs.into_iter().map(|(n, g)| (n, g.get().buf().clone())).collect();
     let trace = choices.trace;

@@ -14,6 +14,7 @@ mod forward;
 mod graph;
 mod index;
 mod init;
+mod kept;
 mod location;
 mod onnx;
 mod ops;

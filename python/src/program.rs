@@ -2,7 +2,9 @@
 //!
 //! Invariant: one thread at a time uses the program. A second one gets an exception, as does a forked child.
 
+use crate::compile::{cores_of, spin_time};
 use crate::error::{call, misuse, raise, refuse};
+use crate::kept::{KEPT, kept_entry, kept_number};
 use crate::plan::{Plan, Trace};
 use crate::slot::Slot;
 use crate::tensors::{Tensors, Which};
@@ -15,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// How often this process is a child of a fork.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -52,6 +54,8 @@ pub struct Program {
     casting: Option<String>,
     threads: usize,
     forks: u32,
+    /// Whether there may be views of its tensors.
+    pub viewed: AtomicBool,
 }
 
 impl Drop for Program {
@@ -93,7 +97,7 @@ impl Program {
         let threads = threads.unwrap_or(1);
         let core = Mutex::new(ManuallyDrop::new(core));
         let forks = FORKS.load(Ordering::Relaxed);
-        Ok(Program { core, slots, methods, params, states, casting, threads, forks })
+        Ok(Program { core, slots, methods, params, states, casting, threads, forks, viewed: false.into() })
     }
 
     /// The program, for this thread alone.
@@ -332,6 +336,43 @@ impl Program {
         Ok(dict)
     }
 
+    /// Puts each thread on a core of its own: the thread that runs steps on the first of `cores`, the others on the next
+    /// ones. The thread that runs steps moves when it runs the next one, and stays there. Linux alone can do this.
+    fn pin(&self, py: Python<'_>, cores: &Bound<'_, PyAny>) -> PyResult<()> {
+        let cores = cores_of(cores)?;
+        self.detached(py, |p| p.pin(cores))
+    }
+
+    /// How long the threads, the caller's excepted, look for the next step before they sleep; `math.inf`: they never do.
+    fn spin(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let time = spin_time(seconds)?;
+        self.detached(py, |p| {
+            p.spin(time);
+            Ok(())
+        })
+    }
+
+    /// Touches each page of the program's memory, so that no later step waits for one.
+    fn prefault(&self, py: Python<'_>) -> PyResult<()> {
+        self.detached(py, |p| {
+            p.prefault();
+            Ok(())
+        })
+    }
+
+    /// Keeps the program's memory in memory: the system may not write it to a swap area. It may refuse (`ulimit -l`).
+    /// Call it before there are views: small arenas move to pages of their own.
+    fn lock_memory(&self, py: Python<'_>) -> PyResult<()> {
+        let mut core = self.lock()?;
+        if self.viewed.load(Ordering::Relaxed) {
+            return Err(misuse(
+                "there are views of the program, which cannot move to memory of its own: lock it before",
+            ));
+        }
+        let core: &mut Core = &mut core;
+        py.detach(|| call(|| core.lock_memory()))
+    }
+
     /// Writes an array into the input, param or state called `name`.
     #[pyo3(signature = (name, value, *, casting = None))]
     fn write(&self, name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>, casting: Option<&str>) -> PyResult<()> {
@@ -454,17 +495,4 @@ impl Program {
 pub fn _open(py: Python<'_>, path: PathBuf, casting: Option<String>) -> PyResult<Program> {
     let core = py.detach(|| call(|| Core::open(path)))?;
     Program::new(py, core, casting)
-}
-
-/// What names of a checkpoint's numbers begin with.
-pub const KEPT: &str = "train.kept.";
-
-/// A number of a checkpoint: its name there, and its bytes.
-pub fn kept_number(name: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<(String, [u8; 8])> {
-    Ok((format!("{KEPT}{}", name.extract::<String>()?), x.extract::<f64>()?.to_le_bytes()))
-}
-
-/// A number of a checkpoint.
-pub fn kept_entry<'a>(name: &'a str, bytes: &'a [u8]) -> Entry<'a> {
-    Entry::new(name, arenagrad::graph::DType::F64, &[1], bytes)
 }

@@ -6,8 +6,9 @@
 use crate::comm::{PyComm, Raised};
 use crate::error::{call, misuse, refuse};
 use crate::graph::Graph;
+use crate::kept::{KEPT, kept_entry, kept_number};
 use crate::optim::PyOptimiser;
-use crate::program::{KEPT, Program, kept_entry, kept_number};
+use crate::program::Program;
 use arenagrad::error::{Error, Kind};
 use arenagrad::graph::DType;
 use arenagrad::optim::{LR, Split};

@@ -54,7 +54,7 @@ fn run_recipe(recipe: &Py<PyAny>, g: &Builder) -> PyResult<Graph> {
 
 /// Compiles a function of sizes.
 #[pyfunction]
-pub fn _compile_sized(recipe: Py<PyAny>, choices: Choices) -> PyResult<SizedProgram> {
+pub fn _compile_sized(recipe: Py<PyAny>, choices: Choices<'_>) -> PyResult<SizedProgram> {
     let raised: Arc<Mutex<Option<PyErr>>> = Arc::default();
     let keep = raised.clone();
     let session = choices.session()?;

@@ -7,6 +7,7 @@ use arenagrad::session::Role;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
+use std::sync::atomic::Ordering;
 
 /// Which tensors of a program.
 #[derive(Clone, Copy)]
@@ -57,6 +58,7 @@ impl Tensors {
         let program = self.program.get();
         let slot = program.find(self.which, name)?;
         let mut core = program.lock()?;
+        program.viewed.store(true, Ordering::Relaxed);
         let owner = || self.program.bind(py).clone().into_any();
         match slot.role {
             Role::Output => slot.view(owner(), &mut core, false),

@@ -79,7 +79,7 @@ def test_errors_have_one_root():
     assert issubclass(ag.MemoryPlanError, MemoryError) and issubclass(ag.IoError, OSError)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/modules/python.md", "python/README.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/modules/python.md", "docs/latency.md", "python/README.md"])
 def test_programs_of_the_pages_run(page, tmp_path, monkeypatch):
     text = (HERE.parent / page).read_text(encoding="utf-8")
     programs = [part.split("```")[0] for part in text.split("```python\n")[1:]]

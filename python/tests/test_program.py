@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import math
 import multiprocessing
 import os
 import pickle
@@ -240,6 +241,83 @@ def _step_in_child(_: int) -> str:
         return "ran"
     except ag.UsageError as e:
         return str(e)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="Linux alone puts threads on cores")
+class TestLatency:
+    """What is set on a thread of its own: the thread that runs a step stays on its core."""
+
+    @staticmethod
+    def cores_after_a_step(p: ag.Program) -> set[int]:
+        found = []
+
+        def run():
+            p.step()
+            found.append(os.sched_getaffinity(0))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        return found[0]
+
+    def test_steps_run_on_the_core_they_are_given(self):
+        cores, y = sorted(os.sched_getaffinity(0)), wide(threads=1).step()["y"].copy()
+        p = wide(threads=1)
+        p.pin([cores[-1]])
+        assert self.cores_after_a_step(p) == {cores[-1]}
+        np.testing.assert_array_equal(p.outputs["y"], y)
+        with ag.build("double") as b:
+            b.output("y", b.input("x", (3,)) * 2.0)
+        p = ag.compile(b.graph, pin=cores[:1], spin=0)
+        p.inputs["x"][:] = 1
+        assert self.cores_after_a_step(p) == {cores[0]}
+        assert os.sched_getaffinity(0) == set(cores)
+
+    def test_threads_wait_as_told_and_give_the_same_bits(self):
+        p, y = wide(threads=2), wide(threads=1).step()["y"].copy()
+        for seconds in (0, 1e-3, math.inf):
+            p.spin(seconds)
+            p.step()
+            np.testing.assert_array_equal(p.step()["y"], y)
+        p.spin(0)
+
+    def test_memory_is_brought_in_and_kept(self):
+        with ag.build("double") as b:
+            b.output("y", b.input("x", (3,)) * 2.0)
+        p = ag.compile(b.graph)
+        p.prefault()
+        try:
+            p.lock_memory()
+        except ag.Error as e:
+            assert e.kind == "memory" and "are not locked in memory" in str(e)
+        outputs = p.step(x=np.ones(3, np.float32))
+        assert outputs["y"].tolist() == [2, 2, 2]
+        with pytest.raises(ag.UsageError, match="there are views of the program"):
+            p.lock_memory()
+
+    def test_what_cannot_be_is_refused_by_name(self):
+        p = wide(threads=2)
+        with pytest.raises(ag.PlanError, match=r"threads is 2, and there are fewer cores: \[0\]"):
+            p.pin([0])
+        with pytest.raises(ag.PlanError, match="core 0 is given twice"):
+            p.pin([0, 1, 0])
+        with pytest.raises(ag.IoError, match="no thread can be put on core 8192"):
+            p.pin([8192, 8193])
+        for cores in ([-1], 3, "01", [0.5], None):
+            with pytest.raises(ag.PlanError, match="it is a list of numbers of cores, from 0"):
+                p.pin(cores)
+        for seconds in (-1, math.nan, -math.inf, 1e300):
+            with pytest.raises(ag.PlanError, match="it is a number of seconds, 0 or more"):
+                p.spin(seconds)
+        with pytest.raises(ag.PlanError, match="there are fewer cores"):
+            ag.compile(mlp(), threads=2, pin=[0])
+        with pytest.raises(ag.PlanError, match="spin is -1"):
+            ag.compile(mlp(), spin=-1)
+        with pytest.raises(ag.PlanError, match="pin is x"):
+            ag.compile_sized(mlp, pin="x")
+        sized = ag.compile_sized(mlp, threads=2, pin=[0])
+        with pytest.raises(ag.PlanError, match="there are fewer cores"):
+            sized.init({"rows": 3})
 
 
 def test_the_program_of_threads_has_the_same_bits():

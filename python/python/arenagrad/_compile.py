@@ -10,7 +10,7 @@ from ._errors import make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Mapping
+    from typing import Any, Callable, Mapping, Sequence
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -86,6 +86,8 @@ def compile(
     graph: Graph | Mapping[str, Graph],
     *,
     threads: int = 1,
+    pin: Sequence[int] | None = None,
+    spin: float | None = None,
     max_memory: int | str | None = None,
     precision: str = "f32",
     precisions: Mapping[str, str] | None = None,
@@ -99,6 +101,8 @@ def compile(
     """The program of a graph, or of several: a dict from names of methods to graphs, which share params and states.
 
     * `threads`: most threads; results do not depend on it.
+    * `pin`: the core of each thread, the caller's first; `spin`: the seconds for which the others look for the next step
+      before they sleep. `Program.pin` and `Program.spin` set them later.
     * `max_memory`: most bytes of the arena, as a number or as `"4MiB"`.
     * `precision`: that of matrix products, as `"bf16"`; `precisions` by patterns of params' names.
     * `keep`: the type in which values wait for the backward half, as `"bf16"`.
@@ -120,6 +124,8 @@ def compile(
         raise make("plan", "trace=True records a program of one method")
     more = {
         "threads": threads,
+        "pin": pin,
+        "spin": spin,
         "precision": precision,
         "precisions": precisions,
         "keep": keep,
@@ -135,6 +141,8 @@ def compile_sized(
     recipe: Callable[..., Graph],
     *,
     threads: int = 1,
+    pin: Sequence[int] | None = None,
+    spin: float | None = None,
     max_memory: int | str | None = None,
     precision: str = "f32",
     precisions: Mapping[str, str] | None = None,
@@ -156,6 +164,8 @@ def compile_sized(
     """
     more = {
         "threads": threads,
+        "pin": pin,
+        "spin": spin,
         "precision": precision,
         "precisions": precisions,
         "keep": keep,
