@@ -1,7 +1,8 @@
 """Writes docs/torch-coverage.md: which models the bridge to torch maps, and how far their numbers are from torch's.
 
 `torch_coverage.py [--rows FILE] [NAME...]`. Rows are kept in FILE (JSON, one a line), so that a run can go on; only models
-without a row, or those that are named, are run. Models are the tests' own, torchvision's, and timm's if it is installed.
+without a row, or those that are named, are run. Models are the tests' own, torchvision's, small ones of transformers, and
+timm's if it is installed.
 All run in f64, so that the differences are not those of rounding.
 """
 
@@ -11,6 +12,7 @@ import argparse
 import copy
 import gc
 import json
+import logging
 import sys
 import time
 import warnings
@@ -23,6 +25,7 @@ from torch import nn
 HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE / "tests" / "torch"))
 from compare import trained, wide, without_draws  # noqa: E402
+from hf_models import HF  # noqa: E402
 from models import classes  # noqa: E402
 from outside_models import MODELS, RANDOM  # noqa: E402
 
@@ -72,6 +75,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
     """All models: name, where they are from, and what makes them."""
     found: dict[str, tuple[str, Callable[[], Any]]] = {name: ("tests", f) for name, f in MODELS.items()}
     found |= {name: ("torchvision", vision(name)) for name in VISION}
+    found |= {f"hf {name}": ("transformers", make) for name, make in HF.items()}
     try:
         import timm  # noqa: F401
 
@@ -154,13 +158,14 @@ def table(rows: list[dict[str, Any]]) -> str:
         "Differences are relative: of the gradients of the first step (to each gradient's largest element), of the losses of",
         "ten steps of gradient descent, and of an evaluation afterwards; those of batch norm's statistics are absolute.",
         "Dropout and stochastic depth are off; models that draw numbers otherwise (`draws`) are not comparable. The derivative of",
-        "hardsigmoid is rough in torch, whose 1/6 has 24 bits also in f64: its models differ by some 1e-8.",
+        "hardsigmoid is rough in torch, whose 1/6 has 24 bits also in f64: its models differ by some 1e-8. Models of transformers",
+        "are small, with random weights; many compute their loss, norms or rotations in f32 also in f64, and differ by its rounding.",
         "",
         "| model | from | kinds | trains | gradients | losses | statistics | evaluation |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for r in sorted(rows, key=lambda r: (["tests", "torchvision", "timm"].index(r["source"]), r["name"])):
-        name = r["name"].removeprefix("timm ")
+    for r in sorted(rows, key=lambda r: (["tests", "torchvision", "timm", "transformers"].index(r["source"]), r["name"])):
+        name = r["name"].removeprefix("timm ").removeprefix("hf ")
         if "refused" in r:
             why = r["refused"].replace("|", "\\|")
             lines.append(f"| {name} | {r['source']} | refused: {why} | | | | | |")
@@ -179,6 +184,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+    logging.disable()
     rows = {}
     if args.rows.exists():
         rows = {r["name"]: r for r in map(json.loads, args.rows.read_text().splitlines())}
