@@ -153,6 +153,8 @@ const UNSAFE: &[&str] = &[
     "src/kernels/simd/portable.rs",
     "src/kernels/simd/transpose_x86.rs",
     "src/kernels/simd/vector.rs",
+    "src/kernels/simd/wasm.rs",
+    "src/kernels/simd/wasm_terms.rs",
     "src/nodes/ir/graph/mod.rs",
     "src/sched/affinity.rs",
     "src/sched/exec.rs",
@@ -178,7 +180,7 @@ fn unsafe_code_is_rare_and_reasoned() {
         assert!(lines <= reasons, "{name}: {lines} unsafe lines, {reasons} reasons");
         total += lines;
     }
-    assert!(total <= 110, "{total} lines of unsafe code");
+    assert!(total <= 125, "{total} lines of unsafe code");
 }
 
 /// A file that another program cuts would end a program that maps it, so only memory without a file is mapped, and the

@@ -414,7 +414,8 @@ enum ag_status ag_prefault(struct ag_program program);
 // Keeps a program's memory in memory: the system may not write it to a swap area. Brings in all pages, as
 // `ag_prefault` does. Call it before `ag_binding`: small arenas move to pages of their own.
 //
-// Errors: AG_USAGE after `ag_binding`, AG_MEMORY if the system refuses: most systems limit the memory that a process may lock (`ulimit -l`).
+// Errors: AG_USAGE after `ag_binding`; AG_MEMORY if the system refuses: most systems limit the memory that a process
+// may lock (`ulimit -l`).
 enum ag_status ag_lock_memory(struct ag_program program);
 
 // The learning rate of step `step`, from 0, of a run of `steps` steps whose base or peak rate is `lr`. `schedule` is

@@ -51,7 +51,8 @@ pub extern "C" fn ag_prefault(program: ag_program) -> ag_status {
 /// Keeps a program's memory in memory: the system may not write it to a swap area. Brings in all pages, as
 /// `ag_prefault` does. Call it before `ag_binding`: small arenas move to pages of their own.
 ///
-/// Errors: AG_USAGE after `ag_binding`, AG_MEMORY if the system refuses: most systems limit the memory that a process may lock (`ulimit -l`).
+/// Errors: AG_USAGE after `ag_binding`; AG_MEMORY if the system refuses: most systems limit the memory that a process
+/// may lock (`ulimit -l`).
 #[unsafe(no_mangle)]
 pub extern "C" fn ag_lock_memory(program: ag_program) -> ag_status {
     call("ag_lock_memory", || handles::program(program.id)?.lock_memory())

@@ -5,6 +5,7 @@
 
 use crate::error::{call, misuse, refuse};
 use crate::graph::Graph;
+use crate::latency::{cores_of, spin_time};
 use crate::program::Program;
 use arenagrad::Precision;
 use arenagrad::error::Kind;
@@ -26,21 +27,6 @@ fn precision_of(word: &str) -> PyResult<Precision> {
 fn keep_of(word: &str) -> PyResult<Keep> {
     let known = || Keep::ALL.iter().map(|k| k.1).collect::<Vec<_>>().join(", ");
     Keep::named(word).ok_or_else(|| refuse(Kind::Syntax, format!("keep is {word:?}; it may be {}", known())))
-}
-
-/// The numbers of cores in a list.
-pub fn cores_of(cores: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-    let text = || format!("pin is {cores}; it is a list of numbers of cores, from 0");
-    cores.extract().map_err(|_| refuse(Kind::Plan, text()))
-}
-
-/// How long threads look for a step.
-pub fn spin_time(seconds: f64) -> PyResult<Duration> {
-    if seconds == f64::INFINITY {
-        return Ok(Duration::MAX);
-    }
-    let text = |_| refuse(Kind::Plan, format!("spin is {seconds}; it is a number of seconds, 0 or more"));
-    Duration::try_from_secs_f64(seconds).map_err(text)
 }
 
 /// The choices of a session.

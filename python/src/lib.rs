@@ -15,6 +15,7 @@ mod graph;
 mod index;
 mod init;
 mod kept;
+mod latency;
 mod location;
 mod onnx;
 mod ops;

@@ -2,9 +2,9 @@
 //!
 //! Invariant: one thread at a time uses the program. A second one gets an exception, as does a forked child.
 
-use crate::compile::{cores_of, spin_time};
 use crate::error::{call, misuse, raise, refuse};
 use crate::kept::{KEPT, kept_entry, kept_number};
+use crate::latency::{cores_of, spin_time};
 use crate::plan::{Plan, Trace};
 use crate::slot::Slot;
 use crate::tensors::{Tensors, Which};
@@ -336,14 +336,15 @@ impl Program {
         Ok(dict)
     }
 
-    /// Puts each thread on a core of its own: the thread that runs steps on the first of `cores`, the others on the next
-    /// ones. The thread that runs steps moves when it runs the next one, and stays there. Linux alone can do this.
+    /// Puts each thread on a core of its own: the thread that runs steps on the first of `cores`, the others on the
+    /// next ones. The thread that runs steps moves when it runs the next one, and stays there. Linux alone can do this.
     fn pin(&self, py: Python<'_>, cores: &Bound<'_, PyAny>) -> PyResult<()> {
         let cores = cores_of(cores)?;
         self.detached(py, |p| p.pin(cores))
     }
 
-    /// How long the threads, the caller's excepted, look for the next step before they sleep; `math.inf`: they never do.
+    /// How long the threads, the caller's excepted, look for the next step before they sleep; `math.inf`: they never
+    /// do.
     fn spin(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         let time = spin_time(seconds)?;
         self.detached(py, |p| {

@@ -9,7 +9,25 @@ use arenagrad_arena::dtype::DType;
 /// The error of a table without an instance for `dtype`.
 #[cold]
 pub fn missing_kernel_error(dtype: DType) -> Result<Kernel, String> {
-    Err(format!("no kernel for {dtype}"))
+    let built = cfg!(any(not(target_arch = "wasm32"), feature = "f64"));
+    let hint = if built || dtype != DType::F64 { "" } else { ", because it was built without the feature f64" };
+    Err(format!("no kernel for {dtype}{hint}"))
+}
+
+/// A table of `floats` or of `numbers`, `[@index]` or `[]`.
+#[cfg(any(not(target_arch = "wasm32"), feature = "f64"))]
+macro_rules! with_f64 {
+    ([$($index:tt)*] $table:ident = $kernel:ident::<$($dtype:ident $t:ty),*>) => {
+        $crate::by_dtype::by_dtype!($($index)* $table = $kernel::<$($dtype $t,)* F64 f64>);
+    };
+}
+
+/// A table of `floats` or of `numbers`, without `f64`.
+#[cfg(not(any(not(target_arch = "wasm32"), feature = "f64")))]
+macro_rules! with_f64 {
+    ([$($index:tt)*] $table:ident = $kernel:ident::<$($dtype:ident $t:ty),*>) => {
+        $crate::by_dtype::by_dtype!($($index)* $table = $kernel::<$($dtype $t),*>);
+    };
 }
 
 /// Declares a table: `by_dtype!(softmax_kernel_for = softmax_kernel::<floats>)`.
@@ -21,22 +39,25 @@ pub fn missing_kernel_error(dtype: DType) -> Result<Kernel, String> {
 /// | `ordered` | types with an order: those, `i8`, `u8`, `u32`, and bool as a byte of 0 or 1 |
 /// | `F32 f32, …` | those that are listed |
 ///
+/// In a WebAssembly module without the feature `f64`, `floats` and `numbers` have no `f64`. Tables of kernels that
+/// steps on `f32` call for a few numbers in `f64` (an optimiser's, norms, probabilities) list their types.
+///
 /// `, index` after `floats` or `numbers` adds a second argument: the element type of indices.
 macro_rules! by_dtype {
     ($table:ident = $kernel:ident::<floats>) => {
-        by_dtype!($table = $kernel::<F32 f32, F64 f64>);
+        $crate::by_dtype::with_f64!([] $table = $kernel::<F32 f32>);
     };
     ($table:ident = $kernel:ident::<numbers>) => {
-        by_dtype!($table = $kernel::<F32 f32, F64 f64, I32 i32, I64 i64>);
+        $crate::by_dtype::with_f64!([] $table = $kernel::<F32 f32, I32 i32, I64 i64>);
     };
     ($table:ident = $kernel:ident::<ordered>) => {
         by_dtype!($table = $kernel::<F32 f32, F64 f64, I32 i32, I64 i64, I8 i8, U8 u8, U32 u32, Bool u8>);
     };
     ($table:ident = $kernel:ident::<floats, index>) => {
-        by_dtype!(@index $table = $kernel::<F32 f32, F64 f64>);
+        $crate::by_dtype::with_f64!([@index] $table = $kernel::<F32 f32>);
     };
     ($table:ident = $kernel:ident::<numbers, index>) => {
-        by_dtype!(@index $table = $kernel::<F32 f32, F64 f64, I32 i32, I64 i64>);
+        $crate::by_dtype::with_f64!([@index] $table = $kernel::<F32 f32, I32 i32, I64 i64>);
     };
     ($table:ident = $kernel:ident::<$($dtype:ident $t:ty),*>) => {
         #[doc = concat!("The instance of `", stringify!($kernel), "` for an element type.")]
@@ -104,4 +125,4 @@ macro_rules! by_size {
     };
 }
 
-pub(crate) use {by_dtype, by_size};
+pub(crate) use {by_dtype, by_size, with_f64};

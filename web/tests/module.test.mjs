@@ -42,6 +42,16 @@ function refused(kind, words, call) {
   });
 }
 
+test("products in f64 are refused by name where the module has none", () => {
+  const text = "graph @g {\n  %a = input : f64[2,2]\n  %y = matmul %a, %a ta=false tb=false\n  return y=%y\n}";
+  refused("Plan", "no kernel for f64, because it was built without the feature f64", () => ag.compile(ag.parse(text)));
+  const sum = ag.compile(ag.parse("graph @g {\n  %a = input : f64[3]\n  %y = reduce_sum %a axes=[0] keep=false\n  return y=%y\n}"));
+  sum.write("a", [1, 2, 3.5]);
+  sum.step();
+  assert.equal(sum.values("y")[0], 6.5);
+  sum.free();
+});
+
 test("the module imports nothing", () => {
   assert.deepEqual(WebAssembly.Module.imports(code), []);
 });

@@ -45,6 +45,7 @@ pub fn gemm_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
 pub fn product_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
     match dtype {
         DType::F32 => Ok(gemm_kernel::<f32>(g)),
+        #[cfg(any(not(target_arch = "wasm32"), feature = "f64"))]
         DType::F64 => Ok(gemm_kernel::<f64>(g)),
         d => by_dtype::missing_kernel_error(d),
     }

@@ -13,7 +13,7 @@ use super::gemm_float::GemmFloat;
 use super::operands::RegisterTileOperands;
 use super::sgd_epilogue::SgdEpilogue;
 use crate::abi::MatrixMut;
-use crate::simd::{SimdOp, Vectors};
+use crate::simd::{SimdOp, TileTerms, Vectors};
 
 /// Elements of the largest tile: 24 vectors of 64 bytes.
 const MOST_ELEMENTS: usize = 24 * 16;
@@ -121,10 +121,9 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
         let (lanes, cols) = (S::LANES, t.c.cols());
         assert!(t.fits() && t.c.rows() == MR && cols <= NV * lanes && cols > (NV - 1) * lanes);
         assert!(!PART || t.step.is_none());
-        let mask = s.mask(cols - (NV - 1) * lanes);
         let (mut a, mut b, c) = (t.a.as_ptr(), t.b.as_ptr(), t.c.as_mut_ptr());
         let (a_row, a_col, b_row, c_row) = (t.a_row, t.a_col, t.b_row, t.c.step());
-        let mut acc = [[s.broadcast(T::ZERO); NV]; MR];
+        let (mask, mut acc) = (s.mask(cols - (NV - 1) * lanes), [[s.broadcast(T::ZERO); NV]; MR]);
         // Rows are addressed from every third one. The compiler must not see that those are equally far apart: it would
         // compute each address from the one before, in a chain as long as the tile's arithmetic.
         let third: [usize; 2] = std::hint::black_box([0, a_row.wrapping_mul(3)]);
@@ -144,7 +143,10 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
             let mut left = t.k;
             while left > 0 {
                 let run = t.prefetch.as_ref().map_or(left, |lines| lines.terms.min(left));
-                for _ in 0..run {
+                if S::ADDS_TERMS {
+                    (a, b) = s.add_terms(&mut acc, TileTerms { a, a_row, a_col, b, b_row, terms: run, cols });
+                }
+                for _ in 0..if S::ADDS_TERMS { 0 } else { run } {
                     let mut row = [s.broadcast(T::ZERO); NV];
                     for j in 0..NV {
                         row[j] = load!(s, lanes, mask, b, j);

@@ -28,6 +28,7 @@ pub fn sgd_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
 pub fn sgd_step_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
     match dtype {
         DType::F32 => Ok(sgd_kernel::<f32>(g)),
+        #[cfg(any(not(target_arch = "wasm32"), feature = "f64"))]
         DType::F64 => Ok(sgd_kernel::<f64>(g)),
         d => by_dtype::missing_kernel_error(d),
     }

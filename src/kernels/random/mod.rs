@@ -173,7 +173,7 @@ pub fn random_uniform_kernel<T: Draw>(args: &mut Args<'_>) {
     fill_from_key::<T>(args, |key, stream, block, out| random_uniform(key, stream, block, out));
 }
 
-by_dtype!(random_uniform_kernel_for = random_uniform_kernel::<floats>);
+by_dtype!(random_uniform_kernel_for = random_uniform_kernel::<F32 f32, F64 f64>);
 
 /// Normal numbers of mean 0 and variance 1.
 ///

@@ -223,16 +223,16 @@ entries! {
     sum_squares, sum_squares_partial, Float, pairwise::Squares;
 }
 
-by_dtype!(sum_for = sum::<numbers>);
-by_dtype!(sum_partial_for = sum_partial::<numbers>);
-by_dtype!(prod_for = prod::<numbers>);
-by_dtype!(prod_partial_for = prod_partial::<numbers>);
+by_dtype!(sum_for = sum::<F32 f32, F64 f64, I32 i32, I64 i64>);
+by_dtype!(sum_partial_for = sum_partial::<F32 f32, F64 f64, I32 i32, I64 i64>);
+by_dtype!(prod_for = prod::<F32 f32, F64 f64, I32 i32, I64 i64>);
+by_dtype!(prod_partial_for = prod_partial::<F32 f32, F64 f64, I32 i32, I64 i64>);
 by_dtype!(max_for = max::<ordered>);
 by_dtype!(max_partial_for = max_partial::<ordered>);
 by_dtype!(min_for = min::<ordered>);
 by_dtype!(min_partial_for = min_partial::<ordered>);
-by_dtype!(sum_squares_for = sum_squares::<floats>);
-by_dtype!(sum_squares_partial_for = sum_squares_partial::<floats>);
+by_dtype!(sum_squares_for = sum_squares::<F32 f32, F64 f64>);
+by_dtype!(sum_squares_partial_for = sum_squares_partial::<F32 f32, F64 f64>);
 
 /// Σ x / divisor; NaN where the divisor is 0. In two steps: [`sum_partial`], then this.
 ///
@@ -241,7 +241,7 @@ pub fn reduce_mean_kernel<T: Float>(args: &mut Args<'_>) {
     run_finished::<T, _>(args, pairwise::Sum, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
-by_dtype!(reduce_mean_kernel_for = reduce_mean_kernel::<floats>);
+by_dtype!(reduce_mean_kernel_for = reduce_mean_kernel::<F32 f32, F64 f64>);
 
 /// Σ x² / divisor; NaN where the divisor is 0. In two steps: [`sum_squares_partial`], then [`reduce_mean_kernel`].
 ///

@@ -39,7 +39,7 @@ pub fn root_sum_squares_kernel<T: Float>(args: &mut Args<'_>) {
     args.write::<f64>(0).fill(root);
 }
 
-by_dtype!(root_sum_squares_kernel_for = root_sum_squares_kernel::<floats>);
+by_dtype!(root_sum_squares_kernel_for = root_sum_squares_kernel::<F32 f32, F64 f64>);
 
 /// The norm of the elements divided by the largest magnitude, times that magnitude.
 #[cold]

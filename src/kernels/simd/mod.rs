@@ -10,7 +10,8 @@
 //! | `x86_v3` | x86-64 with AVX2, FMA and F16C |
 //! | `neon` | AArch64 |
 //! | `x86_vnni` | x86-64 with AVX-512 VNNI, for products of integers |
-//! | `portable` | plain Rust, on every target |
+//! | `wasm`, `wasm_fma`, `wasm_terms` | WebAssembly with vectors, under the name of `portable` |
+//! | `portable` | plain Rust, on every other target |
 //!
 //! `isa` has the choice, `vector` and `pair_products` the traits, `token` the token that is chosen at run time,
 //! `transpose_x86` and `hsum_x86` the code that both x86-64 files share.
@@ -28,12 +29,19 @@ mod isa;
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod neon;
 mod pair_products;
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod portable;
 mod token;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod transpose_x86;
 mod unmasked;
 mod vector;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm_fma;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm_terms;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86_v3;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -49,10 +57,13 @@ pub use isa::{Isa, best_at_most, detect_isa, instruction_choice, isa};
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub use neon::Neon;
 pub use pair_products::PairProducts;
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 pub use portable::Portable;
 pub use token::{Shape, Token};
 pub use unmasked::Unmasked;
-pub use vector::{Simd, SimdOp, Vectors};
+pub use vector::{Simd, SimdOp, TileTerms, Vectors};
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub use wasm::Portable;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub use {
     x86_v3::V3,

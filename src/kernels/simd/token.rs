@@ -2,9 +2,9 @@
 //!
 //! Invariant: a token exists only where [`detect_isa`](super::detect_isa) saw its instructions on this CPU.
 
+use super::Portable;
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 use super::neon::Neon;
-use super::portable::Portable;
 use super::vector::Simd;
 use super::{Isa, isa};
 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -38,6 +38,25 @@ pub trait Simd: Copy {
     }
 }
 
+/// Terms of the sums of a tile: the products of elements of A and rows of B.
+#[derive(Clone, Copy)]
+pub struct TileTerms<T> {
+    /// A, from the tile's first row.
+    pub a: *const T,
+    /// Stride between its rows.
+    pub a_row: usize,
+    /// Stride between its columns: one for each term.
+    pub a_col: usize,
+    /// B, from the tile's first column.
+    pub b: *const T,
+    /// Stride between its rows: one for each term.
+    pub b_row: usize,
+    /// Number of terms.
+    pub terms: usize,
+    /// Columns of the tile.
+    pub cols: usize,
+}
+
 /// The vectors of elements of one type.
 pub trait Vectors<T: Copy>: Simd {
     /// A vector.
@@ -50,6 +69,9 @@ pub trait Vectors<T: Copy>: Simd {
     const LANES: usize = Self::BYTES / size_of::<T>();
     /// Elements of each row that [`transpose_block`](Vectors::transpose_block) reads.
     const BLOCK: usize;
+
+    /// Whether a tile adds its terms by [`add_terms`](Vectors::add_terms), not one by one with [`fma`](Vectors::fma).
+    const ADDS_TERMS: bool = false;
 
     /// The token of [`Half`](Vectors::Half).
     fn half(self) -> Self::Half;
@@ -97,6 +119,21 @@ pub trait Vectors<T: Copy>: Simd {
     /// All elements of the block may be read from `from` and written to `to`.
     #[allow(unsafe_code)]
     unsafe fn transpose_block(self, from: *const T, step: usize, to: *mut T, to_step: usize);
+
+    /// Adds terms to the sums of a tile of `MR` rows and `NV` vectors, each rounded once, in order. Gives the places of
+    /// the next term in A and B.
+    ///
+    /// # Safety
+    /// `MR` elements of each column of A and the tile's columns of each row of B may be read.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    unsafe fn add_terms<const MR: usize, const NV: usize>(
+        self,
+        _: &mut [[Self::V; NV]; MR],
+        t: TileTerms<T>,
+    ) -> (*const T, *const T) {
+        (t.a, t.b)
+    }
 
     /// The sum over the lanes of each vector: the upper half of the lanes is added to the lower half until one is left.
     /// `J * size_of::<T>()` must be 32.
@@ -154,6 +191,7 @@ macro_rules! vectors {
         transpose_block: |$from:ident, $step:ident, $to:ident, $to_step:ident| $transpose:expr,
         hsum: |$sums:ident| $hsum:expr,
         $(hsum_alone: |$alone:ident| $hsum_alone:expr,)?
+        $(add_terms: $add_terms:path,)?
     ) => {
         impl Vectors<$t> for $token {
             type V = $v;
@@ -215,6 +253,19 @@ macro_rules! vectors {
             fn hsum<const J: usize>(self, $sums: [$v; J]) -> [$t; J] {
                 here!($hsum)
             }
+            $(
+                const ADDS_TERMS: bool = true;
+                // SAFETY: as the trait says.
+                #[inline(always)]
+                #[allow(unsafe_code)]
+                unsafe fn add_terms<const MR: usize, const NV: usize>(
+                    self,
+                    sums: &mut [[$v; NV]; MR],
+                    terms: TileTerms<$t>,
+                ) -> (*const $t, *const $t) {
+                    here!($add_terms(sums, terms))
+                }
+            )?
             $(#[inline(always)]
             fn hsum_alone<const J: usize>(self, $alone: [$v; J]) -> [$t; J] {
                 here!($hsum_alone)

@@ -67,7 +67,7 @@ pub fn arg_sort_kernel<T: SortKey>(args: &mut Args<'_>) {
     }
 }
 
-by_dtype!(arg_sort_kernel_for = arg_sort_kernel::<numbers>);
+by_dtype!(arg_sort_kernel_for = arg_sort_kernel::<F32 f32, F64 f64, I32 i32, I64 i64>);
 
 #[cfg(test)]
 mod tests {
