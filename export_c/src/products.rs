@@ -6,7 +6,10 @@ use crate::optimisers;
 use crate::reductions::float;
 use arenagrad::graph::DType;
 use arenagrad_kernels::abi::Kernel;
-use arenagrad_kernels::gemm::{Act, Gemm, MAX_BATCH, Precision, product_kernel_for, sgd_step_kernel_for};
+use arenagrad_kernels::gemm::{
+    Act, Gemm, MAX_BATCH, Precision, StackedProduct, product_kernel_for, sgd_step_kernel_for,
+    stacked_product_kernel_for,
+};
 use std::fmt::Write;
 
 /// The product of an instruction of an op that computes products, if its words are those of one.
@@ -30,6 +33,9 @@ pub fn product(c: &Call<'_>, kernel: Kernel) -> Option<Result<Statement, String>
         if fits && is(sgd_step_kernel_for(dtype, &g)) {
             return Some(sgd(c, &g, dtype));
         }
+        if fits && is(stacked_product_kernel_for(dtype)) {
+            return StackedProduct::from_words(c.words()).map(|s| stacked(c, &s, dtype));
+        }
     }
     None
 }
@@ -46,20 +52,10 @@ fn plain(c: &Call<'_>, g: &Gemm, dtype: DType) -> Result<Statement, String> {
     }
     let f = c_type(dtype)?.tag;
     let (a, b, to) = (c.read(0, dtype)?, c.read(1, dtype)?, c.write(0, dtype)?);
-    let mut text = String::new();
-    let old = 2 + usize::from(g.third());
-    if g.accumulate && c.reads().len() > old {
-        let from = c.read(old, dtype)?;
-        if from != to {
-            let _ = writeln!(text, "ag_words_{f}({from}, {}, {to});", g.len());
-        }
-    }
-    let way = if g.sum_lanes_for(dtype).is_some() { "lanes" } else { "chains" };
-    let (add, (rows, n)) = (u8::from(g.accumulate), (g.batches() * g.m, g.n));
-    let call = |a: &str, b: &str, to: &str| {
-        format!("ag_product_{way}_{f}({}, {n}, {}, {}, {to}, {add});", g.m, g.k, operands(g, a, b))
-    };
-    text += &each_matrix(g, &call, &a, &b, &to);
+    let rows = g.batches() * g.m;
+    let n = g.n;
+    let mut text = old_c(c, g, dtype)?;
+    text += &products(g, f, dtype, [&a, &b, &to]);
     if g.bias {
         let _ = write!(text, "\nag_bias_{f}({to}, {rows}, {n}, {});", c.read(2, dtype)?);
     }
@@ -72,6 +68,45 @@ fn plain(c: &Call<'_>, g: &Gemm, dtype: DType) -> Result<Statement, String> {
     if g.sums {
         text += &column_sums(c, g, f, &to, dtype)?;
     }
+    Ok(Statement::plain(text))
+}
+
+/// The copy of the old C to where the product is added to it, if it is elsewhere.
+fn old_c(c: &Call<'_>, g: &Gemm, dtype: DType) -> Result<String, String> {
+    let old = 2 + usize::from(g.third());
+    if !g.accumulate || c.reads().len() <= old {
+        return Ok(String::new());
+    }
+    let (from, to, f) = (c.read(old, dtype)?, c.write(0, dtype)?, c_type(dtype)?.tag);
+    Ok(if from == to { String::new() } else { format!("ag_words_{f}({from}, {}, {to});\n", g.len()) })
+}
+
+/// The products of all matrices of a batch, of `a` and `b` into `to`.
+fn products(g: &Gemm, f: &str, dtype: DType, [a, b, to]: [&str; 3]) -> String {
+    let way = if g.sum_lanes_for(dtype).is_some() { "lanes" } else { "chains" };
+    let add = u8::from(g.accumulate);
+    let call = |a: &str, b: &str, to: &str| {
+        format!("ag_product_{way}_{f}({}, {}, {}, {}, {to}, {add});", g.m, g.n, g.k, operands(g, a, b))
+    };
+    each_matrix(g, &call, a, b, to)
+}
+
+/// C + Σ A · B over a stack, one product after another.
+fn stacked(c: &Call<'_>, s: &StackedProduct, dtype: DType) -> Result<Statement, String> {
+    let g = &s.one;
+    if g.precision != Precision::F32 {
+        return Err(format!("C computes products in f32, not in {}", g.precision.name()));
+    }
+    let f = c_type(dtype)?.tag;
+    let mut text = old_c(c, g, dtype)?;
+    if s.count == 0 || g.k == 0 || g.is_empty() {
+        return Ok(Statement::plain(text));
+    }
+    let at = if s.reverse { format!("({} - t)", s.count - 1) } else { "t".into() };
+    let [a, b] =
+        [(0, s.a), (1, s.b)].map(|(i, step)| Ok::<_, String>(format!("{} + {at} * {step}", c.read(i, dtype)?)));
+    let each = products(g, f, dtype, [&a?, &b?, &c.write(0, dtype)?]).replace('\n', "\n        ");
+    let _ = write!(text, "{{\n    size_t t;\n    for (t = 0; t < {}; t++) {{\n        {each}\n    }}\n}}", s.count);
     Ok(Statement::plain(text))
 }
 

@@ -165,7 +165,7 @@ impl<'x> Hoist<'x> {
         let mut map = Window::filled(src.region_values(s.body), Value::NONE);
         src.region_args(s.body).zip(v.args).for_each(|(a, x)| map[a] = x.v);
         for &n in &self.before {
-            self.copy(v, n, &mut map);
+            v.copy_into(n, &mut map);
         }
         let mut weights: Vec<Value> = self.exchanged.iter().map(|e| e.1).collect();
         weights.sort_unstable();
@@ -195,21 +195,12 @@ impl<'x> Hoist<'x> {
                     let attrs = MatmulAttrs { ta: false, tb: false };
                     map[src.out(n)] = g.emit1(Op::MATMUL, &operands, &attrs.list()).v;
                 } else if src.outs_of(n).any(|v| self.live[v] && !map[v].is_some()) {
-                    self.copy(v, n, &mut map);
+                    v.copy_into(n, &mut map);
                 }
             }
             src.region_yields(s.body).iter().map(|&y| g.var(map[y])).collect()
         });
         g.with(|e| e.set_loc(src.loc[v.node.at()]));
         g.emit(Op::SCAN, &args, &s.over(body.region, s.carries, consts.len()).list()).to_vec()
-    }
-
-    /// Writes node `n` where the builder stands.
-    fn copy(&self, v: &RebuildVisit<'_, '_>, n: Node, map: &mut Window<Value, Value>) {
-        let (src, g) = (self.g, v.g);
-        let ops: Vec<Value> = src.args_of(n).iter().map(|&a| map[a]).collect();
-        g.with(|e| e.set_loc(src.loc[n.at()]));
-        let outs = g.with(|e| e.copy(&src, n, &ops, v.regions));
-        src.outs_of(n).zip(outs.iter()).for_each(|(o, new)| map[o] = new);
     }
 }

@@ -6,8 +6,8 @@
 //! * [`extend`](mod@extend) adds nodes that a user writes, such as a loss that is made of derivatives.
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
 //! * [`trim`] drops the parts of loops and choices that nothing reads; [`known_branch`] drops choices.
-//! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves nodes out of loops; `join_maps`
-//!   joins the pointwise nodes that stay in their bodies.
+//! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves nodes out of loops, `carried_sums`
+//!   sums of products; `join_maps` joins the pointwise nodes that stay in their bodies.
 //! * `keep_scan_states` keeps states of selective scans for their gradients.
 //! * [`keep_half`] keeps values for the backward half in half precision.
 //! * [`mod@qat`] rounds weights and activations, for quantisation-aware training.
@@ -18,6 +18,7 @@
 
 pub mod ad;
 pub mod batch;
+mod carried_sums;
 pub mod copier;
 pub mod decompose;
 mod exchange_weights;

@@ -5,8 +5,8 @@ use super::keep_half::{Keep, KeptHalf, keep_half};
 use super::simplify::Hits;
 use super::strip_checkpoints::strip_checkpoints;
 use super::{
-    batch, decompose, fold, fuse, fusion_notes, hoist, inline, join_maps, known_branch, patterns, rebuild, simplify,
-    trim,
+    batch, carried_sums, decompose, fold, fuse, fusion_notes, hoist, inline, join_maps, known_branch, patterns,
+    rebuild, simplify, trim,
 };
 use crate::arena::{Node, ids::Id};
 use crate::clock::Instant;
@@ -127,6 +127,14 @@ pub const PIPELINE: &[Pass] = &[
         needed: super::keep_scan_states::has_scans_with_gradients,
         run: |g, _| super::keep_scan_states::keep_scan_states(g),
     },
+    // After rematerialisation, which may run a loop in stretches; before patterns, which join a sum with its product.
+    Pass {
+        name: SUMS,
+        doc: "take sums of products out of loops",
+        stage: Some(Stage::Fused),
+        needed: |g| graph_has_op(g, |def| matches!(def.lower, Lower::Loop)),
+        run: |g, n| move_sums_and_trim(g, &mut n.hits),
+    },
     // Before pointwise fusion, which would put the activation of a product into a region.
     Pass {
         name: "patterns",
@@ -163,6 +171,9 @@ pub const PIPELINE: &[Pass] = &[
 
 /// Names of the passes that every graph needs: without them some op has no kernel.
 pub const MINIMAL: &[&str] = &["inline", "legalize", STRIP_CHECKPOINTS];
+
+/// The pass that stacks factors of sums.
+const SUMS: &str = "sums";
 
 /// The first pass after rematerialisation.
 const STRIP_CHECKPOINTS: &str = "strip_checkpoints";
@@ -231,6 +242,13 @@ fn resolve_branches(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
 
 fn hoist_and_count(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
     GraphBuf::make(|b| hoist::move_invariants_out(g, b, hits))
+}
+
+fn move_sums_and_trim(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+    let before = hits.get("carried-sum").copied();
+    let buf = run_to_fixpoint(g, hits, |g, hits| GraphBuf::make(|b| carried_sums::move_sums_out(g, b, hits)))?;
+    // Slices that only the sums read.
+    if hits.get("carried-sum").copied() == before { Ok(buf) } else { run_to_fixpoint(buf.view(), hits, trim_and_count) }
 }
 
 /// Runs rounds until one changes nothing, at most [`ROUNDS`].
@@ -360,6 +378,11 @@ pub fn run_and_keep_half(g: Graph<'_>, names: &[&'static str], keep: Keep) -> Re
     let before = run_pipeline(g, first, false)?.0;
     let (halved, kept) = keep_half(before.view(), keep)?;
     Ok((run_pipeline(halved.view(), second, false)?.0, kept))
+}
+
+/// `names` without the pass that takes sums out of loops.
+pub fn with_sums_in_loops(names: &[&'static str]) -> Vec<&'static str> {
+    names.iter().copied().filter(|&p| p != SUMS).collect()
 }
 
 /// `names` before and from [`STRIP_CHECKPOINTS`] on.

@@ -71,6 +71,8 @@ pub fn product_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Preci
 /// its update.
 fn products_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
     let size = g.numel(w);
+    // Products in loops have the program's precision, and so has what takes their place behind a loop.
+    let stands_for_loop = |n: Node| g.op[n.at()] == Op::MATMUL_ADD_STACK;
     let mut moved = vec![false; g.values()];
     moved[w.at()] = true;
     let mut found = Vec::new();
@@ -79,7 +81,7 @@ fn products_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
             continue;
         }
         if can_choose_precision(g, n) {
-            found.push(n);
+            found.extend(Some(n).filter(|_| !stands_for_loop(n)));
         } else if move_keeps_elements(*g, n) {
             g.outs_of(n).for_each(|v| moved[v.at()] = true);
         }
@@ -94,7 +96,8 @@ fn products_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
         if can_choose_precision(g, n) {
             // If only the column sums of a `matmul_dact` are asked for, they are the gradient of a bias, not of a
             // product.
-            if g.op[n.at()] != Op::MATMUL_DACT || asked[g.out(n).at()] {
+            let of_bias = g.op[n.at()] == Op::MATMUL_DACT && !asked[g.out(n).at()];
+            if !of_bias && !stands_for_loop(n) {
                 found.push(n);
             }
             continue;

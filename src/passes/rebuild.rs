@@ -4,7 +4,7 @@
 //! replace the results of each node. Invariant: leaves of the entry always stay; they are the program's signature.
 
 use super::copier::Copier;
-use crate::arena::{Node, Region, Side, Value, ids::Id};
+use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::site::Site;
 use crate::nodes::ir::verify;
@@ -36,6 +36,16 @@ impl<'x, 'g> RebuildVisit<'x, 'g> {
     /// The node in the form that derivative rules and decompositions take. `outs` are its results in the new graph.
     pub fn site<'s>(&'s self, outs: &'s [Var<'g>]) -> Site<'s, 'g> {
         Site { g: self.g, op: self.src.op[self.node.at()], attrs: self.src.attrs(self.node), args: self.args, outs }
+    }
+
+    /// Copies node `n` of a region to where the builder stands. `map` says which value of the region became which.
+    pub fn copy_into(&self, n: Node, map: &mut Window<Value, Value>) {
+        let ops: Vec<Value> = self.src.args_of(n).iter().map(|&a| map[a]).collect();
+        let outs = self.g.with(|e| {
+            e.set_loc(self.src.loc[n.at()]);
+            e.copy(&self.src, n, &ops, self.regions)
+        });
+        self.src.outs_of(n).zip(outs.iter()).for_each(|(o, new)| map[o] = new);
     }
 
     /// The node's op.

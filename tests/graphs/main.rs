@@ -4,6 +4,7 @@
 
 mod batches;
 mod calls;
+mod carried_sums;
 mod columns;
 #[path = "../common/mod.rs"]
 mod common;

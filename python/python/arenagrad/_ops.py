@@ -757,6 +757,10 @@ class VarOps:
         """y = c + a·b, from (a, b, c); each element's sum begins with that of c"""
         return self.builder.op("matmul_add", self, other, b, ta=ta, tb=tb)  # type: ignore[attr-defined]
 
+    def matmul_add_stack(self, other: Operand, b: Operand, /, ta: bool, tb: bool, reverse: bool) -> Any:  # noqa: E501
+        """y = c + Σₜ a[t]·b[t], from (a, b, c); the sum of each element begins with c and goes through the stack from the first product to the last, or backwards with `reverse`"""
+        return self.builder.op("matmul_add_stack", self, other, b, ta=ta, tb=tb, reverse=reverse)  # type: ignore[attr-defined]
+
     def matmul_bias_act(self, other: Operand, b: Operand, /, ta: bool, tb: bool, act: str) -> Any:  # noqa: E501
         """y = act(a·b + bias), the bias along the last axis"""
         return self.builder.op("matmul_bias_act", self, other, b, ta=ta, tb=tb, act=act)  # type: ignore[attr-defined]

@@ -150,7 +150,7 @@ pub fn rows_of_units<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> (
 }
 
 /// Computes the block of C that begins at `at`.
-fn compute_block<T: GemmFloat>(g: &Gemm, o: Operands<'_, T>, at: Corner, to: Target<'_, T>, scratch: &mut [T]) {
+pub fn compute_block<T: GemmFloat>(g: &Gemm, o: Operands<'_, T>, at: Corner, to: Target<'_, T>, scratch: &mut [T]) {
     match Algorithm::of::<T>(g) {
         Algorithm::Bf16(plan) => {
             let cast = bytemuck::cast_slice::<T, f32>;

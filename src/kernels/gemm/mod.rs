@@ -15,6 +15,7 @@
 //! * `outer_product`, `gemv`, `transposed_product`, `bf16`: the other algorithms.
 //! * `algorithm`: which algorithm computes a product; `gemm_units`: how units divide it.
 //! * `gemm_into`: products that go to a sink instead of memory.
+//! * `stacked_product`: sums of products over a stack.
 //! * `open_product`: products whose number of rows or terms is known only when a step runs.
 //! * `gemm_queries`, `gemm_kernel`: the methods and kernels that lowerings use. `sgd_kernel`: products that update a
 //!   param by an SGD step.
@@ -59,6 +60,7 @@ mod register_tile;
 mod sgd_epilogue;
 mod sgd_kernel;
 mod sink;
+mod stacked_product;
 #[cfg(test)]
 mod tests;
 mod tile_shapes;
@@ -80,4 +82,5 @@ pub use precision::Precision;
 pub use prefetch::PrefetchQueue;
 pub use sgd_kernel::{sgd_kernel, sgd_step_kernel_for};
 pub use sink::TileSink;
+pub use stacked_product::{StackedProduct, stacked_product_kernel_for};
 pub(crate) use transpose::transpose;

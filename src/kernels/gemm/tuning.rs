@@ -108,6 +108,13 @@ pub const PREFETCH_DOTS: usize = 32 << 10;
 
 // Other algorithms.
 
+/// Terms of the products of a stack that are multiplied as one. With this many the visits of C cost little, and
+/// gathered operands stay in L2.
+pub const STACKED_TERMS: usize = 128;
+/// Maximum number of rows of gathered operands.
+pub const STACKED_ROWS: usize = 512;
+/// Maximum number of their columns.
+pub const STACKED_COLS: usize = 1024;
 /// Bytes of the block of Cᵀ that a transposed product computes at once.
 pub const TRANSPOSED_BLOCK: usize = 256 << 10;
 /// Rows of C that are transposed back at once, and elements of each.

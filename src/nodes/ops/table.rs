@@ -318,6 +318,7 @@ ops! {
     MATMUL_BIAS_ACT = matmul::epilogue;
     MATMUL_DACT = matmul::epilogue;
     MATMUL_ADD = matmul::epilogue;
+    MATMUL_ADD_STACK = matmul::stacked;
     ATTENTION_PACKED = attention;
     ATTENTION_PACKED_BACKWARD = attention;
     CROSS_ENTROPY_GRADIENT = loss::cross_entropy;

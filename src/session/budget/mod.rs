@@ -4,6 +4,9 @@
 //! not depend on the budget, so a larger budget never repeats more operations, and a smaller budget never gives a
 //! larger arena.
 //!
+//! A choice is tried with sums that leave loops, and then with these sums in the loops, where nothing is stacked for
+//! them.
+//!
 //! Invariant: bits do not depend on the number of threads. If values are kept in half precision, bits depend on which
 //! values are recomputed, so the number of threads must not change that choice. So the choice is made as for one
 //! thread. A budget that is large enough for it with one thread, but not with the scratch of all threads, is refused.
@@ -12,7 +15,7 @@ use super::choices::Choices;
 use super::compiled_graph::CompiledGraph;
 use super::{Keep, Recomputed, Session};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::Graph;
+use crate::nodes::{Graph, Op};
 use crate::passes::{pipeline, remat};
 use std::ops::ControlFlow;
 
@@ -28,7 +31,8 @@ pub struct Budget {
 
 impl Session {
     /// The budgets of `graph` that recomputation can meet, largest first. Each repeats more operations than the one
-    /// before it. The first repeats nothing; no budget below the last can be met.
+    /// before it, or stacks less for sums that leave loops. The first repeats nothing; no budget below the last can be
+    /// met.
     ///
     /// With [`Session::keep`] and several threads, a budget between two of these may be refused: what is computed again
     /// is chosen as for one thread, so that bits do not depend on threads.
@@ -99,14 +103,22 @@ fn visit_choices(g: Graph<'_>, choices: &Choices, mut see: impl FnMut(CompiledGr
     let simple = pipeline::run_pipeline(g, &first, false)?.0;
     // What nothing reads of a loop in stretches goes.
     let graphs = remat::graphs_with_stretches(simple, |g| Ok(pipeline::run_pipeline(g, &["trim"], false)?.0))?;
+    let in_loops = pipeline::with_sums_in_loops(&second);
     for (i, choice) in remat::list_graph_choices(&graphs) {
         let again = remat::apply_choice(graphs[i].graph.view(), &graphs[i].facts, &choice)?;
-        let (graph, kept) = pipeline::run_and_keep_half(again.view(), &second, choices.keep)?;
-        let mut ready = CompiledGraph::new(graph, choices)?;
-        ready.kept = kept;
-        ready.recomputed = Recomputed { what: choice.name, nodes: choice.nodes, flops: choice.flops };
-        if see(ready).is_break() {
-            break;
+        for names in [&second, &in_loops] {
+            let (graph, kept) = pipeline::run_and_keep_half(again.view(), names, choices.keep)?;
+            let left = graph.view().op.contains(&Op::MATMUL_ADD_STACK);
+            let mut ready = CompiledGraph::new(graph, choices)?;
+            ready.kept = kept;
+            let what = choice.name.clone();
+            ready.recomputed = Recomputed { what, nodes: choice.nodes, flops: choice.flops };
+            if see(ready).is_break() {
+                return Ok(());
+            }
+            if !left {
+                break;
+            }
         }
     }
     Ok(())

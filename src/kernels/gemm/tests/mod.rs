@@ -15,6 +15,7 @@ use std::ops::Range;
 mod refused;
 mod sgd;
 mod sinks;
+mod stacked;
 mod sums;
 mod transposed;
 

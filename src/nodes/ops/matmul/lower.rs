@@ -1,6 +1,5 @@
 //! Kernel calls of matrix products.
 
-use crate::arena::dims::Dims;
 use crate::kernels::abi::Split;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm;
@@ -14,27 +13,30 @@ use crate::nodes::ops::matmul::attrs::{LoraMatmulAttrs, MatmulAttrs, MatmulBiasA
 use crate::nodes::ops::reduce::lower::{emit_block_sum, emit_column_sums};
 
 /// The strides of the last two axes of `d`, exchanged if asked.
-fn last_axes_strides(d: &Dims, exchanged: bool) -> Strides {
+fn last_axes_strides(d: &[usize], exchanged: bool) -> Strides {
     let cols = d[d.len() - 1];
     if exchanged { Strides { row: 1, col: cols } } else { Strides { row: cols, col: 1 } }
 }
 
 /// Strides of the batch axes of `d`, aligned with those of the result; 0 where a matrix repeats.
-fn batch_strides(d: &Dims, to: &[usize]) -> Vec<usize> {
-    let (s, own) = (d.strides(), d.len() - 2);
-    let lead = to.len() - own;
-    let step = |i: usize| if i < lead || d[i - lead] == 1 { 0 } else { s[i - lead] };
+fn batch_strides(d: &[usize], to: &[usize]) -> Vec<usize> {
+    let lead = to.len() - (d.len() - 2);
+    let step = |i: usize| if i < lead || d[i - lead] == 1 { 0 } else { d[i - lead + 1..].iter().product() };
     (0..to.len()).map(step).collect()
 }
 
 /// The product of the first two operands of a node.
 pub fn product_of_operands(cx: &LowerCx<'_>) -> Result<Gemm, String> {
-    let (a, b, y) = (cx.arg_dims(0), cx.arg_dims(1), cx.out_dims(0));
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs());
+    product_of_dims([&cx.arg_dims(0), &cx.arg_dims(1), &cx.out_dims(0)], ta, tb)
+}
+
+/// The product y = a·b of operands of these dimensions, whose last two axes are exchanged first if `ta` or `tb`.
+pub fn product_of_dims([a, b, y]: [&[usize]; 3], ta: bool, tb: bool) -> Result<Gemm, String> {
     let lead = y.len() - 2;
     let k = a[a.len() - if ta { 2 } else { 1 }];
-    let g = Gemm::new(y[lead], y[lead + 1], k).with_strides(last_axes_strides(&a, ta), last_axes_strides(&b, tb));
-    let (sa, sb) = (batch_strides(&a, &y[..lead]), batch_strides(&b, &y[..lead]));
+    let g = Gemm::new(y[lead], y[lead + 1], k).with_strides(last_axes_strides(a, ta), last_axes_strides(b, tb));
+    let (sa, sb) = (batch_strides(a, &y[..lead]), batch_strides(b, &y[..lead]));
     let dims: Vec<Batch> = (0..lead).map(|i| Batch { size: y[i], a: sa[i], b: sb[i] }).collect();
     g.with_batch(&dims).ok_or_else(|| "too many batch axes".to_string())
 }

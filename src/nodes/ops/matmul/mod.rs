@@ -9,6 +9,7 @@ pub mod int_matmul;
 pub mod lora;
 pub mod lower;
 pub mod matmul_dims;
+pub mod stacked;
 pub mod var;
 
 use crate::nodes::ir::builder::Var;
