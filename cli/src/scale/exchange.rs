@@ -162,12 +162,13 @@ mod tests {
         let mut layout = Layout::default();
         layout.push("w", DType::F32, 1000).unwrap();
         let b = Buckets::of(&layout);
-        assert_eq!((b.len(), b.bytes()), (1, 4000));
+        // In whole lines of 64 bytes.
+        assert_eq!((b.len(), b.bytes()), (1, 4032));
         let s = exchange(&b, &network(1e-6, 1e-9), 2);
         // One round for each of the two collectives of the bucket and of the two reports.
         near(s.latency, 4e-6);
-        near(s.transfer, (2.0 * 2000.0 + 2.0 * REPORT_BYTES as f64) * 1e-9);
-        near(s.copies, 2.0 * 4000.0 / 1e9);
+        near(s.transfer, (2.0 * 2016.0 + 2.0 * REPORT_BYTES as f64) * 1e-9);
+        near(s.copies, 2.0 * 4032.0 / 1e9);
         near(s.messages(), s.latency + s.transfer);
         assert_eq!(exchange(&b, &network(1e-6, 1e-9), 1), Seconds::default());
     }
@@ -179,6 +180,6 @@ mod tests {
         layout.push("b", DType::F64, 10).unwrap();
         layout.push("c", DType::C64, 2).unwrap();
         let b = Buckets::of(&layout);
-        assert_eq!((b.len(), b.bytes()), (5, 3 * BUCKET + 20 + 80 + 16));
+        assert_eq!((b.len(), b.bytes()), (5, 3 * BUCKET + 64 + 64 + 128));
     }
 }
