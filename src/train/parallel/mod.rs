@@ -9,8 +9,8 @@
 
 mod agreement;
 mod comm;
-mod exchange;
 pub(in crate::train) mod files;
+mod gradients;
 mod rank_sum;
 mod threads;
 mod weights_hash;
@@ -25,12 +25,12 @@ use crate::session::{Binding, Method, Program, Role};
 use crate::train::checkpoint::Tensor;
 use crate::train::trainer::step_io::Scalar;
 use agreement::Reports;
-use exchange::Exchange;
+use gradients::Exchange;
 use std::time::Duration;
 
 pub use agreement::{RECORD as REPORT_BYTES, fingerprint};
 pub use comm::{Comm, Turn, block_bytes, check_gathered_bytes, check_root};
-pub use exchange::{BucketPlan, ExchangePlan};
+pub use gradients::{BucketPlan, ExchangePlan};
 pub use rank_sum::Reduce;
 pub use threads::LocalComm;
 pub use weights_hash::weights_hash;
