@@ -18,7 +18,7 @@
 
 pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::passes::optimiser::{
-    Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, EMA, FLAT_GRADS, FlatParam, GRAD_NORM, Group, LOSS_SCALE, LR,
+    Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, EMA, GRAD_NORM, Group, KEPT_GRAD, KeptGrad, LOSS_SCALE, LR,
     Lamb, Layout, Lbfgs, Lion, LossScale, Muon, MuonScale, NAdam, NAdamW, Optimiser, OwnedState, Projection, RAdam,
     RmsProp, Rule, STEP, Sgd, Shard, SparseAdam, Split, train, train_split,
 };

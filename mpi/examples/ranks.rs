@@ -1,9 +1,11 @@
 //! A run of a small net on all ranks, with a fault on one of them: what `tools/check` starts under `mpirun`.
 //!
-//! `ranks FAULT STEPS FOLDER [BUCKET]`: the fault is `none`, or happens on rank 1 in step 5: `kill`, `exit`, `return`,
-//! `panic`, `error`; at the start: `graph`, `data`, `values`; on rank 0: `disk`, a checkpoint that cannot be written.
-//! Rank 0 prints the last loss and the digest of the weights, which is equal on all ranks. With a bucket, the net is
-//! wider, and its gradients, 256 KiB, are summed in buckets of BUCKET bytes.
+//! `ranks FAULT STEPS FOLDER [BUCKET [behind]]`: the fault is `none`, or happens on rank 1 in step 5: `kill`, `exit`,
+//! `return`, `panic`, `error`; from another thread, a moment later, perhaps while gradients are exchanged: `kill-late`,
+//! `exit-late`, `panic-late`; at the start: `graph`, `data`, `values`, `overlap`; on rank 0: `disk`, a checkpoint that
+//! cannot be written. Rank 0 prints the last loss and the digest of the weights, which is equal on all ranks. With a
+//! bucket, the net is wider, and its gradients, 256 KiB, are summed in buckets of BUCKET bytes: beside their
+//! computation, or behind it.
 
 use arenagrad::error::Kind;
 use arenagrad::prelude::*;
@@ -12,6 +14,7 @@ use arenagrad::train::{Comm, Parallel};
 use arenagrad_mpi::MpiComm;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 /// Examples of a batch, over all ranks.
 const BATCH: usize = 24;
@@ -23,7 +26,10 @@ fn example(i: u32) -> ([f32; 2], f32) {
     (x, x[0] * x[1] + 0.5)
 }
 
-fn trainer(comm: MpiComm, fault: &str, bucket: Option<usize>) -> Result<Trainer> {
+/// The bytes of a bucket, and whether it is exchanged behind the gradients.
+type Bucket = Option<(usize, bool)>;
+
+fn trainer(comm: MpiComm, fault: &str, bucket: Bucket) -> Result<Trainer> {
     let (faulty, rows) = (comm.rank() == 1, BATCH / comm.size());
     let g = Builder::new("net");
     let wide = if bucket.is_some() { 1 << 14 } else { 128 };
@@ -35,15 +41,27 @@ fn trainer(comm: MpiComm, fault: &str, bucket: Option<usize>) -> Result<Trainer>
     let mut program = Session::new().compile_all(&split.methods())?;
     program.init(if faulty && fault == "values" { 8 } else { 7 })?;
     let mut parallel = Parallel::new(&program, comm, &split)?;
-    if let Some(bytes) = bucket {
-        parallel = parallel.bucket_bytes(&program, bytes)?;
+    if let Some((bytes, behind)) = bucket {
+        let other = faulty && fault == "overlap";
+        parallel = parallel.bucket_bytes(&program, bytes)?.overlap(&program, behind == other)?;
     }
     let examples = if faulty && fault == "data" { 241 } else { 240 };
     Trainer::parallel(program, parallel, Schedule::Constant { lr: 0.01 }, Batches::new(examples, BATCH, 7)?, 7)
 }
 
+/// How long after the start of a step a late fault happens: while its gradients are computed, or exchanged.
+const LATE: Duration = Duration::from_micros(500);
+
 /// What is wrong with rank 1 in step [`FAULTY`].
 fn fail(fault: &str) -> Result<()> {
+    if let Some(fault) = fault.strip_suffix("-late") {
+        let fault = fault.to_string();
+        std::thread::spawn(move || {
+            std::thread::sleep(LATE);
+            fail(&fault)
+        });
+        return Ok(());
+    }
     match fault {
         "kill" => {
             let _ = Command::new("kill").args(["-9", &std::process::id().to_string()]).status();
@@ -57,7 +75,7 @@ fn fail(fault: &str) -> Result<()> {
     }
 }
 
-fn run(comm: &MpiComm, fault: &str, steps: u64, folder: &Path, bucket: Option<usize>) -> Result<()> {
+fn run(comm: &MpiComm, fault: &str, steps: u64, folder: &Path, bucket: Bucket) -> Result<()> {
     let mut t = trainer(comm.clone(), fault, bucket)?;
     let (faulty, mut loss) = (comm.rank() == 1, f64::NAN);
     let file = folder.join("checkpoint.safetensors");
@@ -99,11 +117,12 @@ fn run(comm: &MpiComm, fault: &str, steps: u64, folder: &Path, bucket: Option<us
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
     let [_, fault, steps, folder, bucket @ ..] = &args[..] else {
-        eprintln!("give a fault, a number of steps and a folder, and the bytes of a bucket or nothing");
+        eprintln!("give a fault, a number of steps and a folder, and the bytes of a bucket, with behind, or nothing");
         return ExitCode::from(2);
     };
+    let behind = bucket.get(1).is_some_and(|how| how == "behind");
     let bucket = match bucket.first().map(|bytes| bytes.parse()).transpose() {
-        Ok(bucket) => bucket,
+        Ok(bucket) => bucket.map(|bytes| (bytes, behind)),
         Err(e) => {
             eprintln!("the bytes of a bucket: {e}");
             return ExitCode::from(2);

@@ -5,7 +5,9 @@
 //! before the run is finished calls `MPI_Abort`, which ends all of them; one that is killed is noticed by `mpirun`.
 //!
 //! Collectives move bytes only: `MPI_Alltoall`, `MPI_Allgather`, `MPI_Bcast`. MPI's reductions are not used, because
-//! the order in which they add depends on library, size and network.
+//! the order in which they add depends on library, size and network. Calls that come from another thread than the one
+//! that computes are `MPI_Ialltoall` and `MPI_Iallgather`: the thread sleeps between looks at them, as MPI's own waits
+//! would take half of a core from the one that computes.
 //!
 //! ```no_run
 //! use arenagrad::prelude::*;
@@ -40,16 +42,21 @@ mod exit;
 
 use arenagrad::error::{Error, Kind, Result};
 use arenagrad::train::Comm;
-use arenagrad::train::parallel::{block_bytes, check_gathered_bytes, check_root};
+use arenagrad::train::parallel::{Turn, block_bytes, check_gathered_bytes, check_root};
 use mpi::environment::Universe;
+use mpi::request::{Request, Scope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Root};
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
 
 /// True while this process may exit without MPI_Abort: before it has joined, and after all ranks have finished.
 static MAY_EXIT: AtomicBool = AtomicBool::new(true);
+
+/// How long a thread beside one that computes sleeps between two looks at a call: at first, and at most.
+const SLEEPS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(200)];
 
 /// The exit code of a run that a rank ends.
 pub const ABORTED: i32 = 1;
@@ -62,6 +69,10 @@ pub struct MpiComm(Arc<World>);
 struct World {
     rank: usize,
     size: usize,
+    /// Whether MPI lets threads call it in turns.
+    serialized: bool,
+    /// A [`Turn`].
+    turn: AtomicU8,
     /// `MPI_Finalize` is called when it is dropped.
     _universe: Universe,
 }
@@ -74,7 +85,7 @@ impl MpiComm {
     /// # Errors
     /// MPI was initialised before.
     pub fn join() -> Result<MpiComm> {
-        let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Serialized)
+        let (universe, threading) = mpi::initialize_with_threading(mpi::Threading::Serialized)
             .ok_or_else(|| Error::new(Kind::Data, "MPI was initialised before in this process"))?;
         let world = universe.world();
         let (rank, size) = (world.rank() as usize, world.size() as usize);
@@ -87,7 +98,14 @@ impl MpiComm {
             let text = text.or_else(|| panic.payload().downcast_ref::<String>().cloned()).unwrap_or_default();
             abort_if_running(&format!("it panicked: {text}"));
         }));
-        Ok(MpiComm(Arc::new(World { rank, size, _universe: universe })))
+        let (serialized, turn) = (threading >= mpi::Threading::Serialized, AtomicU8::new(Turn::Own as u8));
+        Ok(MpiComm(Arc::new(World { rank, size, serialized, turn, _universe: universe })))
+    }
+
+    /// The turn of the next call; `None` if it is the computing thread's own.
+    fn other_turn(&self) -> Option<Turn> {
+        let turn = self.0.turn.load(Ordering::Relaxed);
+        [Turn::Beside, Turn::Late].into_iter().find(|t| *t as u8 == turn)
     }
 
     /// Waits for all ranks. After this a rank may end on its own.
@@ -118,6 +136,23 @@ impl Drop for World {
     }
 }
 
+/// Waits for a call.
+fn wait_in_turn<'a, D: ?Sized, S: Scope<'a>>(mut call: Request<'a, D, S>, turn: Turn) {
+    if turn == Turn::Late {
+        call.wait_without_status();
+        return;
+    }
+    let [mut sleep, most] = SLEEPS;
+    loop {
+        match call.test() {
+            Ok(_) => return,
+            Err(pending) => call = pending,
+        }
+        std::thread::sleep(sleep);
+        sleep = (2 * sleep).min(most);
+    }
+}
+
 /// Fails if a message is too long for MPI, which counts bytes in 32 bits.
 fn check_count(bytes: usize) -> Result<()> {
     match i32::try_from(bytes) {
@@ -138,14 +173,26 @@ impl Comm for MpiComm {
     fn all_to_all(&self, send: &[u8], receive: &mut [u8]) -> Result<()> {
         block_bytes(self.size(), send.len(), receive.len())?;
         check_count(receive.len())?;
-        SimpleCommunicator::world().all_to_all_into(send, receive);
+        let world = SimpleCommunicator::world();
+        match self.other_turn() {
+            None => world.all_to_all_into(send, receive),
+            Some(turn) => {
+                mpi::request::scope(|s| wait_in_turn(world.immediate_all_to_all_into(s, send, receive), turn));
+            }
+        }
         Ok(())
     }
 
     fn all_gather(&self, send: &[u8], receive: &mut [u8]) -> Result<()> {
         check_gathered_bytes(self.size(), send.len(), receive.len())?;
         check_count(receive.len())?;
-        SimpleCommunicator::world().all_gather_into(send, receive);
+        let world = SimpleCommunicator::world();
+        match self.other_turn() {
+            None => world.all_gather_into(send, receive),
+            Some(turn) => {
+                mpi::request::scope(|s| wait_in_turn(world.immediate_all_gather_into(s, send, receive), turn));
+            }
+        }
         Ok(())
     }
 
@@ -161,6 +208,14 @@ impl Comm for MpiComm {
     fn barrier(&self) -> Result<()> {
         SimpleCommunicator::world().barrier();
         Ok(())
+    }
+
+    fn works_beside(&self) -> bool {
+        self.0.serialized && self.0.size > 1
+    }
+
+    fn turn(&self, whose: Turn) {
+        self.0.turn.store(whose as u8, Ordering::Relaxed);
     }
 
     fn abort(&self, why: &str) -> ! {

@@ -18,6 +18,7 @@ pub mod exec;
 pub mod faults;
 pub mod instructions;
 pub mod intervals;
+pub mod lend;
 pub mod link;
 pub mod lower;
 pub mod modelled_time;

@@ -8,6 +8,7 @@ use crate::clock::Instant;
 use crate::error::Result;
 use crate::sched::affinity;
 use crate::sched::exec::{Exec, Stop, ThreadState};
+use crate::sched::lend::{Lender, Taker};
 use crate::sched::nonfinite::{NonfiniteFindings, WatchedCall};
 use crate::sched::team::Team;
 use std::ops::Range;
@@ -49,6 +50,11 @@ impl Runner {
         let (state, execs) = (ThreadState::default(), execs.into_iter().map(Arc::new).collect());
         let threads = if poisoned { Threads::Poisoned(state) } else { Threads::Solo(state) };
         Runner { execs, threads, core: None }
+    }
+
+    /// What runs method `method`.
+    pub fn exec(&self, method: usize) -> &Exec {
+        &self.execs[method]
     }
 
     /// Most threads that a method has tapes for.
@@ -123,6 +129,33 @@ impl Runner {
             Threads::Solo(state) => exec.step(arena, state),
             Threads::Poisoned(state) => exec.step_poisoned(arena, state),
             Threads::Team(team) => team.step(exec, arena),
+        }
+    }
+
+    /// What takes `bytes` of each step of `method` on a thread of its own; none if steps are poisoned.
+    ///
+    /// # Errors
+    /// Those of [`Lender::new`].
+    pub fn lender(&self, method: usize, bytes: &[Range<usize>]) -> Result<Option<Lender>> {
+        match self.threads {
+            Threads::Poisoned(_) => Ok(None),
+            _ => Lender::new(&self.execs[method], bytes).map(Some),
+        }
+    }
+
+    /// Runs a step of the method that `lender` is of, whose parts `taker` takes meanwhile. `None` if there is none:
+    /// then nothing ran.
+    pub fn step_lending(
+        &mut self,
+        arena: &mut TensorArena,
+        lender: &mut Lender,
+        taker: &mut dyn Taker,
+    ) -> Option<Result<(), Stop>> {
+        self.execs.iter().find(|exec| lender.is_of(exec))?;
+        match &mut self.threads {
+            Threads::Poisoned(_) => None,
+            Threads::Solo(state) => Some(lender.step(arena, taker, |lending| lending.step_alone(state))),
+            Threads::Team(team) => Some(lender.step(arena, taker, |lending| team.step_lending(lending))),
         }
     }
 

@@ -25,6 +25,7 @@ mod memory_map;
 mod methods;
 mod networks;
 mod optimisers;
+mod overlap;
 mod parallel;
 mod pinning;
 mod plans;

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 const F32: DType = DType::F32;
 
 /// What `f` gives on each of `n` ranks.
-fn ranks<T: Send>(n: usize, f: impl Fn(LocalComm) -> T + Sync) -> Vec<T> {
+pub fn ranks<T: Send>(n: usize, f: impl Fn(LocalComm) -> T + Sync) -> Vec<T> {
     std::thread::scope(|s| {
         let all: Vec<_> = LocalComm::group(n).into_iter().map(|c| s.spawn(|| f(c))).collect();
         all.into_iter().map(|t| t.join().unwrap()).collect()
@@ -31,7 +31,7 @@ fn example(i: u32) -> ([f32; 2], f32) {
     (x, x[0] * x[1] + 0.5)
 }
 
-fn put(p: &mut Program, which: &[u32]) -> Result<()> {
+pub fn put(p: &mut Program, which: &[u32]) -> Result<()> {
     for (k, &i) in which.iter().enumerate() {
         let (x, y) = example(i);
         p.values_mut::<f32>("x")?[2 * k..2 * k + 2].copy_from_slice(&x);
@@ -139,7 +139,7 @@ fn states_that_are_shared_out_change_no_bit() {
         shard.view().leaves().map(|l| l.name.to_string()).collect::<BTreeSet<String>>()
     };
     let (first, second) = (names(0), names(1));
-    let shared = ["dp.grads", "lr", "opt.loss_scale", "opt.loss_scale_steps", "w"].map(String::from);
+    let shared = ["dp.grad.w", "lr", "opt.loss_scale", "opt.loss_scale_steps", "w"].map(String::from);
     assert_eq!(&first & &second, BTreeSet::from(shared));
     let own = ["opt.exp_avg.w", "opt.exp_avg_sq.w", "opt.step"].map(String::from);
     assert_eq!(&first ^ &second, BTreeSet::from(own));

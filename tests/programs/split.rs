@@ -1,4 +1,4 @@
-//! Steps of two graphs: with the flat gradients as they are, params and states have the bits of one graph.
+//! Steps of two graphs: with the kept gradients as they are, params and states have the bits of one graph.
 
 use arenagrad::nn::{self, BatchNorm};
 use arenagrad::optim::{self, Group, LossScale, Optimiser, Rule, train_split};
@@ -27,7 +27,7 @@ pub fn fill(p: &mut Program, step: usize, dtype: DType) {
     }
 }
 
-/// Params and states but the flat gradients, by name.
+/// Params and states but the kept gradients, by name.
 pub fn kept(p: &Program) -> Vec<(String, Vec<u8>)> {
     let own = p.persistent().filter(|(b, _)| !b.name.starts_with("dp."));
     let mut all: Vec<_> = own.map(|(b, bytes)| (b.name.clone(), bytes.to_vec())).collect();
@@ -110,7 +110,7 @@ fn every_option_has_the_bits_of_one_graph() {
     }
 }
 
-/// Complex params are pairs of reals in the flat gradients; params of two dtypes have two states.
+/// Gradients of complex params are pairs of reals. Those of one dtype lie one after another in the arena, in lines.
 #[test]
 fn gradients_lie_where_the_layout_says() {
     let g = Builder::new("g");
@@ -120,15 +120,16 @@ fn gradients_lie_where_the_layout_says() {
     let loss = (b * 5.0).sum(..).cast(DType::F64) + wide + z.abs2().sum(..).cast(DType::F64);
     let split = train_split(&g.finish([loss.named("loss")]).unwrap(), "loss", optim::Sgd::new(0.5)).unwrap();
     let places: Vec<_> = split.layout.params.iter().map(|p| (p.name.as_str(), p.dtype, p.range.clone())).collect();
-    assert_eq!(places, [("b", DType::F32, 0..4), ("a", DType::F64, 0..3), ("z", DType::F32, 4..8)]);
-    assert_eq!(split.layout.buckets(DType::F32, 12), [0..3, 3..4, 4..7, 7..8]);
-    let one = split.layout.buckets(DType::F32, 1 << 20);
-    assert_eq!((one.len(), one[0].clone()), (1, 0..8));
+    assert_eq!(places, [("b", DType::F32, 0..4), ("a", DType::F64, 0..3), ("z", DType::F32, 16..20)]);
+    assert_eq!(split.layout.buckets(DType::F32, 12, 1), [0..16, 16..32]);
+    assert_eq!(split.layout.buckets(DType::F64, 1 << 20, 3), vec![0..8; 1]);
     let mut p = Session::new().compile_all(&split.methods()).unwrap();
     p.init(0).unwrap();
     p.step().unwrap();
-    assert_eq!(p.values::<f32>("dp.grads").unwrap()[..4], [5.0; 4]);
-    assert_eq!(p.values::<f64>("dp.grads.f64").unwrap(), [1.0, 2.0, 3.0]);
+    assert_eq!(p.values::<f32>("dp.grad.b").unwrap(), [5.0; 4]);
+    assert_eq!(p.values::<f64>("dp.grad.a").unwrap(), [1.0, 2.0, 3.0]);
+    let offset = |name: &str| p.bindings().iter().find(|b| b.name == name).unwrap().offset;
+    assert_eq!((offset("dp.grad.z"), offset("dp.grad.a")), (offset("dp.grad.b") + 64, offset("dp.grad.b") + 128));
     p.run(p.method("update").unwrap()).unwrap();
     assert_eq!(p.values::<f64>("a").unwrap(), [0.5, 0.0, -0.5]);
     assert_eq!(p.values::<f32>("b").unwrap(), [-1.5; 4]);

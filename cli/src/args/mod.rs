@@ -8,6 +8,7 @@ mod fuzz_args;
 mod graph_args;
 mod latency_args;
 mod pack_args;
+mod rank_args;
 mod scale_args;
 mod weights_args;
 
@@ -17,6 +18,7 @@ pub use fuzz_args::{GenerateArgs, ReduceArgs};
 pub use graph_args::{GraphArgs, SizeArg, SizeArgs};
 pub use latency_args::LatencyArgs;
 pub use pack_args::PackArgs;
+pub use rank_args::{BenchRankArgs, RankArgs};
 pub use scale_args::ScaleArgs;
 pub use weights_args::{InspectArgs, ReadArgs};
 
@@ -160,14 +162,8 @@ pub struct TrainArgs {
     /// Continue from a checkpoint: a file, or the folder of a run [default: a new run].
     #[arg(long, value_name = "PATH")]
     pub resume: Option<PathBuf>,
-    /// Resume at another number of ranks than the checkpoint was written at. Sums of gradients get other last bits, and
-    /// dropout draws other numbers; data and order stay.
-    #[arg(long, requires = "resume")]
-    pub rescale: bool,
-    /// Under mpirun: each rank keeps the optimiser's states of its share of the params alone. The weights do not depend
-    /// on it.
-    #[arg(long)]
-    pub shard_states: bool,
+    #[command(flatten)]
+    pub ranks: RankArgs,
     /// Data to train on [default: the built-in data]: for images, a folder of IDX files under MNIST's names, gzipped or
     /// not; for chargpt, a text file.
     #[arg(long, value_name = "PATH")]
@@ -474,6 +470,8 @@ pub struct BenchArgs {
     /// What disturbs steps.
     #[command(flatten)]
     pub latency: LatencyArgs,
+    #[command(flatten)]
+    pub ranks: BenchRankArgs,
     /// Print one JSON object for each workload.
     #[arg(long)]
     pub json: bool,

@@ -117,9 +117,12 @@ struct BenchMetrics {
     step_us_min: f64,
     /// Ranks that divide the batch.
     ranks: usize,
-    /// Median and least time of a step in calls of the communicator, waiting for others included; 0 of one process.
-    comm_us_p50: f64,
-    comm_us_min: f64,
+    /// Median and least time for which a step waits for the exchange of gradients, with the sums; 0 of one process.
+    exposed_us_p50: f64,
+    exposed_us_min: f64,
+    /// What ranks exchange, and when, as text.
+    #[serde(skip)]
+    exchange: String,
     /// Threads that the program uses.
     #[serde(rename = "lanes")]
     used_threads: usize,
@@ -171,15 +174,16 @@ impl BenchMetrics {
         let start = format!("compiled in {:.2} ms  first step {:.2} ms", m.compile_ms, m.first_step_ms);
         let ranks = match m.ranks {
             1 => String::new(),
-            n => format!("  {n} ranks, in their calls p50 {:.2} us, min {:.2} us", m.comm_us_p50, m.comm_us_min),
+            n => format!("  {n} ranks, exposed p50 {:.2} us, min {:.2} us", m.exposed_us_p50, m.exposed_us_min),
         };
         let rates = format!(
             "{:.2} GFLOP/s of {:.1}, {} operations and {} bytes at {:.1} GB/s a step: {share} of the roofline",
             m.gflops, m.peak_gflops, m.flops_per_step, m.moved_bytes, m.stream_gbs
         );
         format!(
-            "{setup}  {times}{ranks}  {memory}  {start}\n{name}  {rates}\n{name}  first losses {:?}",
+            "{setup}  {times}{ranks}  {memory}  {start}\n{name}  {rates}\n{name}  first losses {:?}{}",
             m.first_losses,
+            m.exchange,
             name = m.workload
         )
     }
@@ -259,7 +263,7 @@ impl Bench {
             _ => Batches::synthetic(w, &program)?,
         };
         let loss = Loss::open(&program)?;
-        let ranks = split.map_or(Ok(None), |split| RankSteps::open(ranks, &program, &split))?;
+        let ranks = split.map_or(Ok(None), |split| RankSteps::open(ranks, &a.ranks, &program, &split))?;
         Ok(Bench { loss, program, batches, next: 0, ranks, compile, rss, anon, _file: file })
     }
 
@@ -279,9 +283,9 @@ impl Bench {
         self.loss.read(&self.program)
     }
 
-    /// Nanoseconds in calls of the communicator since the last time this was asked.
-    fn take_spent(&self) -> u64 {
-        self.ranks.as_ref().map_or(0, RankSteps::take_spent)
+    /// Nanoseconds for which the last step waited for its exchange.
+    fn waited(&self) -> u64 {
+        self.ranks.as_ref().map_or(0, RankSteps::waited)
     }
 
     /// Whether `own` holds; on ranks, whether it holds on rank 0.
@@ -336,11 +340,10 @@ fn time_bench(w: &Workload, a: &BenchArgs, cores: usize, peak: f64, ranks: &Rank
     let limit = Duration::from_secs_f64(a.seconds);
     let (start, before) = (Instant::now(), alloc::alloc_calls());
     while !b.first_says(start.elapsed() >= limit && steps >= LOSSES)? {
-        b.take_spent();
         let begun = Instant::now();
         b.step()?;
         times.record(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        comm.record(b.take_spent());
+        comm.record(b.waited());
         steps += 1;
     }
     let allocs = alloc::alloc_calls() - before;
@@ -360,8 +363,9 @@ fn time_bench(w: &Workload, a: &BenchArgs, cores: usize, peak: f64, ranks: &Rank
         step_us_p999: us(0.999),
         step_us_min: us(0.0),
         ranks: ranks.size(),
-        comm_us_p50: comm.quantile(0.5) as f64 / 1e3,
-        comm_us_min: comm.quantile(0.0) as f64 / 1e3,
+        exposed_us_p50: comm.quantile(0.5) as f64 / 1e3,
+        exposed_us_min: comm.quantile(0.0) as f64 / 1e3,
+        exchange: b.ranks.as_ref().map_or(String::new(), |ranks| format!("\n{}  {}", w.name, ranks.plan())),
         used_threads: b.program.threads(),
         modelled_us: plan.modelled.as_secs_f64() * 1e6,
         first_step_ms: first_step.as_secs_f64() * 1e3,

@@ -2,75 +2,38 @@
 //!
 //! Invariant: all ranks make equally many steps.
 
+use crate::args::BenchRankArgs;
+use crate::config::byte_size::byte_size_as_usize;
 use crate::fail::{Run, fail_bad_input};
-use crate::train::ranks::{Joined, Ranks};
+use crate::train::ranks::Ranks;
 use arenagrad::error::Result;
 use arenagrad::optim::Split;
 use arenagrad::session::Program;
-use arenagrad::train::{Comm, Parallel};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
-
-/// The time of calls of a communicator, in nanoseconds.
-type Spent = Arc<AtomicU64>;
-
-/// A communicator that counts the time of its calls, waiting for other ranks included.
-struct TimedComm(Joined, Spent);
-
-impl TimedComm {
-    fn timed<R>(&self, f: impl FnOnce(&Joined) -> R) -> R {
-        let start = Instant::now();
-        let done = f(&self.0);
-        let spent = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.1.fetch_add(spent, Ordering::Relaxed);
-        done
-    }
-}
-
-impl Comm for TimedComm {
-    fn rank(&self) -> usize {
-        self.0.rank()
-    }
-
-    fn size(&self) -> usize {
-        self.0.size()
-    }
-
-    fn all_to_all(&self, send: &[u8], receive: &mut [u8]) -> Result<()> {
-        self.timed(|c| c.all_to_all(send, receive))
-    }
-
-    fn all_gather(&self, send: &[u8], receive: &mut [u8]) -> Result<()> {
-        self.timed(|c| c.all_gather(send, receive))
-    }
-
-    fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
-        self.timed(|c| c.broadcast(root, bytes))
-    }
-
-    fn barrier(&self) -> Result<()> {
-        self.timed(|c| c.barrier())
-    }
-
-    fn abort(&self, why: &str) -> ! {
-        self.0.abort(why)
-    }
-}
+use arenagrad::train::Parallel;
+use arenagrad::train::parallel::ExchangePlan;
 
 /// The steps of this rank.
 pub struct RankSteps {
     parallel: Parallel,
-    spent: Spent,
 }
 
 impl RankSteps {
     /// The steps of `program`, compiled from `split`; none in a run of one process.
-    pub fn open(ranks: &Ranks, program: &Program, split: &Split) -> Run<Option<RankSteps>> {
+    pub fn open(ranks: &Ranks, a: &BenchRankArgs, program: &Program, split: &Split) -> Run<Option<RankSteps>> {
         let Some(comm) = ranks.comm() else { return Ok(None) };
-        let spent = Spent::default();
-        let parallel = Parallel::new(program, TimedComm(comm, spent.clone()), split)?;
-        Ok(Some(RankSteps { parallel, spent }))
+        let mut parallel = Parallel::new(program, comm, split)?;
+        if let Some(bytes) = a.bucket {
+            parallel = parallel.bucket_bytes(program, byte_size_as_usize(bytes))?;
+        }
+        if a.no_overlap {
+            parallel = parallel.overlap(program, false)?;
+        }
+        Ok(Some(RankSteps { parallel }))
+    }
+
+    /// What is exchanged, and when.
+    pub fn plan(&self) -> &ExchangePlan {
+        self.parallel.plan()
     }
 
     /// A step. Returns the mean loss.
@@ -78,9 +41,9 @@ impl RankSteps {
         self.parallel.step(program)
     }
 
-    /// Nanoseconds in calls of the communicator since the last time this was asked.
-    pub fn take_spent(&self) -> u64 {
-        self.spent.swap(0, Ordering::Relaxed)
+    /// Nanoseconds for which the last step waited for its exchange.
+    pub fn waited(&self) -> u64 {
+        u64::try_from(self.parallel.waited().as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Whether rank 0 says so.

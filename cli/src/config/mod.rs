@@ -145,6 +145,8 @@ pub struct Config {
     pub find_nan: bool,
     /// Whether each rank keeps the optimiser's states of its share of the params alone.
     pub shard_states: bool,
+    /// Whether ranks exchange gradients behind their computation only.
+    pub no_overlap: bool,
     /// Whether the checkpoint may be of another number of ranks.
     pub rescale: bool,
     /// An ONNX model that takes the place of the convnet.
@@ -271,8 +273,9 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         trace: args.trace.clone(),
         latency: args.latency.clone(),
         find_nan: args.find_nan,
-        shard_states: args.shard_states,
-        rescale: args.rescale,
+        shard_states: args.ranks.shard_states,
+        no_overlap: args.ranks.no_overlap,
+        rescale: args.ranks.rescale,
         onnx: args.onnx.clone(),
         optimiser,
         schedule,

@@ -55,7 +55,7 @@ pub fn write_train_page(c: &Config, task: &dyn TrainTask, history: &History, m: 
 pub fn train_page_facts(c: &Config, task: &dyn TrainTask, m: &Measured) -> Vec<(&'static str, String)> {
     let plan = task.trainer().program().plan();
     let us = |q: f64| m.times.quantile(q) as f64 / 1e3;
-    vec![
+    let mut facts = vec![
         ("step time", format!("p50 {:.0} us, p99 {:.0} us", us(0.5), us(0.99))),
         (
             "arena",
@@ -71,7 +71,9 @@ pub fn train_page_facts(c: &Config, task: &dyn TrainTask, m: &Measured) -> Vec<(
         ("precision", c.precision.report()),
         ("kept for backward", c.keep.name().to_string()),
         ("threads, seed", format!("{}, {}", c.threads, c.seed)),
-    ]
+    ];
+    facts.extend(task.trainer().parallel_ref().map(|p| ("exchange", p.plan().to_string())));
+    facts
 }
 
 /// Replaces the page by one with these facts.

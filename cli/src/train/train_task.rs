@@ -73,6 +73,7 @@ pub fn train_task_trainer(c: &Config, ranks: &Ranks, graph: &GraphBuf, loss: &st
         let mut program = session.compile_all(&split.methods())?;
         c.latency.settle(&mut program, ranks.size())?;
         let parallel = Parallel::new(&program, comm, &split)?;
+        let parallel = if c.no_overlap { parallel.overlap(&program, false)? } else { parallel };
         let trainer = Trainer::parallel(program, parallel, c.schedule.clone(), batches, c.seed)?;
         return Ok(trainer.rescale(c.rescale));
     }

@@ -51,7 +51,7 @@ pub use groups::Group;
 pub use loss_scale::{LOSS_SCALE, LossScale};
 pub use projection::Projection;
 pub use rule::{MuonScale, Rule};
-pub use split::{FLAT_GRADS, FlatParam, Layout, OwnedState, Shard, Split, flat_grads_name, is_flat_grads, train_split};
+pub use split::{KEPT_GRAD, KeptGrad, Layout, OwnedState, Shard, Split, is_kept_grad, train_split};
 
 /// Name of the input that holds the learning rate.
 pub const LR: &str = "lr";

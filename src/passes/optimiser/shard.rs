@@ -1,7 +1,7 @@
 //! Optimiser states that are shared out: each rank of several updates some of the params, and keeps the states of these
 //! alone. The others' params come from their owners after the update.
 //!
-//! Invariant: with all gradients in the flat states, a rank's update gives the params that it owns the bits of the
+//! Invariant: with all kept gradients, a rank's update gives the params that it owns the bits of the
 //! whole update. A state that the updates of two params read, such as the count of steps, is on every rank.
 
 use super::split::{Layout, OwnedState, Shard, Split};

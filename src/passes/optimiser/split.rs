@@ -1,9 +1,9 @@
 //! A training step as two graphs: gradients, and the update that reads them. What happens in between is the caller's:
 //! gradients of several processes are summed, for instance.
 //!
-//! Between the two stand the *flat gradients*: one state for each dtype, in which the gradients of all params of that
-//! dtype lie one after another. The last param is first, because the backward half computes its gradient first.
-//! Invariant: with the flat gradients as they are, the two graphs, run one after the other, give the bits of
+//! Between the two stand the *kept gradients*: a state for each param. Those of one dtype lie one after another in the
+//! arena. The last param is first, because the backward half computes its gradient first, into the state.
+//! Invariant: with the kept gradients as they are, the two graphs, run one after the other, give the bits of
 //! [`train`](super::train), for every rule and option, but for micro-batches of tables that `train` updates by rows: it
 //! scales their rows before it adds them. `grads` has all that reads the batch (accumulation, the scale of
 //! the loss, states that the forward half moves); `update` has all that reads whole gradients (clipping, norms, rules).
@@ -11,6 +11,7 @@
 use super::rule::Rule;
 use super::{LOSS_SCALE, Optimiser, TrainedParams, append_to_gradients, append_updates};
 use crate::arena::ids::Id;
+use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Var};
 use crate::passes::copier::Copier;
@@ -19,28 +20,28 @@ use crate::passes::signature::Signature;
 use std::ops::Range;
 use std::panic::Location;
 
-/// Name of the state that holds the flat gradients of `f32` params; those of `f64` are in `dp.grads.f64`.
-pub const FLAT_GRADS: &str = "dp.grads";
+/// Begins the name of the state that holds the gradient of a param of a split step; the param's name follows.
+pub const KEPT_GRAD: &str = "dp.grad.";
 /// Begins the names of leaves that a split step adds.
 const PREFIX: &str = "dp.";
 
-/// The name of the state that holds the flat gradients of `dtype`.
-pub fn flat_grads_name(dtype: DType) -> &'static str {
-    if dtype == DType::F64 { "dp.grads.f64" } else { FLAT_GRADS }
+/// The name of the state that holds the gradient of `param`.
+pub fn kept_grad_name(param: &str) -> String {
+    format!("{KEPT_GRAD}{param}")
 }
 
-/// Whether `name` is that of flat gradients. No step reads those of another step, so no checkpoint holds them.
-pub fn is_flat_grads(name: &str) -> bool {
-    [DType::F32, DType::F64].iter().any(|&d| name == flat_grads_name(d))
+/// Whether `name` is that of a kept gradient. No step reads those of another step, so no checkpoint holds them.
+pub fn is_kept_grad(name: &str) -> bool {
+    name.starts_with(KEPT_GRAD)
 }
 
 /// A training step as two graphs; see [`train_split`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Split {
-    /// Forward and backward: writes the flat gradients. It has the inputs and outputs of the graph of the loss.
+    /// Forward and backward: writes the kept gradients. It has the inputs and outputs of the graph of the loss.
     pub grads: GraphBuf,
-    /// Reads the flat gradients and updates params. It has the input [`LR`](super::LR).
+    /// Reads the kept gradients and updates params. It has the input [`LR`](super::LR).
     pub update: GraphBuf,
     /// Where the gradient of each param lies.
     pub layout: Layout,
@@ -89,24 +90,25 @@ pub struct OwnedState {
     pub owner: usize,
 }
 
-/// Where the gradient of one param lies in the flat gradients of its dtype.
+/// Where the gradient of one param lies among the kept gradients of its dtype.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct FlatParam {
+pub struct KeptGrad {
     /// The param's name.
     pub name: String,
-    /// The dtype of the flat gradients: the param's, or that of its parts if it is complex.
+    /// The dtype of the gradient: the param's, or that of its parts if it is complex.
     pub dtype: DType,
-    /// Its elements there; a complex number takes two.
+    /// Its elements, counted from the first gradient of that dtype; a complex number takes two. They begin at a line of
+    /// the arena.
     pub range: Range<usize>,
 }
 
-/// Where gradients lie: the params in the order of the flat gradients, the last one of the graph first.
+/// Where gradients lie: the params in the order of the kept gradients, the last one of the graph first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Layout {
-    /// The params. Those of one dtype follow one another without a gap.
-    pub params: Vec<FlatParam>,
+    /// The params. Between those of one dtype is no gap but what fills lines.
+    pub params: Vec<KeptGrad>,
 }
 
 impl Layout {
@@ -117,27 +119,32 @@ impl Layout {
     pub fn push(&mut self, name: &str, dtype: DType, elements: usize) -> Result<()> {
         let parts = if dtype.is_complex() { 2 } else { 1 };
         if !dtype.part().is_float() {
-            let text = format!("param {name:?} is {dtype}; params of flat gradients are f32, f64 or complex");
+            let text = format!("param {name:?} is {dtype}; params of kept gradients are f32, f64 or complex");
             return Err(Error::new(Kind::Data, text));
         }
         let start = self.elements(dtype.part());
         let range = start..start + parts * elements;
-        self.params.push(FlatParam { name: name.to_string(), dtype: dtype.part(), range });
+        self.params.push(KeptGrad { name: name.to_string(), dtype: dtype.part(), range });
         Ok(())
     }
 
-    /// Number of elements of the flat gradients of `dtype`.
+    /// The params whose gradients are of `dtype`.
+    pub fn of(&self, dtype: DType) -> impl DoubleEndedIterator<Item = &KeptGrad> {
+        self.params.iter().filter(move |p| p.dtype == dtype)
+    }
+
+    /// Number of elements of the kept gradients of `dtype`, with those that fill lines.
     pub fn elements(&self, dtype: DType) -> usize {
-        self.params.iter().filter(|p| p.dtype == dtype).map(|p| p.range.len()).sum()
+        self.of(dtype).next_back().map_or(0, |p| p.range.end.next_multiple_of(LINE / dtype.size()))
     }
 
-    /// The dtypes that have flat gradients, `f32` first.
+    /// The dtypes that gradients have, `f32` first.
     pub fn dtypes(&self) -> impl Iterator<Item = DType> {
-        [DType::F32, DType::F64].into_iter().filter(|&d| self.params.iter().any(|p| p.dtype == d))
+        [DType::F32, DType::F64].into_iter().filter(|&d| self.of(d).next().is_some())
     }
 
-    /// Consecutive ranges that cover the flat gradients of `dtype`, each of whole params and of at most `bytes` bytes.
-    /// A larger param is cut into ranges of that size. The size of a bucket changes no bit of a sum.
+    /// Consecutive ranges that cover the kept gradients of `dtype`, each of at most `bytes` bytes and of one or several
+    /// lines for each of `ranks` ranks. All but the last are of one size, which changes no bit of a sum.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -146,29 +153,25 @@ impl Layout {
     /// let h = nn::linear(&g, "fc1", g.input("x", [8, 4], DType::F32), 16).relu();
     /// let graph = g.finish([nn::linear(&g, "fc2", h, 1).square().mean(..).named("loss")])?;
     /// let layout = optim::train_split(&graph, "loss", optim::Sgd::new(0.1))?.layout;
-    /// assert_eq!(layout.buckets(DType::F32, 200), [0..33, 33..83, 83..97]);
+    /// let places: Vec<_> = layout.params.iter().map(|p| (p.name.as_str(), p.range.clone())).collect();
+    /// assert_eq!(places, [("fc2.bias", 0..1), ("fc2.weight", 16..32), ("fc1.bias", 32..48), ("fc1.weight", 48..112)]);
+    /// assert_eq!(layout.buckets(DType::F32, 200, 2), [0..32, 32..64, 64..96, 96..112]);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn buckets(&self, dtype: DType, bytes: usize) -> Vec<Range<usize>> {
-        let most = (bytes / dtype.size()).max(1);
-        let mut all: Vec<Range<usize>> = Vec::new();
-        for p in self.params.iter().filter(|p| p.dtype == dtype && !p.range.is_empty()) {
-            match all.last_mut() {
-                Some(last) if p.range.end - last.start <= most => last.end = p.range.end,
-                _ => all.extend(p.range.clone().step_by(most).map(|at| at..(at + most).min(p.range.end))),
-            }
-        }
-        all
+    pub fn buckets(&self, dtype: DType, bytes: usize, ranks: usize) -> Vec<Range<usize>> {
+        let (all, least) = (self.elements(dtype), (LINE / dtype.size()).saturating_mul(ranks.max(1)));
+        let most = (bytes / dtype.size() / least).max(1).saturating_mul(least);
+        (0..all).step_by(most).map(|at| at..at.saturating_add(most).min(all)).collect()
     }
 }
 
-/// As [`train`](super::train), but the step is two graphs: `grads` ends with the gradients of all params in flat states
-/// ([`FLAT_GRADS`]), and `update` reads them. Compiled together they share params and states, and nothing is copied. If
-/// nothing changes the flat gradients in between, params and states have the bits that `train` gives. Micro-batches and
+/// As [`train`](super::train), but the step is two graphs: `grads` computes the gradient of each param into a state
+/// ([`KEPT_GRAD`]), and `update` reads these. Compiled together they share params and states, and nothing is copied. If
+/// nothing changes the gradients in between, params and states have the bits that `train` gives. Micro-batches and
 /// the scale of the loss are in `grads`; clipping, norms, rules, averages and projections in `update`.
 ///
-/// [`train::Parallel`](crate::train::Parallel) sums the flat gradients of several processes.
+/// [`train::Parallel`](crate::train::Parallel) sums the gradients of several processes.
 ///
 /// Errors: those of `train`; a leaf of `g` is called `dp.…`; a param is neither `f32` nor `f64` nor complex;
 /// the rule of one is `SparseAdam`.
@@ -186,7 +189,7 @@ impl Layout {
 /// p.values_mut::<f32>("y")?.fill(2.0);
 /// let (grads, update) = (p.method("grads")?, p.method("update")?);
 /// p.run(grads)?;
-/// assert_eq!(p.values::<f32>("dp.grads")?.len(), 2); // of the bias, then of the weight
+/// assert_eq!(p.values::<f32>("dp.grad.fc.weight")?.len(), 1);
 /// p.run(update)?;
 /// # Ok(())
 /// # }
@@ -199,12 +202,12 @@ pub fn train_split<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optim
     let names = trained.names();
     if let Some(i) = trained.rules().iter().position(|rule| matches!(rule, Rule::SparseAdam { .. })) {
         let text =
-            format!("train_split: SparseAdam takes rows of a table, and flat gradients have all of {:?}", names[i]);
+            format!("train_split: SparseAdam takes rows of a table, and kept gradients have all of {:?}", names[i]);
         return Err(Error::new(Kind::Data, text));
     }
     let layout = lay_out_gradients(g, &names)?;
     let grads = append_to_gradients("train_split", g, (loss, opt, &[]), &names, caller, |b, _, grads| {
-        write_flat_gradients(b, &layout, &names, grads);
+        keep_gradients(b, &layout, grads);
     })?;
     let update = rebuilt_by_pass("train_split", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
@@ -215,7 +218,7 @@ pub fn train_split<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optim
         if let Some(scale) = &opt.loss_scale {
             b.state(LOSS_SCALE, [], DType::F32, Init::Constant(scale.init));
         }
-        let grads = read_flat_gradients(&b, &layout, &params);
+        let grads = kept_gradients(&b, &layout, &params);
         append_updates(&b, opt, &trained.settings, &names, &params, grads);
         drop(c);
         finish_rebuild(b, bump)
@@ -242,27 +245,22 @@ fn lay_out_gradients(g: Graph<'_>, names: &[&str]) -> Result<Layout> {
     Ok(layout)
 }
 
-/// Adds the updates of the flat states: `grads`, those of the params `names`, one after another.
-fn write_flat_gradients<'g>(b: &'g Builder, layout: &Layout, names: &[&str], grads: Vec<Var<'g>>) {
+/// Adds the states of the gradients `grads`, dtype by dtype, so that those of one are adjacent.
+fn keep_gradients<'g>(b: &'g Builder, layout: &Layout, grads: Vec<Var<'g>>) {
     for dtype in layout.dtypes() {
-        let own = names.iter().zip(&grads).rev().map(|(_, g)| g.view_as_real()).filter(|g| g.dtype() == dtype);
-        let flat: Vec<Var<'g>> = own.map(|g| g.reshape([g.numel()])).collect();
-        if let Some((first, rest)) = flat.split_first() {
-            let state = b.state(flat_grads_name(dtype), [layout.elements(dtype)], dtype, Init::Zeros);
-            b.update(state, first.concat(rest, 0));
+        let own = layout.params.iter().zip(grads.iter().rev()).filter(|(place, _)| place.dtype == dtype);
+        for (place, grad) in own {
+            let grad = grad.view_as_real();
+            b.update(b.state(&kept_grad_name(&place.name), grad.dims(), dtype, Init::Zeros), grad);
         }
     }
 }
 
-/// The gradients of `params` in the flat states, those of complex params as pairs of reals.
-fn read_flat_gradients<'g>(b: &'g Builder, layout: &Layout, params: &[Var<'g>]) -> Vec<Var<'g>> {
-    let flat = |dtype| b.state(flat_grads_name(dtype), [layout.elements(dtype)], dtype, Init::Zeros);
-    let states: Vec<(DType, Var<'g>)> = layout.dtypes().map(|d| (d, flat(d))).collect();
+/// The kept gradients of `params`, those of complex params as pairs of reals.
+fn kept_gradients<'g>(b: &'g Builder, layout: &Layout, params: &[Var<'g>]) -> Vec<Var<'g>> {
     let places = layout.params.iter().rev();
-    let read = |(p, place): (&Var<'g>, &FlatParam)| {
-        let state = states.iter().find(|s| s.0 == place.dtype).map_or(*p, |s| s.1);
-        let dims = p.view_as_real().dims();
-        state.narrow(0, place.range.start, place.range.len()).reshape(dims)
+    let read = |(p, place): (&Var<'g>, &KeptGrad)| {
+        b.state(&kept_grad_name(&place.name), p.view_as_real().dims(), place.dtype, Init::Zeros)
     };
     params.iter().zip(places).map(read).collect()
 }

@@ -6,6 +6,7 @@
 
 use super::checker::Checked;
 use super::instructions::Instructions;
+use super::planned_body::PlannedBody;
 use super::tape::Tapes;
 use crate::kernels::abi::Split;
 use crate::kernels::cost_model::CostClass;
@@ -80,6 +81,17 @@ pub fn modelled_run(plan: &Checked, tapes: &Tapes) -> u64 {
     }
     let barriers = phases.len().saturating_sub(1) as u64;
     phases.into_iter().fold(barriers.saturating_mul(each_barrier), u64::saturating_add)
+}
+
+/// Picoseconds of instruction `i` on one thread.
+pub fn modelled_alone(code: &Instructions, i: usize) -> u64 {
+    let body = |l: &PlannedBody| {
+        let inner = &l.plan.code;
+        let each = (0..inner.len()).map(|j| modelled_alone(inner, j)).fold(0, u64::saturating_add);
+        each.saturating_mul(l.expected() as u64)
+    };
+    // One branch of a choice runs: the longer one counts.
+    code.bodies_of(i).iter().map(|l| body(l)).max().unwrap_or(code.time[i].total)
 }
 
 /// Picoseconds of `units` units of instruction `i`.

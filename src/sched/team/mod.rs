@@ -11,6 +11,7 @@ pub(super) mod waiting;
 
 use super::affinity::pin_worker;
 use super::exec::{Exec, Stop, ThreadState};
+use super::lend::{LenderWake, Lending, LendingObserver};
 use super::link::Segment;
 use super::observer::{END, Meeting, StepObserver};
 use super::track::{Track, TrackObserver};
@@ -152,8 +153,8 @@ impl TeamShared {
         unsafe { &*self.exec.load(Ordering::Relaxed) }
     }
 
-    /// Runs thread `t`'s part of the step.
-    fn run(&self, t: usize, arena: ArenaPtr) {
+    /// Runs thread `t`'s part of the step, which lends parts of the arena by `lending`.
+    fn run(&self, t: usize, arena: ArenaPtr, lending: Option<LenderWake<'_>>) {
         // SAFETY: only threads that take part in a step call this, before they count themselves as done.
         #[allow(unsafe_code)]
         let exec = unsafe { self.exec() };
@@ -162,9 +163,10 @@ impl TeamShared {
         let (helps, threads) = (exec.moves_parts && !traced, exec.threads());
         let mut observer = TeamThread { shared: self, arena, thread: t, threads, barriers: 0, owns: false, helps };
         observer.begin();
-        let ended = match traced {
-            true => self.walk(exec, t, &mut TrackObserver::new(observer, &mut self.states[t].track())),
-            false => self.walk(exec, t, &mut observer),
+        let ended = match (traced, lending) {
+            (true, _) => self.walk(exec, t, &mut TrackObserver::new(observer, &mut self.states[t].track())),
+            (false, Some(lending)) => self.walk(exec, t, &mut LendingObserver::new(observer, lending, false)),
+            (false, None) => self.walk(exec, t, &mut observer),
         };
         if ended && t == 0 && helps {
             self.gate.excuse();
@@ -186,12 +188,12 @@ impl TeamShared {
     }
 
     /// As [`TeamShared::run`]; a panic becomes a stop of the step.
-    fn run_catching(&self, t: usize) {
+    fn run_catching(&self, t: usize, lending: Option<LenderWake<'_>>) {
         let [front, base] = self.blocks.each_ref().map(|block| block.load(Ordering::Relaxed));
         let [split, len] = self.ends.each_ref().map(|end| end.load(Ordering::Relaxed));
         let arena = ArenaPtr::from_parts(ArenaParts { front, split, base, len });
         let worker = &self.states[t];
-        if self.gate.catch(|| worker.state.at.load(Ordering::Relaxed), || self.run(t, arena)) {
+        if self.gate.catch(|| worker.state.at.load(Ordering::Relaxed), || self.run(t, arena, lending)) {
             worker.panicked.store(true, Ordering::Relaxed);
         }
     }
@@ -203,7 +205,7 @@ impl TeamShared {
             #[allow(unsafe_code)]
             let threads = unsafe { self.exec() }.threads();
             if t < threads {
-                self.run_catching(t);
+                self.run_catching(t, None);
             }
         });
     }
@@ -293,20 +295,33 @@ impl Team {
     /// Runs one step of `exec`; on the caller's thread alone if its tapes are for one thread. Panics if the arena is
     /// too small, or if the tapes are for more threads than the team has.
     pub fn step(&mut self, exec: &Exec, arena: &mut TensorArena) -> Result<(), Stop> {
-        let s = &*self.shared;
         if exec.threads() == 1 {
-            return exec.step(arena, &s.states[0].state);
+            return exec.step(arena, &self.shared.states[0].state);
         }
-        assert!(exec.threads() <= self.threads());
         exec.assert_fits(arena);
-        let ArenaParts { front, split, base, len } = arena.parts();
+        self.step_at(exec, arena.parts(), None)
+    }
+
+    /// Runs a step that lends parts. Panics if the tapes are for more threads than the team has.
+    pub fn step_lending(&mut self, lending: Lending<'_>) -> Result<(), Stop> {
+        if lending.exec.threads() == 1 {
+            return lending.step_alone(&self.shared.states[0].state);
+        }
+        self.step_at(lending.exec, lending.arena.parts(), Some(lending.wake))
+    }
+
+    /// Runs one step of `exec`, whose tapes are for several threads, in the arena at `parts`, which it fits.
+    fn step_at(&mut self, exec: &Exec, parts: ArenaParts, lending: Option<LenderWake<'_>>) -> Result<(), Stop> {
+        assert!(exec.threads() <= self.threads());
+        let s = &*self.shared;
+        let ArenaParts { front, split, base, len } = parts;
         // The other threads wait for the start of the step, which publishes these.
         s.blocks.iter().zip([front, base]).for_each(|(block, at)| block.store(at, Ordering::Relaxed));
         s.ends.iter().zip([split, len]).for_each(|(end, at)| end.store(at, Ordering::Relaxed));
         s.exec.store(std::ptr::from_ref(exec).cast_mut(), Ordering::Relaxed);
         s.gate.start(self.unparkers());
         let end = s.gate.finish_at_end(self.workers.len());
-        s.run_catching(0);
+        s.run_catching(0, lending);
         drop(end);
         s.verdict().map_err(|at| exec.located(at))
     }

@@ -5,6 +5,7 @@ mod bugs;
 pub mod code;
 mod groups;
 pub mod hand;
+mod lend;
 mod loop_promises;
 mod loops;
 mod lowered_loops;

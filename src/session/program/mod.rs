@@ -3,6 +3,7 @@
 mod binding_table;
 pub(super) mod find_nan;
 mod index;
+mod lend;
 pub(super) mod method;
 pub(super) mod part;
 mod pin;
@@ -134,6 +135,18 @@ impl Program {
     /// Runs one step of the method at `at`.
     #[inline]
     pub(super) fn step_of(&mut self, at: usize) -> Result<()> {
+        self.before_step(at)?;
+        if let Some(mut finder) = self.methods[at].finder.take() {
+            let done = self.find_nan_step(at, &mut finder);
+            self.methods[at].finder = Some(finder);
+            return done;
+        }
+        self.runner.step(at, &mut self.arena).map_err(|stop| self.stopped(at, stop))
+    }
+
+    /// What comes before a step of the method at `at`. Errors: the step cannot run.
+    #[inline]
+    fn before_step(&mut self, at: usize) -> Result<()> {
         if let Some(Sharing::Follows(follower)) = &mut self.sharing {
             follower.catch_up(&mut self.arena, &mut self.fresh);
             self.check_acts(at)?;
@@ -141,13 +154,7 @@ impl Program {
         if !self.fresh.is_ready(at) {
             return Err(self.fresh.error(at, &self.bindings));
         }
-        self.runner.settle()?;
-        if let Some(mut finder) = self.methods[at].finder.take() {
-            let done = self.find_nan_step(at, &mut finder);
-            self.methods[at].finder = Some(finder);
-            return done;
-        }
-        self.runner.step(at, &mut self.arena).map_err(|stop| self.stopped(at, stop))
+        self.runner.settle()
     }
 
     /// Runs one step as [`Program::step`] does, with the same results, and tells what each thread did when. The program

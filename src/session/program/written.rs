@@ -5,6 +5,7 @@ use super::method::Method;
 use crate::error::{Error, Kind, Result};
 use crate::session::bindings::{Binding, Role};
 use crate::session::elem;
+use std::ops::Range;
 
 /// What a caller may write, in words.
 const LEAF: &str = "input, param or state";
@@ -25,6 +26,17 @@ impl Program {
     /// The binding of the param or state called `name`, and its bytes, writable.
     pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
         self.leaf_mut(0, "param or state", name, &|role| matches!(role, Role::Param | Role::State))
+    }
+
+    /// Bytes `r` of the arena, those of params and states that follow one another, writable.
+    pub(crate) fn leaf_bytes_mut(&mut self, r: Range<usize>) -> Result<&mut [u8]> {
+        let (from, to) = (r.start, r.end);
+        match self.arena.slice_mut(r) {
+            found if found.len() == to - from => Ok(found),
+            _ => {
+                Err(Error::new(Kind::Data, format!("bytes {from} to {to} are not in one block of the program's arena")))
+            }
+        }
     }
 
     /// The binding of the method at `at` called `name` whose role is `wanted`, and its bytes, writable; the error calls

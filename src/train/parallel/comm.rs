@@ -9,6 +9,8 @@ use crate::error::{Error, Kind, Result};
 /// processes.
 ///
 /// [`LocalComm`]: super::LocalComm
+///
+/// Calls come one after another, but perhaps from two threads: see [`Comm::works_beside`].
 pub trait Comm: Send {
     /// The number of this rank, from 0.
     fn rank(&self) -> usize;
@@ -41,8 +43,29 @@ pub trait Comm: Send {
     /// A rank has ended.
     fn barrier(&self) -> Result<()>;
 
+    /// Whether calls may come from another thread than the one that computes, while that one computes. Then a step
+    /// exchanges gradients beside its other work.
+    fn works_beside(&self) -> bool {
+        false
+    }
+
+    /// Says whose turn the calls that follow are. Only if [`Comm::works_beside`], and on all ranks before the same
+    /// calls, but that of two ranks one may be [beside](Turn::Beside) and the other [late](Turn::Late).
+    fn turn(&self, _whose: Turn) {}
+
     /// Ends this rank and all others, for the reason `why`.
     fn abort(&self, why: &str) -> !;
+}
+
+/// Which thread calls a [`Comm`], and what else the process does meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The one that computes.
+    Own,
+    /// Another one, while that one computes: a call that waits should leave it the core.
+    Beside,
+    /// Another one, which that one waits for.
+    Late,
 }
 
 /// The bytes of one block of [`Comm::all_to_all`].

@@ -5,7 +5,7 @@
 use super::Parallel;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
-use crate::passes::optimiser::{OwnedState, STEP, is_flat_grads};
+use crate::passes::optimiser::{OwnedState, STEP, is_kept_grad};
 use crate::session::Program;
 use crate::train::checkpoint::{self, Entry, HEADER_LIMIT, Loaded, Tensor, entries};
 use crate::train::saved_names::{MAX_STEPS, is_saved_trainer_tensor};
@@ -17,7 +17,7 @@ const MORE: u64 = 1 << 20;
 /// Which tensors of a checkpoint a program has, on this rank.
 pub(in crate::train) struct Part<'s> {
     pub rank: usize,
-    /// Whether the program has flat gradients, which no file has.
+    /// Whether the program keeps gradients, which no file has.
     pub split: bool,
     /// The states that one rank has alone.
     pub owned: &'s [OwnedState],
@@ -25,7 +25,7 @@ pub(in crate::train) struct Part<'s> {
 
 impl Part<'_> {
     fn in_files(&self, name: &str) -> bool {
-        !(self.split && is_flat_grads(name))
+        !(self.split && is_kept_grad(name))
     }
 
     /// The tensors of a file: those of `program`, with `gathered` in place of the states that one rank has alone.
@@ -93,7 +93,7 @@ impl Parallel {
     }
 
     /// Writes params and states, also those that one rank has alone, and `more` to `path`, as a whole or not at all.
-    /// All ranks call this, and rank 0 writes. Names in `more` begin with `train.kept.`. Flat gradients are left out.
+    /// All ranks call this, and rank 0 writes. Names in `more` begin with `train.kept.`. Gradients are left out.
     ///
     /// # Errors
     /// On all ranks: those of [`checkpoint::save`]; a rank has ended.

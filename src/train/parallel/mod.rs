@@ -3,30 +3,34 @@
 //!
 //! Invariants: what updates read (params, states of the optimiser) has the same bits on all ranks, which the first step
 //! checks; what only gradients read (statistics of layers, the random key) is each rank's own. A step that fails on one
-//! rank fails on all of them, with an error that names the rank, before anything is updated. A step allocates nothing.
+//! rank fails on all of them, with an error that names the rank, before anything is updated. All ranks make the same
+//! calls in the same order, also when one fails. A step allocates nothing.
 //! There is no MPI here: a [`Comm`] is given.
 
 mod agreement;
 mod comm;
 pub(in crate::train) mod files;
+mod gradients;
 mod rank_sum;
 mod threads;
 mod weights_hash;
 
+use crate::clock::Instant;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::nodes::ir::text;
 use crate::nodes::ops::random::var::RNG_STATE;
-use crate::passes::optimiser::{Layout, OwnedState, Shard, Split, flat_grads_name, is_flat_grads};
-use crate::session::{Binding, Handle, Method, Program, Role};
+use crate::passes::optimiser::{Layout, OwnedState, Shard, Split, is_kept_grad};
+use crate::session::{Binding, Method, Program, Role};
 use crate::train::checkpoint::Tensor;
 use crate::train::trainer::step_io::Scalar;
 use agreement::Reports;
-use rank_sum::RankSum;
-use std::ops::Range;
+use gradients::Exchange;
+use std::time::Duration;
 
 pub use agreement::{RECORD as REPORT_BYTES, fingerprint};
-pub use comm::{Comm, block_bytes, check_gathered_bytes, check_root};
+pub use comm::{Comm, Turn, block_bytes, check_gathered_bytes, check_root};
+pub use gradients::{BucketPlan, ExchangePlan};
 pub use rank_sum::Reduce;
 pub use threads::LocalComm;
 pub use weights_hash::weights_hash;
@@ -47,12 +51,6 @@ pub enum SyncStates {
     Mean,
     /// They become rank 0's.
     Rank0,
-}
-
-/// The flat gradients of one dtype.
-enum Flat {
-    F32(Handle<f32>, Vec<Range<usize>>),
-    F64(Handle<f64>, Vec<Range<usize>>),
 }
 
 /// Steps of one rank among several. The program has two methods, those of a [`Split`]: [`GRADS`] and [`UPDATE`].
@@ -96,13 +94,11 @@ pub struct Parallel {
     grads: Method,
     update: Method,
     loss: Scalar,
-    flat: Vec<Flat>,
     layout: Layout,
     /// What this rank owns, if the optimiser's states are shared out.
     shard: Option<Shard>,
-    sum: RankSum,
+    exchange: Exchange,
     reports: Reports,
-    reduce: Reduce,
     /// Whether the ranks are known to agree on what updates read.
     started: bool,
     /// The seed of this rank's random key, once it has one of its own.
@@ -139,50 +135,64 @@ impl Parallel {
         let (grads, update) = (program.method(GRADS)?, program.method(UPDATE)?);
         let loss = Scalar::output(program, grads, &split.loss)?;
         let ranks = comm.size();
-        let p = Parallel {
+        let exchange = Exchange::new(program, grads, &split.layout, (ranks, BUCKET), comm.works_beside())?;
+        Ok(Parallel {
             comm: Box::new(comm),
             grads,
             update,
             loss,
-            flat: Vec::new(),
             layout: split.layout.clone(),
             shard: split.shard.clone(),
-            sum: RankSum::new(0, ranks),
+            exchange,
             reports: Reports::new(ranks),
-            reduce: Reduce::default(),
             started: false,
             own_seed: None,
-        };
-        p.with_buckets(program, BUCKET)
+        })
     }
 
-    /// The same steps, whose gradients are summed in buckets of at most `bytes` bytes, at least 8. It changes no bit.
+    /// The same steps, whose gradients are summed in buckets of at most `bytes` bytes, but at least a line of 64
+    /// bytes for each rank. It changes no bit.
     ///
     /// # Errors
     /// The program is another one.
     pub fn bucket_bytes(self, program: &Program, bytes: usize) -> Result<Parallel> {
-        self.with_buckets(program, bytes)
+        let (_, overlap) = self.exchange.asked;
+        self.with_exchange(program, bytes, overlap)
     }
 
-    fn with_buckets(mut self, program: &Program, bytes: usize) -> Result<Parallel> {
-        let (bytes, layout) = (bytes.max(8), &self.layout);
-        let of = |dtype: DType| {
-            let (name, buckets) = (flat_grads_name(dtype), layout.buckets(dtype, bytes));
-            Ok(match dtype {
-                DType::F64 => Flat::F64(program.state(name)?, buckets),
-                _ => Flat::F32(program.state(name)?, buckets),
-            })
-        };
-        self.flat = layout.dtypes().map(of).collect::<Result<_>>()?;
-        let most = layout.dtypes().map(|d| layout.elements(d) * d.size()).max().unwrap_or(0);
-        self.sum = RankSum::new(bytes.min(most), self.comm.size());
-        Ok(self)
+    /// Whether ranks exchange the gradients that are ready while they compute the others, on a thread of their own. By
+    /// default they do if the communicator [allows](Comm::works_beside) it and there are several buckets. All ranks
+    /// choose the same. It changes no bit.
+    ///
+    /// # Errors
+    /// The program is another one; the thread cannot be started.
+    pub fn overlap(self, program: &Program, on: bool) -> Result<Parallel> {
+        let (bytes, _) = self.exchange.asked;
+        self.with_exchange(program, bytes, on)
+    }
+
+    fn with_exchange(self, program: &Program, bytes: usize, overlap: bool) -> Result<Parallel> {
+        let (ranks, how) = (self.comm.size(), self.exchange.how);
+        let overlap = overlap && self.comm.works_beside();
+        let mut exchange = Exchange::new(program, self.grads, &self.layout, (ranks, bytes), overlap)?;
+        exchange.how = how;
+        Ok(Parallel { exchange, ..self })
     }
 
     /// What becomes of the gradients of all ranks; by default their mean.
     pub fn reduce(mut self, how: Reduce) -> Parallel {
-        self.reduce = how;
+        self.exchange.how = how;
         self
+    }
+
+    /// The buckets, and what of the gradients' time is left when each of them is ready.
+    pub fn plan(&self) -> &ExchangePlan {
+        self.exchange.plan()
+    }
+
+    /// How long the last step waited for its exchange: what did not run beside the gradients.
+    pub fn waited(&self) -> Duration {
+        self.exchange.waited
     }
 
     /// The ranks.
@@ -229,20 +239,11 @@ impl Parallel {
         }
         // Before gradients, which move statistics of layers and the random key.
         self.reports.exchange(&*self.comm, ready.map(|()| 0.0))?;
-        let own = program.run(self.grads).and_then(|()| self.loss.read(program));
+        let own = self.exchange.run(program, self.grads, &mut self.comm);
+        let start = Instant::now();
+        let own = own.and_then(|()| self.loss.read(program));
         let loss = self.reports.exchange(&*self.comm, own)?;
-        for flat in &self.flat {
-            match flat {
-                Flat::F32(h, buckets) => {
-                    let all = program.get_mut(*h)?;
-                    buckets.iter().try_for_each(|b| self.sum.reduce(&*self.comm, &mut all[b.clone()], self.reduce))?;
-                }
-                Flat::F64(h, buckets) => {
-                    let all = program.get_mut(*h)?;
-                    buckets.iter().try_for_each(|b| self.sum.reduce(&*self.comm, &mut all[b.clone()], self.reduce))?;
-                }
-            }
-        }
+        self.exchange.waited += start.elapsed();
         program.run(self.update)?;
         self.gather_params(program)?;
         Ok(loss)
@@ -316,7 +317,7 @@ impl Parallel {
     /// # Errors
     /// A rank has ended.
     pub fn take_from_first(&mut self, program: &mut Program) -> Result<()> {
-        for name in names_of(program, |b| !is_flat_grads(&b.name) && !self.is_owned(&b.name)) {
+        for name in names_of(program, |b| !is_kept_grad(&b.name) && !self.is_owned(&b.name)) {
             self.comm.broadcast(0, program.persistent_mut(&name)?.1)?;
         }
         self.restart();
@@ -337,11 +338,8 @@ impl Parallel {
             let (b, bytes) = program.persistent_mut(&name)?;
             let (dtype, comm) = (b.dtype, &*self.comm);
             match (how, dtype) {
-                (SyncStates::Mean, DType::F32) => {
-                    self.sum.reduce::<f32>(comm, bytemuck::cast_slice_mut(bytes), Reduce::Mean)?;
-                }
-                (SyncStates::Mean, DType::F64) => {
-                    self.sum.reduce::<f64>(comm, bytemuck::cast_slice_mut(bytes), Reduce::Mean)?;
+                (SyncStates::Mean, DType::F32 | DType::F64) => {
+                    self.exchange.sum.reduce_bytes(comm, dtype, bytes, Reduce::Mean)?;
                 }
                 _ => comm.broadcast(0, bytes)?,
             }
@@ -356,7 +354,7 @@ impl Parallel {
     /// The program is another one.
     pub fn hash(&self, program: &Program) -> Result<u64> {
         let shared = |b: &Binding| {
-            matches!(b.role, Role::Param | Role::State) && !is_flat_grads(&b.name) && !self.is_owned(&b.name)
+            matches!(b.role, Role::Param | Role::State) && !is_kept_grad(&b.name) && !self.is_owned(&b.name)
         };
         let mut digest = agreement::Fingerprint::new();
         let updated: Vec<&Binding> = program.bindings_of(self.update)?.filter(|b| shared(b)).collect();
@@ -370,7 +368,12 @@ impl Parallel {
 
     /// Before the first step: the ranks start alike, and each draws random numbers of its own.
     fn check_start(&mut self, program: &mut Program) -> Result<()> {
-        self.agree("value of params and states", self.hash(program)?)?;
+        let own = [
+            ("value of params and states", self.hash(program)?),
+            ("size of buckets", self.exchange.asked.0 as u64),
+            ("setting of overlap", u64::from(self.exchange.overlaps())),
+        ];
+        agreement::agree(&*self.comm, &own)?;
         let rank = self.comm.rank() as u64;
         if let Ok(key) = program.values_mut::<u32>(RNG_STATE)
             && let [low, high, ..] = key

@@ -157,6 +157,10 @@ impl Comm for LocalComm {
         self.meet()
     }
 
+    fn works_beside(&self) -> bool {
+        true
+    }
+
     /// Ends this thread by unwinding, without a message of its own.
     fn abort(&self, why: &str) -> ! {
         self.end(why);
