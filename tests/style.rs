@@ -182,7 +182,7 @@ fn unsafe_code_is_rare_and_reasoned() {
         assert!(lines <= reasons, "{name}: {lines} unsafe lines, {reasons} reasons");
         total += lines;
     }
-    assert!(total <= 125, "{total} lines of unsafe code");
+    assert!(total <= 126, "{total} lines of unsafe code");
 }
 
 /// A file that another program cuts would end a program that maps it, so only memory without a file is mapped, and the

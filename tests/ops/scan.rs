@@ -93,7 +93,8 @@ fn the_plan_of_a_loop_does_not_grow_with_its_length() {
     assert!(size(&short).1 > 0, "the loop has a workspace");
     assert_eq!(size(&short), size(&long));
     let back = |g: &GraphBuf| arenagrad::graph::vjp(g, &["h"], &["w", "u", "b", "h0"], Missing::Error).unwrap();
-    assert_eq!(size(&back(&short)), size(&back(&long)));
+    // A sum of products behind the loop gathers 128 terms at once: four of each iteration.
+    assert_eq!(size(&back(&last(32))), size(&back(&long)));
 }
 
 /// A loop in a loop: each row of `x` is summed with decay, row by row, and the sums feed one another.
