@@ -112,7 +112,7 @@ fn a_taker_that_panics_ends_the_step() {
         }
     }
     let exec = exec(|_| ());
-    let mut lender = Lender::new(&exec, &[0..LINE]).unwrap();
+    let mut lender = Lender::new(&exec, std::slice::from_ref(&(0..LINE))).unwrap();
     assert!(panicked(|| _ = step(&mut lender, &mut Panics)));
     // The next step is whole.
     assert_eq!(step(&mut lender, &mut Adder::default()).1, [11, 2]);
