@@ -115,6 +115,14 @@ def test_weights_have_the_bits_that_rust_has(trained):
     assert {n: v.tobytes() for n, v in trained.params.items()} == {n: bytes(b) for n, b in ag._arenagrad._twin(50)}
 
 
+@pytest.fixture
+def interruptible():
+    """SIGINT raises KeyboardInterrupt, also in tests that run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class TestFit:
     def test_a_run_writes_its_files_and_resumes_to_the_same_bits(self, trained, tmp_path):
         batches = [batch(seed=i) for i in range(5)]
@@ -215,7 +223,7 @@ class TestFit:
         said = [("update", 1), ("text", "loss", False), ("update", 2), ("text", "loss", True)]
         assert calls == [("made", 3, 0), *said, ("close",)]
 
-    def test_an_interrupt_writes_the_checkpoint_and_is_raised_again(self, trained, tmp_path):
+    def test_an_interrupt_writes_the_checkpoint_and_is_raised_again(self, trained, tmp_path, interruptible):
         main = threading.main_thread()
         timer = threading.Timer(0.3, lambda: signal.pthread_kill(main.ident, signal.SIGINT))
         timer.start()
@@ -225,7 +233,7 @@ class TestFit:
         assert numbers["step"] > 0
 
 
-def test_an_interrupt_ends_compiling_soon():
+def test_an_interrupt_ends_compiling_soon(interruptible):
     with ag.build("deep") as b:
         x = b.input("x", (64, 64))
         for i in range(1500):
