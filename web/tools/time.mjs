@@ -52,5 +52,5 @@ const us = (ms) => (ms * 1000).toFixed(0);
 const times = (kind) => (here[kind] / there).toFixed(2);
 console.log(
   `a step takes ${us(here.numbers)} us in the module (on pixels ${us(here.pixels)} us), ${us(there)} us in portable code: ` +
-    `${times("numbers")} times (${times("pixels")}); compiling took ${planned.toFixed(0)} ms, and the module has ${memory} MiB`,
+    `${times("numbers")} times (${times("pixels")}); compiling took ${planned.toFixed(0)} ms, and memory is ${memory} MiB`,
 );
