@@ -140,8 +140,8 @@ fn buckets_are_exchanged_once_they_are_ready() {
     assert!(beside.iter().all(|n| *n > 0), "{beside:?}");
 }
 
-/// A link that delays messages, and takes no core meanwhile: its time passes while gradients are computed. How much of it
-/// depends on the machine's speed.
+/// A link that delays messages, and takes no core meanwhile: its time passes while gradients are computed. How much
+/// of it depends on the machine's speed.
 #[test]
 #[ignore = "for figures: cargo test --release --test programs a_slow_link -- --ignored --nocapture"]
 fn a_slow_link_is_hidden() {
