@@ -2,9 +2,9 @@
 //!
 //! Invariant: a part is lent from a timestamp on behind which no instruction of the step reads or writes one of its
 //! bytes. The timestamp follows from the operands of the proven plan. So the two threads never touch the same bytes,
-//! and the step returns only when the second one is done. The first publishes the timestamps that it has reached by an
-//! atomic, and wakes the second where a part becomes free: a step takes no lock for it. Used by
-//! [`train::Parallel`](crate::train::Parallel), which exchanges gradients.
+//! and the step returns only when the second one is done. A step is handed over by one lock, before it begins. Then the
+//! first thread publishes the timestamps that it has reached by an atomic, and wakes the second where a part becomes
+//! free. Used by [`train::Parallel`](crate::train::Parallel), which exchanges gradients.
 
 use super::exec::{Exec, ExecSingleThread, Stop, ThreadState, catch_stop};
 use super::link::Segment;
