@@ -265,7 +265,7 @@ fn a_program_without_mpi_refuses_mpirun() {
     let four = run("4");
     let text = String::from_utf8_lossy(&four.stderr);
     let want = "arenagrad: mpirun has started 4 of this program, which was built without MPI: each would be a run of its \
-                own; build it with `cargo build --release -p arenagrad-cli --features mpi`\n";
+                own; build it with `cargo build --release --bin arenagrad --features arenagrad-cli/mpi`\n";
     assert_eq!((four.status.code(), &text[..]), (Some(2), want));
     assert!(!Path::new(&out).exists() && run("1").status.success());
 }

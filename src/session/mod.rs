@@ -44,7 +44,7 @@ pub use export_int8::export_int8;
 pub use gradcheck::{GradientCheck, GradientReport, LeafGradient, RulesAgreement, check_gradients};
 pub use handle::Handle;
 pub use human::human;
-pub use plan_report::{BufferReport, PlanReport, Recomputed};
+pub use plan_report::{BufferReport, PlanReport, Recomputed, UpdateReport};
 pub use program::Program;
 pub use program::method::Method;
 pub(crate) use program::short_batches::MarkedInputs;

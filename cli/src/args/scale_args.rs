@@ -34,10 +34,10 @@ pub struct ScaleArgs {
     /// is of one reference machine]. With --divide, times of smaller batches keep their ratio to it.
     #[arg(long, value_name = "MS")]
     pub step_ms: Option<f64>,
-    /// Part of the messages' time, from 0 to 1, that runs beside the backward half, for which two thirds of a step are
-    /// taken. Steps of several ranks have no overlap today.
-    #[arg(long, value_name = "PART", default_value_t = 0.0, allow_negative_numbers = true)]
-    pub overlap: f64,
+    /// Exchange gradients behind their computation, not beside it. Beside it, a bucket's messages begin when the step
+    /// has its gradients, or has written its params if a text is given.
+    #[arg(long)]
+    pub no_overlap: bool,
     /// Number of threads of each rank.
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,

@@ -252,6 +252,11 @@ impl Workload {
         train((self.graph)(self.name)?.view(), "loss", (self.optimiser)())
     }
 
+    /// The training step of a rank with a batch of its own.
+    pub fn split(&self) -> Result<Split> {
+        optim::train_split(&(self.graph)(self.name)?, "loss", (self.optimiser)())
+    }
+
     /// The training step of one of `ranks` ranks, on its share of the batch.
     pub fn step_of_rank(&self, ranks: usize) -> Run<Split> {
         let divided: Vec<&str> = WORKLOADS.iter().filter(|w| w.part.is_some()).map(|w| w.name).collect();

@@ -10,31 +10,46 @@ use super::network::Network;
 use arenagrad::graph::DType;
 use arenagrad::optim::Layout;
 use arenagrad::train::parallel::{BUCKET, REPORT_BYTES};
+use std::ops::Range;
 
 /// Sweeps over the bytes of a bucket that the sums of a rank are worth, at the rate of copies. Measured between 1.7 and
 /// 2.4 for 100 MiB on 2 to 64 ranks: they read all that was received, and write the part of one rank.
 const SWEEPS: f64 = 2.0;
 
-/// The buckets of a step: elements and bytes of one element, and how many there are of it.
-pub struct Buckets(Vec<(usize, usize, usize)>);
+/// Gradients that are exchanged at once.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    elements: usize,
+    /// Bytes of one element.
+    size: usize,
+    /// The part of a step that is left when all of them are there.
+    left: f64,
+}
+
+/// The buckets of a step, in the order of the exchange.
+pub struct Buckets(Vec<Bucket>);
 
 impl Buckets {
-    /// The buckets of `layout`.
-    pub fn of(layout: &Layout) -> Buckets {
-        let of = |d: DType| layout.buckets(d, BUCKET, 1).into_iter().map(move |b| (b.len(), d.size()));
-        let mut all: Vec<(usize, usize)> = layout.dtypes().flat_map(of).collect();
-        all.sort_unstable();
-        Buckets(all.chunk_by(|a, b| a == b).map(|c| (c[0].0, c[0].1, c.len())).collect())
+    /// The buckets of `layout`. For the name of a param, `left` tells what of the step is left when its gradient is
+    /// there.
+    pub fn of(layout: &Layout, left: impl Fn(&str) -> f64) -> Buckets {
+        let left = |d: DType, range: &Range<usize>| {
+            let inside = layout.of(d).filter(|p| p.range.start < range.end && range.start < p.range.end);
+            inside.map(|p| left(&p.name)).fold(1.0, f64::min)
+        };
+        let bucket = |d: DType, r: Range<usize>| Bucket { elements: r.len(), size: d.size(), left: left(d, &r) };
+        let of = |d: DType| layout.buckets(d, BUCKET, 1).into_iter().map(move |r| (d, r));
+        Buckets(layout.dtypes().flat_map(of).map(|(d, r)| bucket(d, r)).collect())
     }
 
     /// Their number.
     pub fn len(&self) -> usize {
-        self.0.iter().map(|b| b.2).sum()
+        self.0.len()
     }
 
     /// Their bytes.
     pub fn bytes(&self) -> usize {
-        self.0.iter().map(|b| b.0 * b.1 * b.2).sum()
+        self.0.iter().map(|b| b.elements * b.size).sum()
     }
 }
 
@@ -47,33 +62,48 @@ pub struct Seconds {
     pub transfer: f64,
     /// Copies and sums on a rank.
     pub copies: f64,
+    /// What of all that does not pass beside the computation.
+    pub exposed: f64,
 }
 
 impl Seconds {
     /// The time of messages.
-    pub fn messages(&self) -> f64 {
+    fn messages(&self) -> f64 {
         self.latency + self.transfer
+    }
+
+    /// With more rounds of messages.
+    fn and(self, network: &Network, rounds: Rounds) -> Seconds {
+        let latency = rounds.number * network.latency();
+        Seconds { latency: self.latency + latency, transfer: self.transfer + rounds.seconds - latency, ..self }
     }
 }
 
-/// The exchange of a step on `ranks` ranks.
-pub fn exchange(buckets: &Buckets, network: &Network, ranks: usize) -> Seconds {
+/// The exchange of a step on `ranks` ranks, which compute for `compute` seconds: beside that if `overlap`, as soon as a
+/// bucket is there, and else behind it. One bucket alone is exchanged behind it.
+pub fn exchange(buckets: &Buckets, network: &Network, ranks: usize, compute: f64, overlap: bool) -> Seconds {
     let mut all = Seconds::default();
     if ranks < 2 {
         return all;
     }
-    let mut add = |rounds: Rounds, times: f64| {
-        let latency = rounds.number * network.latency();
-        all.latency += times * latency;
-        all.transfer += times * (rounds.seconds - latency);
-    };
-    for &(elements, size, times) in &buckets.0 {
-        let part = (elements.div_ceil(ranks) * size) as f64;
-        add(all_to_all(network, ranks, part), times as f64);
-        add(all_gather(network, ranks, part), times as f64);
+    let overlap = overlap && buckets.len() > 1;
+    // When the messages of the last bucket have arrived.
+    let mut arrived = 0.0f64;
+    for b in &buckets.0 {
+        let part = (b.elements.div_ceil(ranks) * b.size) as f64;
+        let before = all.messages();
+        all = all.and(network, all_to_all(network, ranks, part)).and(network, all_gather(network, ranks, part));
+        let ready = if overlap { compute * (1.0 - b.left) } else { compute };
+        arrived = arrived.max(ready) + all.messages() - before;
     }
-    add(all_gather(network, ranks, REPORT_BYTES as f64), 2.0);
+    // One report before the computation, and one behind it.
+    let before = all.messages();
+    for _ in 0..2 {
+        all = all.and(network, all_gather(network, ranks, REPORT_BYTES as f64));
+    }
+    // Sums take the processor.
     all.copies = SWEEPS * buckets.bytes() as f64 / network.copied_per_second;
+    all.exposed = (arrived - compute).max(0.0) + all.messages() - before + all.copies;
     all
 }
 
@@ -157,20 +187,44 @@ mod tests {
         }
     }
 
+    /// A layout of one param of `f32` for each number of elements, called by its place.
+    fn layout(elements: &[usize]) -> Layout {
+        let mut layout = Layout::default();
+        elements.iter().enumerate().for_each(|(i, n)| layout.push(&i.to_string(), DType::F32, *n).unwrap());
+        layout
+    }
+
     #[test]
     fn an_exchange_is_latency_transfer_and_copies() {
-        let mut layout = Layout::default();
-        layout.push("w", DType::F32, 1000).unwrap();
-        let b = Buckets::of(&layout);
+        let b = Buckets::of(&layout(&[1000]), |_| 1.0);
         // In whole lines of 64 bytes.
         assert_eq!((b.len(), b.bytes()), (1, 4032));
-        let s = exchange(&b, &network(1e-6, 1e-9), 2);
+        let s = exchange(&b, &network(1e-6, 1e-9), 2, 1.0, true);
         // One round for each of the two collectives of the bucket and of the two reports.
         near(s.latency, 4e-6);
         near(s.transfer, (2.0 * 2016.0 + 2.0 * REPORT_BYTES as f64) * 1e-9);
         near(s.copies, 2.0 * 4032.0 / 1e9);
-        near(s.messages(), s.latency + s.transfer);
-        assert_eq!(exchange(&b, &network(1e-6, 1e-9), 1), Seconds::default());
+        // One bucket is not exchanged beside the computation.
+        near(s.exposed, s.latency + s.transfer + s.copies);
+        assert_eq!(exchange(&b, &network(1e-6, 1e-9), 1, 1.0, true), Seconds::default());
+    }
+
+    #[test]
+    fn messages_pass_beside_what_is_left_of_the_step() {
+        let n = network(1e-3, 0.0);
+        // Two buckets, of which the first has a param that is there late, and one that is there at the end.
+        let layout = layout(&[BUCKET / 8, BUCKET / 8, BUCKET / 2, 16]);
+        let b = Buckets::of(&layout, |name| [0.9, 0.5, 0.25, 0.0][name.parse::<usize>().unwrap()]);
+        assert_eq!(b.len(), 4);
+        let exposed = |compute, overlap| {
+            let s = exchange(&b, &n, 2, compute, overlap);
+            s.exposed - s.copies
+        };
+        // A bucket takes two rounds, and the reports take two.
+        near(exposed(1.0, false), 10e-3);
+        near(exposed(1.0, true), 4e-3);
+        // Half of the step is 2 ms, a quarter 1: the second bucket begins when the first has arrived.
+        near(exposed(4e-3, true), 8e-3);
     }
 
     #[test]
@@ -179,7 +233,7 @@ mod tests {
         layout.push("a", DType::F32, 3 * BUCKET / 4 + 5).unwrap();
         layout.push("b", DType::F64, 10).unwrap();
         layout.push("c", DType::C64, 2).unwrap();
-        let b = Buckets::of(&layout);
+        let b = Buckets::of(&layout, |_| 0.0);
         assert_eq!((b.len(), b.bytes()), (5, 3 * BUCKET + 64 + 64 + 128));
     }
 }

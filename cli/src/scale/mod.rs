@@ -15,7 +15,7 @@ use crate::fail::{Run, fail_bad_input};
 use crate::ir::{ir_failure, load_ir};
 use crate::stdout_stderr::emit_stdout;
 use arenagrad::graph::{GraphBuf, LeafKind};
-use arenagrad::optim::Layout;
+use arenagrad::optim::{KEPT_GRAD, Layout};
 use arenagrad::session::{PlanReport, Session};
 use arenagrad::train::write_atomically;
 use exchange::{Buckets, exchange};
@@ -23,16 +23,11 @@ use network::Network;
 use std::path::Path;
 use table::{Course, Row, Table};
 
-/// Part of a step that its backward half takes: two of three products of a layer.
-const BACKWARD: f64 = 2.0 / 3.0;
 /// Efficiency below which [`Course::falls_at`] tells a number of ranks.
 const GOOD: f64 = 0.9;
 
 /// Runs the command.
 pub fn scale_command(a: &ScaleArgs) -> Run {
-    if !(0.0..=1.0).contains(&a.overlap) {
-        return Err(fail_bad_input(format!("--overlap is {}; it goes from 0 to 1", a.overlap)));
-    }
     if let Some(ms) = a.step_ms.filter(|ms| !(ms.is_finite() && *ms > 0.0)) {
         return Err(fail_bad_input(format!("--step-ms is {ms}; it is above 0")));
     }
@@ -49,7 +44,7 @@ pub fn scale_command(a: &ScaleArgs) -> Run {
         buckets: step.buckets.len(),
         measured: a.step_ms.is_some(),
         divided: a.divide.clone(),
-        overlap: a.overlap,
+        overlaps: step.buckets.len() > 1 && !a.no_overlap,
         one_process_ms: 1e3 * step.seconds,
         networks: courses,
     };
@@ -82,7 +77,9 @@ impl Step {
         };
         let seconds = a.step_ms.map_or(plan.modelled.as_secs_f64(), |ms| ms / 1e3);
         let params = layout.params.iter().map(|p| p.range.len()).sum();
-        Ok(Step { plan, params, buckets: Buckets::of(&layout), seconds })
+        let left = left_of(a, &plan)?;
+        let buckets = Buckets::of(&layout, |name| left.iter().find(|u| u.0 == name).map_or(0.0, |u| u.1));
+        Ok(Step { plan, params, buckets, seconds })
     }
 
     /// The numbers of ranks of the table, with a rank's time.
@@ -106,7 +103,9 @@ impl Step {
 /// What `network` makes of `shares`.
 fn course(a: &ScaleArgs, step: &Step, shares: &[Share], network: &Network) -> Course {
     let strong = a.divide.is_some();
-    let row = |&(ranks, compute): &Share| Row::new(ranks, compute, exchange(&step.buckets, network, ranks), a.overlap);
+    let row = |&(ranks, compute): &Share| {
+        Row::new(ranks, compute, exchange(&step.buckets, network, ranks, compute, !a.no_overlap))
+    };
     let efficiency = |r: &Row| {
         let work = if strong { step.seconds / r.ranks as f64 } else { step.seconds };
         1e3 * work / r.step_ms
@@ -156,6 +155,18 @@ fn whole_size(a: &ScaleArgs, symbol: &str) -> Run<usize> {
 fn plan_of(a: &ScaleArgs, graph: &GraphBuf) -> Run<PlanReport> {
     let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
     session.plan(graph).map_err(ir_failure(Path::new(&a.target)))
+}
+
+/// For each param, the part of the step that is left when its gradient is there: in the program of gradients of a
+/// workload, or else when the step of one process has written the param.
+fn left_of(a: &ScaleArgs, plan: &PlanReport) -> Run<Vec<(String, f64)>> {
+    let Some(split) = bench::find_workload(&a.target).ok().and_then(|w| w.split().ok()) else {
+        return Ok(plan.updates.iter().map(|u| (u.name.clone(), u.left)).collect());
+    };
+    let grads = plan_of(a, &split.grads)?;
+    let part = (grads.modelled.as_secs_f64() / plan.modelled.as_secs_f64().max(f64::MIN_POSITIVE)).min(1.0);
+    let kept = grads.updates.iter().filter_map(|u| Some((u.name.strip_prefix(KEPT_GRAD)?.to_string(), u.left * part)));
+    Ok(kept.collect())
 }
 
 /// Where the gradients of a step would lie if it were split: those of the params that it updates, the last one first.

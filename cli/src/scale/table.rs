@@ -1,7 +1,7 @@
 //! The table of `scale`, as text and as JSON.
 
+use super::GOOD;
 use super::exchange::Seconds;
-use super::{BACKWARD, GOOD};
 use crate::numbers::grouped_number;
 use serde::Serialize;
 use std::fmt::Write;
@@ -25,8 +25,8 @@ pub struct Table {
     pub measured: bool,
     /// The symbol that is divided among the ranks.
     pub divided: Option<String>,
-    /// The part of the messages that runs beside the backward half.
-    pub overlap: f64,
+    /// Whether messages pass beside the computation.
+    pub overlaps: bool,
     /// A step of one process.
     pub one_process_ms: f64,
     /// For each network.
@@ -60,7 +60,7 @@ pub struct Row {
     pub transfer_ms: f64,
     /// Copies and sums.
     pub copies_ms: f64,
-    /// What of all that is not hidden.
+    /// What of all that does not pass beside the computation.
     pub exposed_ms: f64,
     /// The step.
     pub step_ms: f64,
@@ -69,18 +69,16 @@ pub struct Row {
 }
 
 impl Row {
-    /// The row of `ranks` ranks that compute for `compute` seconds, of whose messages the part `overlap` may be hidden.
-    pub fn new(ranks: usize, compute: f64, s: Seconds, overlap: f64) -> Row {
-        let hidden = (overlap * s.messages()).min(BACKWARD * compute);
-        let exposed = s.messages() - hidden + s.copies;
+    /// The row of `ranks` ranks that compute for `compute` seconds and exchange for `s`.
+    pub fn new(ranks: usize, compute: f64, s: Seconds) -> Row {
         Row {
             ranks,
             compute_ms: 1e3 * compute,
             latency_ms: 1e3 * s.latency,
             transfer_ms: 1e3 * s.transfer,
             copies_ms: 1e3 * s.copies,
-            exposed_ms: 1e3 * exposed,
-            step_ms: 1e3 * (compute + exposed),
+            exposed_ms: 1e3 * s.exposed,
+            step_ms: 1e3 * (compute + s.exposed),
             efficiency: 1.0,
         }
     }
@@ -127,7 +125,8 @@ impl Table {
             Some(symbol) => format!("{symbol} is divided among the ranks"),
             None => "each rank has the batch of the graph".to_string(),
         };
-        let _ = writeln!(s, "{batch}; {:.0} % of messages may be hidden", 100.0 * self.overlap);
+        let way = if self.overlaps { "beside" } else { "behind" };
+        let _ = writeln!(s, "{batch}; gradients are exchanged {way} the computation");
         self.networks.iter().for_each(|c| s.push_str(&c.text()));
         s
     }
@@ -153,23 +152,5 @@ impl Course {
             (None, _) => writeln!(s, "efficiency stays at {GOOD} or above"),
         };
         s
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_is_hidden_than_the_backward_half_takes() {
-        let s = Seconds { latency: 1.0, transfer: 3.0, copies: 0.5 };
-        let of = |compute, overlap| Row::new(2, compute, s, overlap);
-        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} and {b}");
-        near(of(9.0, 0.0).exposed_ms, 4500.0);
-        near(of(9.0, 0.5).exposed_ms, 2500.0);
-        near(of(9.0, 1.0).step_ms, 9500.0);
-        // Of 3 seconds, the backward half is 2.
-        near(of(3.0, 1.0).exposed_ms, 2500.0);
-        assert_eq!(of(3.0, 1.0).most(), "transfer");
     }
 }

@@ -35,7 +35,7 @@ impl Ranks {
         match sys_launched_ranks() {
             Some(n) if n > 1 => Err(fail_bad_input(format!(
                 "mpirun has started {n} of this program, which was built without MPI: each would be a run of its own; \
-                 build it with `cargo build --release -p arenagrad-cli --features mpi`"
+                 build it with `cargo build --release --bin arenagrad --features arenagrad-cli/mpi`"
             ))),
             _ => Ok(Ranks(None)),
         }

@@ -13,7 +13,8 @@ use crate::passes::keep_half::{Keep, KeptHalf};
 use crate::passes::product_precision::Counts;
 use crate::passes::remat::remat_facts;
 use crate::sched::Scheduled;
-use crate::sched::instructions::{BufKind, Instructions};
+use crate::sched::instructions::{BufKind, Instructions, Update};
+use crate::sched::modelled_time::modelled_alone;
 use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
@@ -44,6 +45,17 @@ pub struct BufferReport {
     pub root: u32,
     /// The source location of the value's node.
     pub location: Location,
+}
+
+/// A leaf that a step writes.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct UpdateReport {
+    /// Its name.
+    pub name: String,
+    /// The part of the step's modelled time, on one thread, that is left behind the instruction that has written its
+    /// next value.
+    pub left: f64,
 }
 
 /// What is computed twice to fit a memory budget.
@@ -97,6 +109,8 @@ pub struct PlanReport {
     pub warnings: Vec<Warning>,
     /// The buffers.
     pub buffers: Vec<BufferReport>,
+    /// The leaves that a step writes, in the graph's order.
+    pub updates: Vec<UpdateReport>,
 }
 
 /// For each buffer, the node that it is for: the maker of its value, or, for a temporary, the node that writes it.
@@ -162,7 +176,26 @@ pub fn describe_plan(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
         phases: s.phases.clone(),
         warnings: Vec::new(),
         buffers: (0..code.bytes.len()).map(buffer).collect(),
+        updates: report_updates(g, code),
     }
+}
+
+/// See [`PlanReport::updates`].
+fn report_updates(g: &Graph<'_>, code: &Instructions) -> Vec<UpdateReport> {
+    // For each buffer, the time behind the last instruction that writes it.
+    let mut left = vec![None; code.bytes.len()];
+    let mut all = 0u64;
+    for i in (0..code.len()).rev() {
+        for o in code.writes_of(i) {
+            left[o.buf as usize].get_or_insert(all);
+        }
+        all = all.saturating_add(modelled_alone(code, i));
+    }
+    let update = |u: &Update| UpdateReport {
+        name: g.str(g.names[code.value[u.leaf as usize].at()]).to_string(),
+        left: left[u.from.buf as usize].unwrap_or(all) as f64 / all.max(1) as f64,
+    };
+    code.updates.iter().map(update).collect()
 }
 
 /// See [`PlanReport::moved_bytes`].

@@ -46,6 +46,7 @@ pub fn hand_report() -> PlanReport {
         warnings: Vec::new(),
         phases: vec![("lower", Duration::from_micros(1500)), ("pack", Duration::from_micros(250))],
         buffers,
+        updates: Vec::new(),
     }
 }
 
@@ -266,4 +267,25 @@ fn scratch_is_that_of_the_op_that_writes_it() {
     let scratch = plan.buffers.iter().filter(|b| b.kind == BufKind::Scratch);
     let told: Vec<_> = scratch.map(|b| (b.name.as_str(), b.op, &b.location)).collect();
     assert_eq!(told, [("scratch", "", &Location::Nowhere); 2]);
+}
+
+#[test]
+fn a_leaf_is_written_when_its_next_value_is() {
+    let text = "graph @g {
+  %x = input : f32[256,256]
+  %a = param init=zeros scale=1 frozen=false : f32[256,256]
+  %b = param init=zeros scale=1 frozen=false : f32[256,256]
+  %0 = matmul %x, %x ta=false tb=false : f32[256,256]
+  %1 = matmul %0, %x ta=false tb=false : f32[256,256]
+  update %a <- %0
+  update %b <- %1
+  return y=%1
+}
+";
+    let p = planned(text);
+    let names: Vec<&str> = p.updates.iter().map(|u| &*u.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    // Behind `a` is the second of two equal products; behind both, the copy of `b` for the output.
+    let (a, b) = (p.updates[0].left, p.updates[1].left);
+    assert!((0.48..0.56).contains(&a) && (0.0..0.08).contains(&b), "{a} and {b}");
 }
