@@ -138,7 +138,7 @@ impl Run<'_> {
         let small = write_input(&crash_dir(name), &small, ".small")?;
         println!("{name}: {} ({})", found.message, found.place);
         println!("  {} and, made smaller, {}", path.display(), small.display());
-        println!("  cargo run -p arenagrad-fuzz --release -- {name} {}", small.display());
+        println!("  cargo run --release --bin arenagrad-fuzz -- {name} {}", small.display());
         Ok(())
     }
 }

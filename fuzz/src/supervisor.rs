@@ -99,7 +99,7 @@ fn parent(target: &Target, o: &Options, args: &[String]) -> Result<ExitCode, Str
     let left = take_left(&watch_path(&dir, pid)).ok_or(format!("{status}, before the first input"))?;
     let path = write_input(&dir, &left.input, "").map_err(|e| e.to_string())?;
     println!("{}: the process ended with {status}", target.name);
-    println!("  cargo run -p arenagrad-fuzz --release -- {} {}", target.name, path.display());
+    println!("  cargo run --release --bin arenagrad-fuzz -- {} {}", target.name, path.display());
     let edges = left.edges as usize;
     let report =
         Report { runs: left.runs + 1, time: start.elapsed(), edges, findings: 1, kinds: 1, ..Report::default() };

@@ -2,7 +2,7 @@
 onnxruntime. Needs torch, torchvision, onnx, onnxscript and onnxruntime.
 
     python onnx/tools/exports.py DIR
-    cargo run --release -p arenagrad-onnx --example node_tests -- DIR --train
+    cargo run --release --example node_tests -- DIR --train
 """
 
 import logging

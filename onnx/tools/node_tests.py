@@ -2,7 +2,7 @@
 `docs/onnx-coverage.md` from its verdicts.
 
     python onnx/tools/node_tests.py write DIR
-    cargo run --release -p arenagrad-onnx --example node_tests -- DIR > verdicts.tsv
+    cargo run --release --example node_tests -- DIR > verdicts.tsv
     python onnx/tools/node_tests.py page verdicts.tsv docs/onnx-coverage.md
     python onnx/tools/node_tests.py check verdicts.tsv docs/onnx-coverage.md
 
