@@ -17,7 +17,7 @@ def _asarray(value: Any, what: str) -> Any:
 
     if isinstance(value, np.ndarray):
         if np.ma.is_masked(value):
-            raise make("data", f"{what}: {int(np.ma.count_masked(value))} elements are masked; array.filled(x) gives them numbers")
+            raise make("data", f"{what}: {int(np.ma.getmaskarray(value).sum())} elements are masked; array.filled(x) gives them numbers")
         return np.asarray(value)
     # Tensors of torch and JAX: without a copy where they are on the CPU.
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):

@@ -323,3 +323,24 @@ def test_a_step_that_is_resumed_gives_the_optimizer_its_state(rule: str, tmp_pat
     second.sync()
     for _ in range(3):
         assert torch_step(later, b) == pytest.approx(torch_step(theirs, c), rel=1e-5)
+
+
+def test_a_shared_tensor_that_is_given_other_memory_is_an_error_until_it_is_read() -> None:
+    ours, theirs = Of(), Of()
+    a, b = sgd(ours), sgd(theirs)
+    step = agt.compile_step(ours, F.cross_entropy, a, X, Y, share=True)
+    for m in (ours, theirs):
+        m.l.weight.data = torch.full((3, 6), 0.5)
+    with pytest.raises(ag.UsageError, match="'l.weight' was written by others"):
+        step(X, Y)
+    step.sync_from()
+    for _ in range(2):
+        step(X, Y)
+        torch_step(theirs, b)
+        assert furthest(ours, theirs) < 1e-6  # without sync()
+    ours.l.weight.data = torch.zeros(3, 6)
+    step.sync()
+    assert furthest(ours, theirs) < 1e-6
+    step(X, Y)
+    torch_step(theirs, b)
+    assert furthest(ours, theirs) < 1e-6

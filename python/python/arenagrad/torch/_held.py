@@ -161,6 +161,20 @@ def _shown(x: Any) -> str:
     return "nothing" if x is _ABSENT else repr(x) if plain(x) else type(x).__name__
 
 
+class Moved:
+    """Which tensors have left the memory that they share with a program, as `x.data = …` and `module.double()` do."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        self._tensors = [(x, x.data_ptr(), name) for name, x in tensors.items()]
+
+    def name(self) -> str | None:
+        """The first one that has."""
+        for x, place, name in self._tensors:
+            if x.data_ptr() != place:
+                return name
+        return None
+
+
 class Written:
     """Which tensors are written elsewhere. `x.data.clamp_()` leaves no trace but the values, so these are summed up, too:
     at the first call, the second, the fourth …, which costs little, and finds what is done after each step."""

@@ -14,7 +14,7 @@ from .._errors import make
 from ._capture import WithLoss, caller, check_module, exported, text_of
 from ._evaluate import Evaluation, array_of, give_back, load_leaves, opened
 from ._graph import Leaf, Writer, explained, leaves_of, names_of
-from ._held import Held, Written
+from ._held import Held, Moved, Written
 from ._optim import Bridge
 from ._report import Report, report_of
 
@@ -289,8 +289,8 @@ class Step:
 
     def _read_all(self) -> None:
         """Notes that program and module agree."""
-        fixed = {} if self._share else {name: x.value for name, x in self._leaves.items() if name not in self._moved}
-        self._written = Written(fixed)
+        fixed = {name: x.value for name, x in self._leaves.items() if self._share or name not in self._moved}
+        self._written: Moved | Written = Moved(fixed) if self._share else Written(fixed)
 
     def sync(self) -> None:
         """Writes weights, buffers and the optimizer's state back into the module and the optimizer."""
@@ -298,7 +298,9 @@ class Step:
         with opened(self.program, write=False) as program, torch.no_grad():
             for values in (program.params, program.states):
                 for name, leaf in self._leaves.items():
-                    if name in values:
+                    if name in values and self._share:
+                        leaf.value.data = torch.from_numpy(values[name])
+                    elif name in values:
                         leaf.value.copy_(torch.from_numpy(values[name]))
             if self._bridge is not None:
                 self._bridge.store(program)
@@ -311,7 +313,7 @@ class Step:
         if why is not None:
             raise _other(why)
         with opened(self.program) as program:
-            load_leaves(program, self._leaves)
+            self._move() if self._share else load_leaves(program, self._leaves)
             if self._bridge is not None:
                 self._bridge.load(program)
                 if self._share:
