@@ -148,6 +148,8 @@ def _failed(e: Exception) -> Error:
         why += " (arenagrad.torch.losses.ctc_loss captures)"
     if "gaussian_nll_loss" in text:
         why += " (arenagrad.torch.losses.gaussian_nll_loss captures)"
+    if "Cache'>" in text:
+        why += " (a cache is no tensor: give the call use_cache=False)"
     return _at("usage", f"the module cannot be captured: {why}: {name}: {first[:300]}", e, _FRAME.findall(text))
 
 
