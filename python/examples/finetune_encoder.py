@@ -54,7 +54,7 @@ def main() -> None:
         ],
         lr=1e-3,
     )
-    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=max(args.steps, 2))
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=max(args.steps, 2), cycle_momentum=False)
     step = ag.torch.compile_step(net, F.cross_entropy, optimizer, x[: args.batch], y[: args.batch], threads=2)
     print(f"{len(step.report.kinds)} kinds of torch; {step.program.plan.arena_bytes / 2**20:.1f} MiB in all")
 

@@ -443,15 +443,18 @@ impl Program {
         Ok(dict)
     }
 
-    /// Writes params and states by name, as `state_dict` gives them. A name that the program does not have is refused.
+    /// Writes params and states by name, as `state_dict` gives them: all of them, or none if one is refused, such as a
+    /// name that the program does not have.
     fn load_state_dict(&self, values: &Bound<'_, PyDict>) -> PyResult<()> {
+        let mut fitted = Vec::new();
         for (name, value) in values {
             let name = name.cast_into::<PyString>()?;
             let slot = self.find(Which::Params, &name).or_else(|_| self.find(Which::States, &name));
             let slot = slot.or_else(|_| self.find(Which::Params, &name))?;
-            slot.write(&mut *self.lock()?, &value, self.casting.as_deref())?;
+            fitted.push((slot, slot.fitted(&value, self.casting.as_deref())?));
         }
-        Ok(())
+        let mut core = self.lock()?;
+        fitted.iter().try_for_each(|(slot, value)| slot.write(&mut core, value, self.casting.as_deref()))
     }
 
     /// The memory plan of the first method.

@@ -97,17 +97,23 @@ impl Slot {
         })
     }
 
-    /// Writes the value, which must fit: an array of exactly this form, a number for a scalar, or what
-    /// `arenagrad._conversions` turns into one.
-    pub fn write(&self, p: &mut Program, value: &Bound<'_, PyAny>, casting: Option<&str>) -> PyResult<()> {
-        if let Some(source) = views::exact(value, &self.form) {
-            return self.copy(p, source);
+    /// The value as an array of exactly this form: it is one, or `arenagrad._conversions` turns it into one.
+    pub fn fitted<'py>(&self, value: &Bound<'py, PyAny>, casting: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
+        if views::exact(value, &self.form).is_some() {
+            return Ok(value.clone());
         }
         let py = value.py();
         let what = format!("{} {:?}", self.role.name(), self.name);
         let fit = py.import("arenagrad._conversions")?.getattr("fit")?;
-        let fitted = fit.call1((value, self.form.descr.bind(py), &self.dims, self.dtype.name(), what, casting))?;
-        match views::exact(&fitted, &self.form) {
+        fit.call1((value, self.form.descr.bind(py), &self.dims, self.dtype.name(), what, casting))
+    }
+
+    /// Writes the value, which must fit: see [`Slot::fitted`].
+    pub fn write(&self, p: &mut Program, value: &Bound<'_, PyAny>, casting: Option<&str>) -> PyResult<()> {
+        if let Some(source) = views::exact(value, &self.form) {
+            return self.copy(p, source);
+        }
+        match views::exact(&self.fitted(value, casting)?, &self.form) {
             Some(source) => self.copy(p, source),
             None => Err(pyo3::exceptions::PyTypeError::new_err("the array does not fit")),
         }

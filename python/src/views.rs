@@ -6,7 +6,7 @@ use crate::error::refuse;
 use arenagrad::error::Kind;
 use numpy::npyffi::flags::{NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE};
 use numpy::npyffi::types::npy_intp;
-use numpy::npyffi::{NpyTypes, PY_ARRAY_API, PyArray_Check, PyArrayObject};
+use numpy::npyffi::{NpyTypes, PY_ARRAY_API, PyArray_CheckExact, PyArrayObject};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::prelude::*;
 use std::os::raw::c_int;
@@ -29,8 +29,9 @@ impl Form {
 #[allow(unsafe_code)]
 pub fn exact(value: &Bound<'_, PyAny>, form: &Form) -> Option<*const u8> {
     let py = value.py();
+    // A subclass may mean more than its numbers, such as a mask.
     // SAFETY: the GIL is held, and the call only looks at the object's type.
-    if unsafe { PyArray_Check(py, value.as_ptr()) } == 0 {
+    if unsafe { PyArray_CheckExact(py, value.as_ptr()) } == 0 {
         return None;
     }
     // SAFETY: the object is an array, and `value` keeps it alive.

@@ -65,6 +65,14 @@ def test_integers_are_narrowed_if_they_fit():
     refused(q, np.array([0, -1, 3], np.int64), "do not fit uint8")
 
 
+def test_masked_elements_are_refused(double, tmp_path):
+    refused(double, np.ma.masked_array(ONE, [False, True, False]), "1 elements are masked", "filled")
+    assert double.step(x=np.ma.masked_array(ONE))["y"].tolist() == [2, 4, 6]
+    mapped = np.memmap(tmp_path / "x", np.float32, "w+", shape=3)
+    mapped[:] = ONE
+    assert double.step(x=mapped)["y"].tolist() == [2, 4, 6]
+
+
 def test_strided_arrays_are_copied(double):
     wide = np.arange(12, dtype=np.float32)
     assert double.step(x=wide[::4])["y"].tolist() == [0, 8, 16]

@@ -142,7 +142,10 @@ class TestFiles:
         trained.load_state_dict(kept)
         np.testing.assert_array_equal(kept["fc1.weight"], trained.params["fc1.weight"])
         with pytest.raises(ag.NameError_, match='there is no param "other"'):
-            trained.load_state_dict({"other": np.zeros(1)})
+            trained.load_state_dict({"fc1.weight": kept["fc1.weight"] * 2, "other": np.zeros(1)})
+        with pytest.raises(ag.DataError, match="fc1.bias"):
+            trained.load_state_dict({"fc1.weight": kept["fc1.weight"] * 2, "fc1.bias": np.zeros(99, np.float32)})
+        np.testing.assert_array_equal(kept["fc1.weight"], trained.params["fc1.weight"])  # all or none
 
 
 class TestThreadsAndProcesses:

@@ -30,7 +30,8 @@ const ROUNDS: usize = 16;
 /// with the values of `program`, which was compiled from it or from a graph with the same leaves.
 ///
 /// # Errors
-/// The graph updates params or states; a param has no value in `program`; an op has no counterpart, with its name.
+/// The graph updates params or states; a param has no value in `program`; an output has the name of another leaf; an op
+/// has no counterpart, with its name.
 pub fn write(graph: &GraphBuf, program: &Program) -> Result<Vec<u8>> {
     if !graph.view().updates.is_empty() {
         return model("the graph updates params or states: write the graph of inference, without the optimiser");
@@ -53,7 +54,12 @@ pub fn write(graph: &GraphBuf, program: &Program) -> Result<Vec<u8>> {
     }
     out.region(g.entry())?;
     for (&v, &name) in g.outputs().iter().zip(g.output_names) {
-        out.output(v, g.str(name))?;
+        let name = g.str(name);
+        // One space of names holds all values of the format.
+        if let Some(leaf) = g.leaves().find(|l| l.name == name && l.value != v) {
+            return model(format!("{name:?} is an output and a leaf, {}: rename one of them", g.ty_text(leaf.value)));
+        }
+        out.output(v, name)?;
     }
     let mut proto = out.graph;
     proto.name = Some(g.str(g.name).to_string());

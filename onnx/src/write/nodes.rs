@@ -34,7 +34,14 @@ pub struct Nodes<'g> {
 
 impl<'g> Nodes<'g> {
     pub fn new(g: Graph<'g>) -> Nodes<'g> {
-        Nodes { g, graph: GraphProto::default(), names: HashMap::new(), fresh: 0, prefix: String::new() }
+        let mut prefix = String::new();
+        let given = || g.leaves().map(|l| l.name).chain(g.output_names.iter().map(|&name| g.str(name)));
+        let made =
+            |rest: &str| rest.starts_with(['v', 't', 'b']) && rest[1..].starts_with(|c: char| c.is_ascii_digit());
+        while given().any(|name| name.strip_prefix(&prefix).is_some_and(made)) {
+            prefix.push('_');
+        }
+        Nodes { g, graph: GraphProto::default(), names: HashMap::new(), fresh: 0, prefix }
     }
 
     /// The name of a value. That of a leaf is its own.

@@ -148,14 +148,7 @@ const RULES: &[(&str, Rule)] = &[
     ("avg_pool2d", average),
     ("gather", |w, n| n.all(w, "Gather", vec![("axis", Given::Int(n.int("axis")))])),
     ("take_along_axis", |w, n| n.all(w, "GatherElements", vec![("axis", Given::Int(n.int("axis")))])),
-    ("one_hot", |w, n| {
-        let (depth, dtype) = (w.ints(&[n.int("depth")]), n.dtype(w.g));
-        let (zero, one) = (w.number(0.0, dtype), w.number(1.0, dtype));
-        let (axis, at) = (w.ints(&[0]), n.args[0].clone());
-        let parts = [zero, one].map(|x| w.node("Unsqueeze", &[&x, &axis], Vec::new()));
-        let values = w.node("Concat", &[&parts[0], &parts[1]], vec![("axis", Given::Int(0))]);
-        n.done(w, "OneHot", &[&at, &depth, &values], vec![("axis", Given::Int(-1))])
-    }),
+    ("one_hot", one_hot),
     ("scan", scan),
 ];
 
@@ -313,6 +306,17 @@ fn iota(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {
     n.done(w, "Expand", &[&row, &shape], Vec::new())
 }
 
+/// Rows with a single 1. `OneHot` of the format counts −1 from the end, where the library gives a row of zeros.
+fn one_hot(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {
+    let (from, depth) = (w.g.dtype[w.g.args_of(n.node)[0].0 as usize], n.int("depth"));
+    let numbers: Vec<i64> = (0..depth).collect();
+    let (axis, numbers) = (w.ints(&[-1]), w.ints(&numbers));
+    let column = w.node("Unsqueeze", &[&n.args[0], &axis], Vec::new());
+    let row = w.node("Cast", &[&numbers], vec![("to", Given::Int(code(from)))]);
+    let same = w.node("Equal", &[&column, &row], Vec::new());
+    n.done(w, "Cast", &[&same], vec![("to", Given::Int(code(n.dtype(w.g))))])
+}
+
 fn arg_extreme(w: &mut Nodes<'_>, n: &Op<'_>, op: &str) -> Result<()> {
     let attrs = vec![("axis", Given::Int(n.int("axis"))), ("keepdims", Given::Int(0))];
     let found = w.node(op, &[&n.args[0]], attrs);
@@ -332,11 +336,7 @@ fn matmul(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {
 
 fn transposed(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {
     let mut attrs = n.windows(true);
-    let more = n.ints("output_pad");
-    // Pads are equal on both sides.
-    let pads = [n.ints("pad"), n.ints("pad")].concat();
-    attrs.retain(|(name, _)| *name != "pads");
-    attrs.extend([("pads", Given::Ints(pads)), ("output_padding", Given::Ints(more))]);
+    attrs.push(("output_padding", Given::Ints(n.ints("output_pad"))));
     n.all(w, "ConvTranspose", attrs)
 }
 

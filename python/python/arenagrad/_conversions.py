@@ -16,7 +16,9 @@ def _asarray(value: Any, what: str) -> Any:
     import numpy as np
 
     if isinstance(value, np.ndarray):
-        return value
+        if np.ma.is_masked(value):
+            raise make("data", f"{what}: {int(np.ma.getmaskarray(value).sum())} elements are masked; array.filled(x) gives them numbers")
+        return np.asarray(value)
     # Tensors of torch and JAX: without a copy where they are on the CPU.
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
         return np.from_dlpack(value)

@@ -208,6 +208,8 @@ def run_fit(
     """The run of `fit`. `program` has the functions `step`, `checkpoint`, `resume` and `save` of one."""
     if steps is None and epochs is None:
         raise make("syntax", "fit: give steps or epochs")
+    if min(steps or 0, epochs or 0) < 0:
+        raise make("syntax", f"fit: steps is {steps} and epochs is {epochs}; neither may be below 0")
     if schedule is not None and (steps is None or lr is None):
         raise make("syntax", "fit: a schedule needs lr, its base or peak rate, and steps, the length of the run")
     run = _Run(program, loss, files, steps, report_every, checkpoint_every)

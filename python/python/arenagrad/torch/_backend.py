@@ -11,7 +11,7 @@ from .. import _compile
 from .._arenagrad import Build, Var
 from .._errors import make
 from ._graph import UnmappedError, Writer
-from ._step import array_of
+from ._evaluate import array_of
 from ._values import name_of
 
 

@@ -13,6 +13,8 @@ import torch
 from torch.export import ExportedProgram
 
 from .._errors import Error, make
+from ._attributes import Attributes, Effects
+from ._held import digest
 from ._packed import kept_padded
 
 # What stays whole, because one op or layer here computes it. All else is decomposed.
@@ -41,12 +43,14 @@ class WithLoss(torch.nn.Module):
         self.loss = loss
         self.inputs = inputs
         self.training = module.training
+        self.effects = Effects()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        out = self.module(*args[: self.inputs], **kwargs)
-        if self.loss is None:
-            return getattr(out, "loss", out)
-        return self.loss(out, *args[self.inputs :])
+        with self.effects.call(self):
+            out = self.module(*args[: self.inputs], **kwargs)
+            if self.loss is None:
+                return getattr(out, "loss", out)
+            return self.loss(out, *args[self.inputs :])
 
 
 def _opname(op: Any) -> str:
@@ -64,9 +68,13 @@ def decompositions() -> Any:
 
 @contextlib.contextmanager
 def _own_derivatives_refused() -> Iterator[None]:
-    """Export records what `torch.autograd.Function` computes, not its derivative: a call of one is an error."""
+    """Export records what `torch.autograd.Function` computes, not its derivative, and no hooks: a call of one is an error."""
     function: Any = torch.autograd.Function
-    apply = function.__dict__["apply"]
+    tensor: Any = torch.Tensor
+    apply, hook = function.__dict__["apply"], tensor.register_hook
+
+    def refuse_hook(x: Any, f: Any) -> Any:
+        raise make("derivative", "register_hook() on a tensor's gradient, which torch.export does not record")
 
     def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if cls.__name__.startswith("GeneratedBackwardFor_"):  # an op of torch.library, which stays whole
@@ -74,11 +82,11 @@ def _own_derivatives_refused() -> Iterator[None]:
         text = f"{cls.__qualname__} is a torch.autograd.Function, whose derivative torch.export does not record"
         raise make("derivative", text + ": write it as a torch.library op, and give ag.torch.register() its counterpart")
 
-    function.apply = classmethod(refuse)
+    function.apply, tensor.register_hook = classmethod(refuse), refuse_hook
     try:
         yield
     finally:
-        function.apply = apply
+        function.apply, tensor.register_hook = apply, hook
 
 
 def check_module(module: torch.nn.Module) -> None:
@@ -89,7 +97,7 @@ def check_module(module: torch.nn.Module) -> None:
                 raise make("data", f"{what} {name!r} is on {x.device}: call module.cpu() (or .to_empty() for meta) first")
             if what == "param" and x.dtype.is_complex:
                 raise make("data", f"param {name!r} is {x.dtype}: complex params are not trained; use real and imaginary parts")
-            if getattr(x, "_backward_hooks", None):
+            if getattr(x, "_backward_hooks", None) or getattr(x, "_post_accumulate_grad_hooks", None):
                 raise make("derivative", f"{what} {name!r} has a hook on its gradient, which would not be called")
     for name, part in module.named_modules():
         if part._backward_hooks or part._backward_pre_hooks:
@@ -140,6 +148,8 @@ def _failed(e: Exception) -> Error:
         why += " (arenagrad.torch.losses.ctc_loss captures)"
     if "gaussian_nll_loss" in text:
         why += " (arenagrad.torch.losses.gaussian_nll_loss captures)"
+    if "Cache'>" in text:
+        why += " (a cache is no tensor: give the call use_cache=False)"
     return _at("usage", f"the module cannot be captured: {why}: {name}: {first[:300]}", e, _FRAME.findall(text))
 
 
@@ -162,8 +172,20 @@ def _kept_from_gradient(graph_module: torch.fx.GraphModule) -> None:
     graph_module.recompile()
 
 
-def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any = None) -> ExportedProgram:
-    """The graph of a call of the module, without mutation, in the kinds of the table."""
+def exported(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any = None) -> ExportedProgram:
+    """The graph of a call of the module, without mutation, in the kinds of the table. The module stays as it is."""
+    before = Attributes(module)
+    try:
+        program = _exported(module, args, kwargs, shapes)
+        if module.effects.names:
+            before.restore()
+            _check_stateless(module, program, args, kwargs, shapes)
+        return program
+    finally:
+        before.restore()
+
+
+def _exported(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> ExportedProgram:
     with warnings.catch_warnings(), _own_derivatives_refused(), kept_padded():
         warnings.simplefilter("ignore")
         try:
@@ -172,3 +194,26 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
             return program.run_decompositions(decompositions())
         except Exception as e:
             raise _failed(e) from e
+
+
+def _check_stateless(
+    module: WithLoss, program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
+) -> None:
+    """An error if what a call leaves in attributes makes the next call another one."""
+    names = ", ".join(map(repr, module.effects.names[:8]))
+    try:
+        with module.effects.again():
+            again = _exported(module, args, kwargs, shapes)
+        why = "" if text_of(again) == text_of(program) else "the next call is another one then"
+    except Error as e:
+        why = str(e)
+    if why:
+        text = f"the call changes {names} of the module, which a step does not: {why}. A buffer (register_buffer) is kept by the"
+        raise make("usage", text + " step; a module that only prepares itself is to be called once before")
+
+
+def text_of(program: ExportedProgram) -> str:
+    """What two captures of one computation have in common."""
+    parts = [m.code for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    bits = [(x.dtype, x.shape, digest(x)) for x in program.constants.values() if isinstance(x, torch.Tensor)]
+    return repr((parts, bits, [(s.kind, s.target) for s in program.graph_signature.output_specs]))

@@ -78,6 +78,7 @@ def leaves_of(program: ExportedProgram, names: dict[int, str], module: torch.nn.
     """The operands in order. Params and buffers have the module's names, tied ones the first of theirs."""
     tensors = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
     mutated = {s.target for s in program.graph_signature.output_specs if s.kind == OutputKind.BUFFER_MUTATION}
+    places = {x.data_ptr(): name for x, name in ((x, names[id(x)]) for x in tensors.values()) if x.numel()}
     leaves, at = [], 0
     for spec in program.graph_signature.input_specs:
         target = spec.target or ""
@@ -88,7 +89,11 @@ def leaves_of(program: ExportedProgram, names: dict[int, str], module: torch.nn.
             fixed = target not in mutated and not x.dtype.is_floating_point
             leaves.append(Leaf("constant" if fixed else "buffer", names[id(x)], x))
         elif spec.kind == InputKind.CONSTANT_TENSOR:
-            leaves.append(Leaf("constant", target, program.constants[target]))
+            x = program.constants[target]
+            if isinstance(x, torch.Tensor) and x.numel() and x.data_ptr() in places:
+                text = f"{places[x.data_ptr()]!r} is read from a list or a variable, where a capture takes it for a constant"
+                raise make("derivative", text + ": read it from the module, such as by module.parameters()")
+            leaves.append(Leaf("constant", target, x))
         elif spec.kind == InputKind.USER_INPUT:
             leaves.append(Leaf("input", inputs[at], None))
             at += 1
@@ -139,6 +144,8 @@ class Writer:
         self.refusals: list[Refusal] = []
         self.kinds: Counter[str] = Counter()
         self.constants: dict[str, torch.Tensor] = {}
+        # The names of the buffers that the graph writes.
+        self.moved: set[str] = set()
         # What errors of a step mean, by their lines.
         self.notes: dict[str, str] = {}
 
@@ -193,6 +200,7 @@ class Writer:
                 leaf = by_target[spec.target]
                 if not isinstance(value, _Missing):
                     self.b.update(self.leaves[leaf.name], self._value(value))
+                    self.moved.add(leaf.name)
             elif spec.kind != OutputKind.TOKEN:
                 target = spec.target or "an input"
                 raise make("usage", f"the module writes into {target} in place ({spec.kind.name.lower()}); return a new tensor")

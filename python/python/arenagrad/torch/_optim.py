@@ -63,6 +63,17 @@ def _rule(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> Optimiser:
     return rule
 
 
+# What of a group may change: rates are read at each step, and the others say how torch computes.
+_FREE = frozenset(
+    "lr initial_lr max_lr min_lr base_lr max_momentum base_momentum swa_lr params param_names foreach fused capturable".split()
+)
+
+
+def _settings(group: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a group that are compiled into a step."""
+    return {key: x for key, x in group.items() if key not in _FREE}
+
+
 class Bridge:
     """An optimizer of torch: its rule here, its rates, and its state in both directions."""
 
@@ -72,6 +83,9 @@ class Bridge:
         hooks = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
         if any(getattr(optimizer, name, None) for name in hooks):
             raise make("usage", "the optimizer has hooks on its steps, which would not be called")
+        # Schedulers of torch put a counter there.
+        if "step" in vars(optimizer) and not hasattr(optimizer.step, "_wrapped_by_lr_sched"):
+            raise make("usage", "the optimizer has a step() of its own, which would not be called")
         groups = optimizer.param_groups
         for group in groups:
             for p in group["params"]:
@@ -84,6 +98,29 @@ class Bridge:
         self.names = names
         # Steps made so far, in torch and here.
         self.count = 0
+        self._note()
+        self._compiled = [{**_settings(group)} for group in groups]
+
+    def _note(self) -> None:
+        """Notes the groups and the state that are read."""
+        self._groups = self.optimizer.param_groups
+        self._state = self.optimizer.state
+        # Each setting by itself, as each step looks at all of them.
+        self._now = [(i, group, key, x) for i, group in enumerate(self._groups) for key, x in _settings(group).items()]
+        self._sizes = [len(group["params"]) for group in self._groups]
+
+    def changed(self) -> str | None:
+        """What of the optimizer is another now than when it was compiled or read, in words."""
+        if self.optimizer.state is not self._state or self.optimizer.param_groups is not self._groups:
+            raise make("usage", "the optimizer has loaded another state: sync_from() reads it")
+        if len(self._groups) != len(self._sizes) or [len(group["params"]) for group in self._groups] != self._sizes:
+            return f"the optimizer has {len(self._groups)} groups of other params now"
+        for i, group, key, was in self._now:
+            now = group.get(key)
+            if now is not was and now != was:
+                hint = " (a scheduler that moves it takes cycle_momentum=False)" if key in ("betas", "momentum") else ""
+                return f"{key} of the optimizer's group {i} was {was}, and is {now} now{hint}"
+        return None
 
     def skip(self, names: list[str]) -> None:
         """Leaves params out: as in torch, one without a gradient has no state and no weight decay."""
@@ -111,6 +148,12 @@ class Bridge:
         self.count += 1
         self.optimizer._opt_called = True
 
+    def _counts(self, group: dict[str, Any]) -> bool:
+        """Whether a param's update depends on how many it has had. A state of zeros is that of none."""
+        kind = type(self.optimizer).__name__
+        counts = {"SGD": group.get("dampening"), "Adagrad": group.get("lr_decay"), "RMSprop": False, "Adadelta": False}
+        return bool(counts.get(kind, True))
+
     def load(self, program: Program) -> None:
         """Writes the optimizer's state into the program."""
         states = program.states
@@ -128,15 +171,22 @@ class Bridge:
                     states[f"opt.{key}.{name}"][...] = state[key].detach().numpy()
             if "mu_product" in state and "opt.mu_product" in states:
                 states["opt.mu_product"][...] = float(_number(state["mu_product"]))
-        if len(steps) > 1:
-            raise make("usage", f"params of the optimizer have made {sorted(steps)} steps; one number is kept for all")
-        self.count = steps.pop() if steps else 0
+        if len(steps) > 1 and any(map(self._counts, self.optimizer.param_groups)):
+            text = f"params of the optimizer have made {sorted(steps)} steps, of which its rule depends; here all have made as many"
+            raise make("usage", text + ": a param that is trained later needs a new optimizer")
+        self.count = max(steps, default=0)
+        if [_settings(group) for group in self.optimizer.param_groups] != self._compiled:
+            raise make("usage", "the optimizer has other settings than when the step was compiled: compile a step anew")
+        self._note()
         if _STEP in states:
             states[_STEP][...] = self.count
 
     def store(self, program: Program, share: bool = False) -> None:
         """Writes the program's state into the optimizer, or makes its tensors those of the program."""
         states = program.states
+        # A program that was resumed has made other steps than this object has counted.
+        if _STEP in states:
+            self.count = int(states[_STEP])
         for name, p in self.params.items():
             state = self.optimizer.state[p]
             for key in _STATES:
@@ -144,7 +194,7 @@ class Bridge:
                     continue
                 value = torch.from_numpy(states[f"opt.{key}.{name}"])
                 # Before its first step, SGD of torch has no momentum.
-                absent = key == "momentum_buffer" and not self.count
+                absent = type(self.optimizer).__name__ == "SGD" and not self.count and not bool(value.any())
                 if share and not absent:
                     state[key] = value
                 elif isinstance(state.get(key), torch.Tensor):

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import gc
-import os
 import warnings
-from types import SimpleNamespace
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Mapping
 
 import torch
 from torch.utils import _pytree as pytree
@@ -16,40 +11,15 @@ from torch.utils import _pytree as pytree
 from .. import _compile
 from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
 from .._errors import make
-from ._capture import WithLoss, caller, check_module, exported
+from ._capture import WithLoss, caller, check_module, exported, text_of
+from ._evaluate import Evaluation, array_of, give_back, load_leaves, opened
 from ._graph import Leaf, Writer, explained, leaves_of, names_of
+from ._held import Held, Moved, Written
 from ._optim import Bridge
 from ._report import Report, report_of
 
 # Eval programs of the last few shapes are kept.
 _KEPT = 8
-
-
-def _tuple(x: Any) -> tuple[Any, ...]:
-    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
-
-
-def array_of(x: torch.Tensor) -> Any:
-    """The tensor's memory as an array of NumPy."""
-    try:
-        return x.numpy()
-    except (RuntimeError, TypeError):
-        pass  # it requires a gradient, is conjugated, or is elsewhere
-    if x.device.type != "cpu":
-        raise make("data", f"a tensor is on {x.device}; call .cpu() first")
-    return x.detach().resolve_conj().resolve_neg().numpy()
-
-
-def give_back() -> None:
-    """Gives the memory of what was captured back to the system: its nodes refer to one another in circles."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
-    if trim is not None:
-        trim(0)
-
-
-def _input_names(kind: str, values: Sequence[Any]) -> list[str]:
-    return [f"{kind}_{i}" for i in range(len(values))]
 
 
 class Step:
@@ -82,8 +52,7 @@ class Step:
         self._idle: set[str] = set()
         self._choices = dict(choices)
         self._whole = WithLoss(module, loss, len(inputs))
-        # The names of the module's own tensors do not say that it stands beside a loss.
-        self._names = {key: name.removeprefix("module.") for key, name in names_of(self._whole).items()}
+        self._names = _names(self._whole)
         self._kwargs = dict(kwargs)
         if not module.training:
             warnings.warn("the module is in eval mode: it is trained as it is, without dropout; call module.train()", stacklevel=3)
@@ -100,11 +69,14 @@ class Step:
         self._optimizer = optimizer
         self._limits = dict(sizes or {})
         self._frozen = {self._names[id(p)]: p.requires_grad for p in self._whole.parameters()}
+        self._asks = [(p, p.requires_grad) for p in self._whole.parameters()]
         self._captured: dict[bool, Any] = {}
-        self._constants: dict[str, Any] = {}
+        self._texts: dict[bool, str] = {}
         self._notes: dict[str, str] = {}
         self._leaves: dict[str, Leaf] = {}
-        self._evals: dict[Any, tuple[Program, list[str], Any]] = {}
+        self._moved: set[str] = set()
+        self._evals: dict[Any, Evaluation] = {}
+        self._share = share
         if self._limits:
             self.program: Program | SizedProgram = self._sized(seed)
         else:
@@ -120,10 +92,14 @@ class Step:
         del flat, inputs, targets
         # A tensor that the loss does not depend on is no input of the program.
         self._read = frozenset(self.graph.inputs)
+        self._held = self._hold()
         self.sync_from()
-        if share and self._bridge is not None and not isinstance(self.program, SizedProgram):
-            self._bridge.store(self.program, share=True)
         give_back()
+
+    def _hold(self) -> Held:
+        """What of module and loss is compiled into the step."""
+        kept = {id(x) for x in self._whole.parameters()} | {id(x.value) for x in self._leaves.values()}
+        return Held(self._whole, self._whole.loss, self._whole.effects.places, kept)
 
     def _trained(self, name: str) -> bool:
         return name not in self._idle and self._asked(name)
@@ -146,6 +122,7 @@ class Step:
                 form = pytree.tree_map(lambda x: {0: dim} if isinstance(x, torch.Tensor) else None, (args, kwargs))
                 shapes = {"args": form[0]} | ({"kwargs": form[1]} if kwargs else {})
             program = exported(self._whole, args, kwargs, shapes)
+            self._texts[single] = text_of(program)
             leaves = leaves_of(program, self._names, self._whole, self._inputs)
             self._check_used(program, leaves)
             self._captured[single] = (program, leaves)
@@ -171,9 +148,7 @@ class Step:
         self.report: Report = report_of(writer)
         self._notes |= writer.notes
         self._leaves |= {x.name: x for x in leaves if x.role in ("param", "buffer")}
-        # Those that are the module's may change, which the step could not follow.
-        own = set(self._names.values())
-        self._constants |= {name: (x, x.clone()) for name, x in writer.constants.items() if name in own}
+        self._moved |= writer.moved
         return train(b.graph, "loss", self._bridge.rule() if self._bridge else self._optimizer)
 
     def _sized(self, seed: int) -> SizedProgram:
@@ -229,6 +204,7 @@ class Step:
     def __call__(self, *args: Any, **kwargs: Any) -> float:
         """Runs one step: forward, backward, update. Gives the loss before the update."""
         feed = self._feed(args, kwargs)
+        self._check_held(args, kwargs)
         if self._bridge is not None:
             feed |= {name: rate for name, rate in self._bridge.rates().items() if name in self._read}
         elif self._rate is not None:
@@ -240,7 +216,43 @@ class Step:
                 loss = self.program.step(**feed).item("loss")
         if self._bridge is not None:
             self._bridge.made_step()
+            # The momentum of SGD begins.
+            if self._share and self._bridge.count == 1 and not isinstance(self.program, SizedProgram):
+                self._bridge.store(self.program, share=True)
         return float(loss)
+
+    def _check_held(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """An error if the step, as it was compiled, is no longer what module, loss and optimizer are to compute."""
+        why = self._held.replaced() or self._held.written()
+        for p, asked in self._asks:
+            if p.requires_grad is not asked:
+                why = why or f"{self._names[id(p)]!r} has requires_grad={not asked} now"
+        if why is None and self._bridge is not None:
+            why = self._bridge.changed()
+        if why is None and (why := self._held.changed()) is not None and self._same(args, kwargs):
+            self._held, why = self._hold(), None
+        if why is not None:
+            raise _other(why)
+        written = self._written.name()
+        if written is not None:
+            text = f"{written!r} was written by others since the step read it: sync_from() reads it, sync() writes the step's"
+            raise make("usage", text)
+
+    def _same(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Whether the module computes what it did when it was captured."""
+        texts, self._texts, self._captured = self._texts, {}, {}
+        examples = self._examples
+        self._find()
+        try:
+            if not self._limits:
+                self._examples = [x.detach() if isinstance(x, torch.Tensor) else x for x in pytree.tree_leaves((args, dict(kwargs)))]
+            for single in texts:
+                self._capture(single)
+            return self._texts == texts
+        finally:
+            self._examples, self._texts = examples, texts
+            if not self._limits:
+                self._captured = {}
 
     def _size(self, feed: Mapping[str, Any]) -> dict[str, int]:
         """The size of a batch. The program checks that all inputs have it."""
@@ -265,112 +277,88 @@ class Step:
                     values[name] = array_of(leaf.value)
                     leaf.value.data = torch.from_numpy(values[name])
 
+    def _find(self) -> None:
+        """Finds the module's tensors anew: `module.mean = …` puts another buffer into the place of one."""
+        why = self._held.replaced()
+        if why is not None:
+            raise _other(why)
+        self._names = _names(self._whole)
+        now = {name: x for x, name in _tensors(self._whole)}
+        for leaf in self._leaves.values():
+            leaf.value = now.get(leaf.name, leaf.value)
+
+    def _read_all(self) -> None:
+        """Notes that program and module agree."""
+        fixed = {name: x.value for name, x in self._leaves.items() if self._share or name not in self._moved}
+        self._written: Moved | Written = Moved(fixed) if self._share else Written(fixed)
+
     def sync(self) -> None:
         """Writes weights, buffers and the optimizer's state back into the module and the optimizer."""
+        self._find()
         with opened(self.program, write=False) as program, torch.no_grad():
             for values in (program.params, program.states):
                 for name, leaf in self._leaves.items():
-                    if name in values:
+                    if name in values and self._share:
+                        leaf.value.data = torch.from_numpy(values[name])
+                    elif name in values:
                         leaf.value.copy_(torch.from_numpy(values[name]))
             if self._bridge is not None:
                 self._bridge.store(program)
+        self._read_all()
 
     def sync_from(self) -> None:
         """Reads weights, buffers and the optimizer's state from the module and the optimizer."""
-        for name, (now, was) in self._constants.items():
-            if not torch.equal(now, was):
-                raise make("usage", f"buffer {name!r} of whole numbers has changed; it is compiled into the step")
+        self._find()
+        why = self._held.written()
+        if why is not None:
+            raise _other(why)
         with opened(self.program) as program:
-            load_leaves(program, self._leaves)
+            self._move() if self._share else load_leaves(program, self._leaves)
             if self._bridge is not None:
                 self._bridge.load(program)
+                if self._share:
+                    self._bridge.store(program, share=True)
+        self._read_all()
 
     def eval(self, *args: Any, **kwargs: Any) -> Any:
         """What the module gives in eval mode with the step's weights. Each shape of inputs is compiled once."""
+        self._find()
         flat, spec = pytree.tree_flatten((args, kwargs))
         flat = [x.detach() if isinstance(x, torch.Tensor) else x for x in flat]
         args, kwargs = pytree.tree_unflatten(flat, spec)
         key = (str(spec), tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in flat))
-        if key not in self._evals:
+        found = self._evals.pop(key, None)
+        if found is None or found.stale():
             if len(self._evals) >= _KEPT:
                 self._evals.pop(next(iter(self._evals)))
-            self._evals[key] = evaluation(self.module, args, kwargs, self._choices)
-        program, inputs, out = self._evals[key]
-        with opened(self.program, write=False) as trained:
-            for values, own in ((program.params, trained.params), (program.states, trained.states)):
-                for name in values:
-                    if name in own:
-                        values[name][...] = own[name]
-                    elif name in self._leaves:
-                        values[name][...] = array_of(self._leaves[name].value)
-        with explained(self._notes):
-            return outputs(program, inputs, out, flat)
+            found = Evaluation(self.module, args, kwargs, self._choices)
+        self._evals[key] = found
+        with opened(self.program, write=found.writes) as trained, explained(found.notes):
+            return found.run(trained, flat)
 
     def __repr__(self) -> str:
         return f"<Step of {type(self.module).__name__}: {len(self.graph.params)} params>"
 
 
-@contextlib.contextmanager
-def opened(program: Any, write: bool = True) -> Iterator[Any]:
-    """Params and states as arrays: views of a program's own, or copies of a sized one's, which are written back."""
-    if not isinstance(program, SizedProgram):
-        yield program
-        return
-    values = program.state_dict()
-    yield SimpleNamespace(params=values, states=values)
-    if write:
-        program.load_state_dict(values)
+def _other(why: str) -> Exception:
+    return make("usage", f"{why}, and the step is compiled without that: put it back, or compile a step anew")
 
 
-def load_leaves(program: Any, leaves: Mapping[str, Leaf]) -> None:
-    """Writes the tensors of a module into a program."""
-    for values in (program.params, program.states):
-        for name in values:
-            if name in leaves:
-                values[name][...] = array_of(leaves[name].value)
+def _tensors(whole: WithLoss) -> list[tuple[torch.Tensor, str]]:
+    """Params and buffers, each with its name: that of the user's module, or one beside these for those of the loss."""
+    own: dict[str, torch.Tensor] = {}
+    named = [*whole.named_parameters(remove_duplicate=False), *whole.named_buffers(remove_duplicate=False)]
+    for name, x in sorted(named, key=lambda pair: not pair[0].startswith("module.")):
+        name = name.removeprefix("module.") if name.startswith("module.") else name
+        while name in own:
+            name = "loss." + name
+        own[name] = x
+    return [(x, name) for name, x in own.items()]
 
 
-def evaluation(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], choices: Mapping[str, Any]
-) -> tuple[Program, list[str], Any]:
-    """The program of a module in eval mode on inputs of these shapes, the names of its inputs, the form of its output."""
-    check_module(module)
-    modes = {part: part.training for part in module.modules()}
-    module.eval()
-    try:
-        # Torch's class of captured modules has attributes of its own, such as `code`, which a child's name would meet.
-        whole = WithLoss(module, lambda out: out, len(args))
-        program = exported(whole, args, dict(kwargs))
-        out = program.call_spec.out_spec
-    finally:
-        for part, mode in modes.items():
-            part.training = mode
-    flat = pytree.tree_leaves((args, dict(kwargs)))
-    names = _input_names("input", flat)
-    leaves = leaves_of(program, names_of(module), whole, names)
-    with Build("eval") as b:
-        b.training(False)
-        writer = Writer(b, lambda name: True)
-        fixed: list[Any] = []
-        for i, value in enumerate(writer.write(program, leaves)):
-            fixed.append(value)
-            if hasattr(value, "builder"):
-                b.output(f"output_{i}", value)
-                fixed[i] = None
-    compiled = _compile.compile(b.graph, **choices)
-    compiled.init()
-    load_leaves(compiled, {x.name: x for x in leaves if x.role in ("param", "buffer")})
-    return compiled, names, (out, fixed)
-
-
-def outputs(program: Program, inputs: list[str], form: Any, flat: list[Any]) -> Any:
-    """Runs the program; its outputs as tensors, in the module's form."""
-    used = program.inputs.specs
-    feed = {n: array_of(x) for n, x in zip(inputs, flat) if isinstance(x, torch.Tensor) and n in used}
-    got = program.step(**feed)
-    spec, fixed = form
-    values = [
-        torch.from_numpy(got[f"output_{i}"].copy()) if value is None and f"output_{i}" in got else value
-        for i, value in enumerate(fixed)
-    ]
-    return pytree.tree_unflatten(values, spec)
+def _names(whole: WithLoss) -> dict[int, str]:
+    """The name of each param and buffer, by its id: the first, where it has several."""
+    names: dict[int, str] = {}
+    for x, name in _tensors(whole):
+        names.setdefault(id(x), name)
+    return names

@@ -1,0 +1,128 @@
+"""A module in eval mode as a program, on the weights of a step."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+from types import SimpleNamespace
+from typing import Any, Iterator, Mapping
+
+import torch
+from torch.export.graph_signature import OutputKind
+from torch.utils import _pytree as pytree
+
+from .. import _compile
+from .._arenagrad import Build, SizedProgram
+from .._errors import make
+from ._capture import WithLoss, check_module, exported
+from ._graph import Leaf, Writer, leaves_of, names_of
+from ._held import Held
+
+
+def array_of(x: torch.Tensor) -> Any:
+    """The tensor's memory as an array of NumPy."""
+    try:
+        return x.numpy()
+    except (RuntimeError, TypeError):
+        pass  # it requires a gradient, is conjugated, or is elsewhere
+    if x.device.type != "cpu":
+        raise make("data", f"a tensor is on {x.device}; call .cpu() first")
+    if x.layout != torch.strided:
+        raise make("data", f"a tensor is {x.layout}; call .to_dense() first")
+    return x.detach().resolve_conj().resolve_neg().numpy()
+
+
+def give_back() -> None:
+    """Gives the memory of what was captured back to the system: its nodes refer to one another in circles."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
+
+
+@contextlib.contextmanager
+def opened(program: Any, write: bool = True) -> Iterator[Any]:
+    """Params and states as arrays: views of a program's own, or copies of a sized one's, which are written back."""
+    if not isinstance(program, SizedProgram):
+        yield program
+        return
+    values = program.state_dict()
+    yield SimpleNamespace(params=values, states=values)
+    if write:
+        program.load_state_dict(values)
+
+
+def load_leaves(program: Any, leaves: Mapping[str, Leaf]) -> None:
+    """Writes the tensors of a module into a program."""
+    for values in (program.params, program.states):
+        for name in values:
+            if name in leaves:
+                values[name][...] = array_of(leaves[name].value)
+
+
+class Evaluation:
+    """A module in eval mode, compiled for inputs of these shapes."""
+
+    def __init__(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], choices: Mapping[str, Any]) -> None:
+        check_module(module)
+        self._module = module
+        modes = {part: part.training for part in module.modules()}
+        module.eval()
+        try:
+            # Torch's class of captured modules has attributes of its own, such as `code`, which a child's name would meet.
+            whole = WithLoss(module, lambda out: out, len(args))
+            program = exported(whole, args, dict(kwargs))
+            self._form = program.call_spec.out_spec
+        finally:
+            for part, mode in modes.items():
+                part.training = mode
+        flat = pytree.tree_leaves((args, dict(kwargs)))
+        self._inputs = [f"input_{i}" for i in range(len(flat))]
+        leaves = leaves_of(program, names_of(module), whole, self._inputs)
+        self._fixed: list[Any] = []
+        with Build("eval") as b:
+            writer = Writer(b, lambda name: True)
+            for i, value in enumerate(writer.write(program, leaves)):
+                if hasattr(value, "builder"):
+                    b.output(f"output_{i}", value)
+                    value = None
+                self._fixed.append(value)
+        self.notes = writer.notes
+        self._program = _compile.compile(b.graph, **choices)
+        self._program.init()
+        # The buffers that the module writes in eval mode, such as a cache.
+        by_target = {s.target: x for s, x in zip(program.graph_signature.input_specs, leaves)}
+        outs = program.graph_signature.output_specs
+        self._written = [by_target[s.target] for s in outs if s.kind == OutputKind.BUFFER_MUTATION]
+        kept = {id(x) for x in module.parameters()} | {id(x.value) for x in leaves if x.role == "buffer"}
+        self._held = Held(module, None, whole.effects.places, kept, modes=False)
+
+    def stale(self) -> bool:
+        """Whether the module computes something else now."""
+        return bool(self._held.replaced() or self._held.written() or self._held.changed())
+
+    def run(self, trained: Any, flat: list[Any]) -> Any:
+        """The outputs as tensors in the module's form; params and states are those of `trained`, or else the module's."""
+        now = dict(self._module.named_parameters(remove_duplicate=False)) | dict(self._module.named_buffers(remove_duplicate=False))
+        for values, own in ((self._program.params, trained.params), (self._program.states, trained.states)):
+            for name in values:
+                if name in now:  # and no state of draws, which are others in each call
+                    values[name][...] = own[name] if name in own else array_of(now[name])
+        used = self._program.inputs.specs
+        feed = {n: array_of(x) for n, x in zip(self._inputs, flat) if isinstance(x, torch.Tensor) and n in used}
+        got = self._program.step(**feed)
+        for leaf in self._written:
+            into = trained.states[leaf.name] if leaf.name in trained.states else array_of(now[leaf.name])
+            into[...] = self._program.states[leaf.name]
+        results = [
+            torch.from_numpy(got[f"output_{i}"].copy()) if value is None and f"output_{i}" in got else value
+            for i, value in enumerate(self._fixed)
+        ]
+        return pytree.tree_unflatten(results, self._form)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes buffers."""
+        return bool(self._written)

@@ -1,0 +1,203 @@
+"""What a captured graph holds as it was: attributes, modes and layers of modules, and what functions read from outside.
+
+The caller may change these later: `model.eval()`, `model.temperature = 0.5`, `layer.requires_grad_(True)`. A step that went
+on as it was compiled would be wrong without a word, so each call looks whether they are still the same.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import hashlib
+import types
+from collections import deque
+from typing import Any, Iterator, Mapping
+
+import torch
+
+from ._attributes import attributes, owners, plain, same
+
+_ABSENT = object()
+# Containers with more values are compared by their identity alone.
+_FEW = 32
+
+
+def _kept(x: Any) -> bool:
+    """Whether a value is compared: a number, a text, a tensor, or a few of them."""
+    if isinstance(x, (list, tuple, deque)):
+        return len(x) <= _FEW and all(map(_kept, x))
+    if type(x) is dict:
+        return len(x) <= _FEW and all(map(_kept, x.values()))
+    return plain(x) or isinstance(x, torch.Tensor)
+
+
+def _copied(x: Any) -> Any:
+    if isinstance(x, (list, deque)):
+        return type(x)(map(_copied, x))
+    return {key: _copied(value) for key, value in x.items()} if type(x) is dict else x
+
+
+def _tensors(x: Any) -> Iterator[torch.Tensor]:
+    if isinstance(x, torch.Tensor):
+        yield x
+    elif isinstance(x, (list, tuple, deque, dict)):
+        for y in x.values() if isinstance(x, dict) else x:
+            yield from _tensors(y)
+
+
+def digest(x: torch.Tensor) -> bytes:
+    """What tells the values of a tensor from others."""
+    if x.device.type != "cpu" or x.layout != torch.strided:
+        return b""
+    bits = x.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+    return hashlib.blake2b(bits.numpy(), digest_size=16).digest()
+
+
+class _Cells:
+    """The variables that a function closes over, by name."""
+
+    def __init__(self, f: types.FunctionType) -> None:
+        self.cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
+
+    def get(self, key: str, absent: Any) -> Any:
+        try:
+            return self.cells[key].cell_contents
+        except ValueError:
+            return absent
+
+
+def _globals_of(code: types.CodeType) -> Iterator[str]:
+    """The global names that a function reads, its inner functions too."""
+    yield from (i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL")
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _globals_of(inner)
+
+
+def _outside(f: Any) -> Iterator[tuple[Any, str]]:
+    """Where a function reads values that are not its arguments: a dictionary, or the like, and a name."""
+    if isinstance(f, functools.partial):
+        yield from ((f.keywords, key) for key in f.keywords)
+        yield from _outside(f.func)
+    elif isinstance(f, types.MethodType):
+        yield from _outside(f.__func__)
+        if not isinstance(f.__self__, torch.nn.Module):
+            yield from ((vars(f.__self__), key) for key in getattr(f.__self__, "__dict__", {}))
+    elif isinstance(f, types.FunctionType):
+        cells = _Cells(f)
+        yield from ((cells, key) for key in cells.cells)
+        yield from ((f.__globals__, key) for key in set(_globals_of(f.__code__)))
+    elif not isinstance(f, (torch.nn.Module, type)) and callable(f):
+        yield from ((vars(f), key) for key in getattr(f, "__dict__", {}))
+
+
+class Held:
+    """What a capture of a module and a function holds: values, layers and constant tensors.
+
+    `apart` are the places of attributes that the module itself changes without harm, `kept` the ids of the tensors that a
+    program has as params and states, and `modes` tells whether the modes of the layers are held.
+    """
+
+    def __init__(self, module: torch.nn.Module, f: Any, apart: set[tuple[int, str]], kept: set[int], modes: bool = True) -> None:
+        # Owner, key, the value and its name.
+        self._values: list[tuple[Any, str, Any, str]] = []
+        self._parts: list[tuple[dict[str, Any], str, Any, str]] = []
+        # Constants of the graph, with the number of their last write and a digest of their values.
+        self._tensors: list[tuple[torch.Tensor, int, bytes, str]] = []
+        self._kept = kept
+        for role, prefix, owner in owners(module):
+            if role in ("module", "param"):
+                self._parts += [(owner, key, x, prefix + key) for key, x in owner.items()]
+                continue
+            for key in attributes(owner) if role == "attribute" else owner:
+                if (id(owner), key) not in apart:
+                    self._hold(owner, key, prefix + key, role == "attribute")
+            if role == "attribute" and modes:
+                self._hold(owner, "training", prefix + "training")
+        inside = set(map(id, module.modules()))
+        own = {type(part).forward for part in module.modules() if not type(part).__module__.startswith("torch.")}
+        for owner, key in (place for function in [f, *own] for place in _outside(function)):
+            x = owner.get(key, _ABSENT)
+            if not isinstance(x, torch.nn.Module):
+                self._hold(owner, key, key)
+            elif id(x) not in inside:
+                self._tensors += [(t, t._version, digest(t), f"{key}.{name}") for name, t in x.state_dict(keep_vars=True).items()]
+
+    def _hold(self, owner: Any, key: str, name: str, value: bool = True) -> None:
+        x = owner.get(key, _ABSENT)
+        if _kept(x):
+            if value:
+                self._values.append((owner, key, _copied(x), name))
+            for t in _tensors(x):
+                if id(t) not in self._kept:
+                    self._tensors.append((t, t._version, digest(t), name))
+
+    def replaced(self) -> str | None:
+        """The first param or layer that is another one now, in words. No capture shows it."""
+        for owner, key, part, name in self._parts:
+            if owner.get(key) is not part:
+                return f"{name!r} is another one now"
+        return None
+
+    def written(self) -> str | None:
+        """The first constant that has other values now, in words. No capture shows it."""
+        for i, (x, version, bits, name) in enumerate(self._tensors):
+            if x._version != version:
+                if digest(x) != bits:
+                    return f"tensor {name!r} has other values now"
+                self._tensors[i] = (x, x._version, bits, name)
+        return None
+
+    def changed(self) -> str | None:
+        """The first value that is another one now, in words."""
+        for owner, key, was, name in self._values:
+            now = owner.get(key, _ABSENT)
+            if now is not was and not same(was, now):
+                return f"{name!r} was {_shown(was)}, and is {_shown(now)} now"
+        return None
+
+
+def _shown(x: Any) -> str:
+    return "nothing" if x is _ABSENT else repr(x) if plain(x) else type(x).__name__
+
+
+class Moved:
+    """Which tensors have left the memory that they share with a program, as `x.data = …` and `module.double()` do."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        self._tensors = [(x, x.data_ptr(), name) for name, x in tensors.items()]
+
+    def name(self) -> str | None:
+        """The first one that has."""
+        for x, place, name in self._tensors:
+            if x.data_ptr() != place:
+                return name
+        return None
+
+
+class Written:
+    """Which tensors are written elsewhere. `x.data.clamp_()` leaves no trace but the values, so these are summed up, too:
+    at the first call, the second, the fourth …, which costs little, and finds what is done after each step."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        self._tensors = [(x, x._version, name) for name, x in tensors.items()]
+        self._sums = [_sum(x) for x, _, _ in self._tensors]
+        self._calls, self._next = 0, 1
+
+    def name(self) -> str | None:
+        """The first one that has been written since."""
+        for x, version, name in self._tensors:
+            if x._version != version:
+                return name
+        self._calls += 1
+        if self._calls == self._next:
+            self._next *= 2
+            return next((name for (x, _, name), was in zip(self._tensors, self._sums) if _sum(x) != was), None)
+        return None
+
+
+def _sum(x: torch.Tensor) -> int:
+    """The sum of a tensor's bits."""
+    x = torch.view_as_real(x.detach().resolve_conj()) if x.is_complex() else x.detach()
+    kind = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}[x.element_size()]
+    return int(x.view(kind).sum())
