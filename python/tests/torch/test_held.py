@@ -161,7 +161,7 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "mean' was written": lambda m, o: m.mean.fill_(2.0),
     "weight_decay": lambda m, o: o.param_groups[0].update(weight_decay=0.1),
     "cycle_momentum": lambda m, o: o.param_groups[0].update(momentum=0.5),
-    "groups of other params": lambda m, o: o.add_param_group({"params": [nn.Parameter(torch.ones(1))]}),
+    "2 groups now": lambda m, o: o.add_param_group({"params": [nn.Parameter(torch.ones(1))]}),
     "loaded another state": lambda m, o: o.load_state_dict(copy.deepcopy(o.state_dict())),
 }
 
