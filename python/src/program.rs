@@ -443,14 +443,12 @@ impl Program {
         Ok(dict)
     }
 
-    /// Writes params and states by name, as `state_dict` gives them: all of them, or none if one is refused, such as a
-    /// name that the program does not have.
+    /// Writes params and states by name, as `state_dict` gives them: all of them, or none if one is refused.
     fn load_state_dict(&self, values: &Bound<'_, PyDict>) -> PyResult<()> {
         let mut fitted = Vec::new();
         for (name, value) in values {
             let name = name.cast_into::<PyString>()?;
-            let slot = self.find(Which::Params, &name).or_else(|_| self.find(Which::States, &name));
-            let slot = slot.or_else(|_| self.find(Which::Params, &name))?;
+            let slot = self.find(Which::States, &name).or_else(|_| self.find(Which::Params, &name))?;
             fitted.push((slot, slot.fitted(&value, self.casting.as_deref())?));
         }
         let mut core = self.lock()?;

@@ -161,7 +161,7 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "mean' was written": lambda m, o: m.mean.fill_(2.0),
     "weight_decay": lambda m, o: o.param_groups[0].update(weight_decay=0.1),
     "cycle_momentum": lambda m, o: o.param_groups[0].update(momentum=0.5),
-    "groups of other params": lambda m, o: o.add_param_group({"params": [nn.Parameter(torch.ones(1))]}),
+    "2 groups now": lambda m, o: o.add_param_group({"params": [nn.Parameter(torch.ones(1))]}),
     "loaded another state": lambda m, o: o.load_state_dict(copy.deepcopy(o.state_dict())),
 }
 
@@ -344,3 +344,25 @@ def test_a_shared_tensor_that_is_given_other_memory_is_an_error_until_it_is_read
     step(X, Y)
     torch_step(theirs, b)
     assert furthest(ours, theirs) < 1e-6
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_derivative_within_a_call_is_a_constant_without_create_graph(create_graph: bool) -> None:
+    def slope(self: Any, h: torch.Tensor) -> torch.Tensor:
+        x = torch.ones(3, requires_grad=True)
+        return h * torch.autograd.grad((h * x).pow(2).sum(), x, create_graph=create_graph)[0]
+
+    ours, theirs = Of(slope), Of(slope)
+    step = agt.compile_step(ours, F.cross_entropy, sgd(ours), X, Y)
+    assert step(X, Y) == pytest.approx(torch_step(theirs, sgd(theirs)), rel=1e-5)
+    step.sync()
+    assert furthest(ours, theirs) < 1e-5
+
+    def backward(self: Any, h: torch.Tensor) -> torch.Tensor:
+        x = torch.ones(3, requires_grad=True)
+        (h * x).sum().backward(retain_graph=True)
+        return h * x.grad
+
+    m = Of(backward)
+    with pytest.raises(ag.DerivativeError, match="backward.. within a call"):
+        agt.compile_step(m, F.cross_entropy, sgd(m), X, Y)

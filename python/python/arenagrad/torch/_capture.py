@@ -71,7 +71,15 @@ def _own_derivatives_refused() -> Iterator[None]:
     """Export records what `torch.autograd.Function` computes, not its derivative, and no hooks: a call of one is an error."""
     function: Any = torch.autograd.Function
     tensor: Any = torch.Tensor
-    apply, hook = function.__dict__["apply"], tensor.register_hook
+    engine: Any = torch.autograd
+    apply, hook, run = function.__dict__["apply"], tensor.register_hook, engine._engine_run_backward
+
+    def differentiate(outputs: Any, seeds: Any, retain: Any, create_graph: Any, *rest: Any, **how: Any) -> Any:
+        """A derivative within a call. Export would differentiate it again, also if it is to be a constant."""
+        if how.get("accumulate_grad"):
+            raise make("derivative", "backward() within a call is not captured: torch.autograd.grad gives a value")
+        found = run(outputs, seeds, retain, create_graph, *rest, **how)
+        return found if create_graph else tuple(x if x is None else x.detach() for x in found)
 
     def refuse_hook(x: Any, f: Any) -> Any:
         raise make("derivative", "register_hook() on a tensor's gradient, which torch.export does not record")
@@ -83,10 +91,12 @@ def _own_derivatives_refused() -> Iterator[None]:
         raise make("derivative", text + ": write it as a torch.library op, and give ag.torch.register() its counterpart")
 
     function.apply, tensor.register_hook = classmethod(refuse), refuse_hook
+    engine._engine_run_backward = differentiate
     try:
         yield
     finally:
         function.apply, tensor.register_hook = apply, hook
+        engine._engine_run_backward = run
 
 
 def check_module(module: torch.nn.Module) -> None:
@@ -148,6 +158,8 @@ def _failed(e: Exception) -> Error:
         why += " (arenagrad.torch.losses.ctc_loss captures)"
     if "gaussian_nll_loss" in text:
         why += " (arenagrad.torch.losses.gaussian_nll_loss captures)"
+    if "fake tensor in the exported program constant" in text:
+        why += " (such as `x.data = …`, or a derivative by a copy of an input, within a call)"
     if "Cache'>" in text:
         why += " (a cache is no tensor: give the call use_cache=False)"
     return _at("usage", f"the module cannot be captured: {why}: {name}: {first[:300]}", e, _FRAME.findall(text))

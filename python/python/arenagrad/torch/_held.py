@@ -14,10 +14,13 @@ from collections import deque
 from typing import Any, Iterator, Mapping
 
 import torch
+from torch import nn
 
 from ._attributes import attributes, owners, plain, same
 
 _ABSENT = object()
+# Layers of torch whose call reads no attribute, nor the mode.
+_FIXED = {nn.Linear, nn.Identity, nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Tanh, nn.Sigmoid, nn.ReLU, nn.SiLU}
 # Containers with more values are compared by their identity alone.
 _FEW = 32
 
@@ -105,9 +108,12 @@ class Held:
         # Constants of the graph, with the number of their last write and a digest of their values.
         self._tensors: list[tuple[torch.Tensor, int, bytes, str]] = []
         self._kept = kept
+        fixed = {id(part.__dict__) for part in module.modules() if type(part) in _FIXED}
         for role, prefix, owner in owners(module):
             if role in ("module", "param"):
                 self._parts += [(owner, key, x, prefix + key) for key, x in owner.items()]
+                continue
+            if id(owner) in fixed:
                 continue
             for key in attributes(owner) if role == "attribute" else owner:
                 if (id(owner), key) not in apart:
@@ -165,14 +171,12 @@ class Moved:
     """Which tensors have left the memory that they share with a program, as `x.data = …` and `module.double()` do."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        self._tensors = [(x, x.data_ptr(), name) for name, x in tensors.items()]
+        self._names, self._tensors = list(tensors), list(tensors.values())
+        self._were = [x.data_ptr() for x in self._tensors]
 
     def name(self) -> str | None:
         """The first one that has."""
-        for x, place, name in self._tensors:
-            if x.data_ptr() != place:
-                return name
-        return None
+        return _differs(self._names, self._were, [x.data_ptr() for x in self._tensors])
 
 
 class Written:
@@ -180,20 +184,23 @@ class Written:
     at the first call, the second, the fourth …, which costs little, and finds what is done after each step."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        self._tensors = [(x, x._version, name) for name, x in tensors.items()]
-        self._sums = [_sum(x) for x, _, _ in self._tensors]
+        self._names, self._tensors = list(tensors), list(tensors.values())
+        self._were = [x._version for x in self._tensors]
+        self._sums = list(map(_sum, self._tensors))
         self._calls, self._next = 0, 1
 
     def name(self) -> str | None:
         """The first one that has been written since."""
-        for x, version, name in self._tensors:
-            if x._version != version:
-                return name
+        name = _differs(self._names, self._were, [x._version for x in self._tensors])
         self._calls += 1
-        if self._calls == self._next:
+        if name is None and self._calls == self._next:
             self._next *= 2
-            return next((name for (x, _, name), was in zip(self._tensors, self._sums) if _sum(x) != was), None)
-        return None
+            name = _differs(self._names, self._sums, list(map(_sum, self._tensors)))
+        return name
+
+
+def _differs(names: list[str], were: list[int], are: list[int]) -> str | None:
+    return None if were == are else next(name for name, a, b in zip(names, were, are) if a != b)
 
 
 def _sum(x: torch.Tensor) -> int:

@@ -65,7 +65,8 @@ def _rule(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> Optimiser:
 
 # What of a group may change: rates are read at each step, and the others say how torch computes.
 _FREE = frozenset(
-    "lr initial_lr max_lr min_lr base_lr max_momentum base_momentum swa_lr params param_names foreach fused capturable".split()
+    "lr initial_lr max_lr min_lr base_lr max_momentum base_momentum swa_lr params param_names foreach fused capturable "
+    "differentiable".split()
 )
 
 
@@ -107,14 +108,14 @@ class Bridge:
         self._state = self.optimizer.state
         # Each setting by itself, as each step looks at all of them.
         self._now = [(i, group, key, x) for i, group in enumerate(self._groups) for key, x in _settings(group).items()]
-        self._sizes = [len(group["params"]) for group in self._groups]
+        self._count = len(self._groups)
 
     def changed(self) -> str | None:
         """What of the optimizer is another now than when it was compiled or read, in words."""
         if self.optimizer.state is not self._state or self.optimizer.param_groups is not self._groups:
             raise make("usage", "the optimizer has loaded another state: sync_from() reads it")
-        if len(self._groups) != len(self._sizes) or [len(group["params"]) for group in self._groups] != self._sizes:
-            return f"the optimizer has {len(self._groups)} groups of other params now"
+        if len(self._groups) != self._count:
+            return f"the optimizer has {len(self._groups)} groups now, and had {self._count}"
         for i, group, key, was in self._now:
             now = group.get(key)
             if now is not was and now != was:
@@ -172,7 +173,7 @@ class Bridge:
             if "mu_product" in state and "opt.mu_product" in states:
                 states["opt.mu_product"][...] = float(_number(state["mu_product"]))
         if len(steps) > 1 and any(map(self._counts, self.optimizer.param_groups)):
-            text = f"params of the optimizer have made {sorted(steps)} steps, of which its rule depends; here all have made as many"
+            text = f"params of the optimizer have made {sorted(steps)} steps, on which its rule depends; here all have made as many"
             raise make("usage", text + ": a param that is trained later needs a new optimizer")
         self.count = max(steps, default=0)
         if [_settings(group) for group in self.optimizer.param_groups] != self._compiled:

@@ -69,7 +69,8 @@ class Step:
         self._optimizer = optimizer
         self._limits = dict(sizes or {})
         self._frozen = {self._names[id(p)]: p.requires_grad for p in self._whole.parameters()}
-        self._asks = [(p, p.requires_grad) for p in self._whole.parameters()]
+        self._params = list(self._whole.parameters())
+        self._asks = [p.requires_grad for p in self._params]
         self._captured: dict[bool, Any] = {}
         self._texts: dict[bool, str] = {}
         self._notes: dict[str, str] = {}
@@ -224,9 +225,9 @@ class Step:
     def _check_held(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """An error if the step, as it was compiled, is no longer what module, loss and optimizer are to compute."""
         why = self._held.replaced() or self._held.written()
-        for p, asked in self._asks:
-            if p.requires_grad is not asked:
-                why = why or f"{self._names[id(p)]!r} has requires_grad={not asked} now"
+        if why is None and [p.requires_grad for p in self._params] != self._asks:
+            pairs = zip(self._params, self._asks)
+            why = next(f"{self._names[id(p)]!r} has requires_grad={not asked} now" for p, asked in pairs if p.requires_grad != asked)
         if why is None and self._bridge is not None:
             why = self._bridge.changed()
         if why is None and (why := self._held.changed()) is not None and self._same(args, kwargs):
