@@ -66,6 +66,20 @@ fn torchs_state_dict_loads_strictly_into_training_and_evaluation() {
 }
 
 #[test]
+fn a_file_is_not_called_what_it_is_not() {
+    let (folder, p) = (Folder::new("buffers_named"), learnt());
+    for name in ["w.pt", "w.PTH", "w.npz"] {
+        let path = folder.at(name);
+        for saved in [p.save(&path), p.save_weights(&path)] {
+            let e = saved.unwrap_err().to_string();
+            assert!(e.contains(name) && e.contains("w.safetensors"), "{e}");
+        }
+        assert!(!path.exists());
+    }
+    p.save_weights(folder.at("w.bin")).unwrap();
+}
+
+#[test]
 fn copies_and_files_bring_the_statistics() {
     let (folder, from) = (Folder::new("buffers"), learnt());
     let mut to = evaluating();

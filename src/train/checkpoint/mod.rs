@@ -87,13 +87,25 @@ pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
     Ok(file)
 }
 
-/// Writes the entries to `path`, as a whole or not at all.
+/// Ends of names that promise another form of file than safetensors.
+const OTHER_FORMS: [&str; 6] = ["pt", "pth", "gguf", "onnx", "npy", "npz"];
+
+/// Writes the entries to the safetensors file `path`, as a whole or not at all. Fails with
+/// [`Kind::Data`](crate::error::Kind::Data) if its name is that of another form, as `w.pt`.
 pub fn save(path: impl AsRef<Path>, entries: &[Entry<'_>]) -> Result<()> {
+    let path = path.as_ref();
+    let end = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+    if end.is_some_and(|e| OTHER_FORMS.contains(&&*e)) {
+        let other = path.with_extension("safetensors");
+        let text = format!("{}: tensors are written as safetensors: call the file {}", path.display(), other.display());
+        return Err(bad_checkpoint(text));
+    }
     write_atomically(path, &encode(entries)?)
 }
 
 impl Program {
-    /// Writes all params and states to the safetensors file `path`, as a whole or not at all, with a digest.
+    /// Writes all params and states to the safetensors file `path`, as a whole or not at all, with a digest. Fails if the
+    /// name is that of another form of file, such as `w.pt`.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         save(path, &entries(self, |_| true))
     }
