@@ -235,14 +235,28 @@ simd! { wide
 }
 
 simd! { narrow
-    /// [`conv_micro_walk`] for sixteen registers: tiles of two vectors.
+    /// [`conv_micro_walk`] for sixteen registers: tiles of two vectors, or of more where few rows would leave sums that
+    /// wait for one another.
     fn conv_micro_walk_narrow[T: Float, const M: usize, const L: usize](
         _t: Tile<M, L>, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T],
     ) {
         for line in 0..s.lines {
             let (strip, dst) = (&strip[line * s.pitch..], &mut dst[line * s.width..]);
-            for q in (0..s.width).step_by(2 * L) {
-                write_tile::<T, M, 2, L>(a, offs, &strip[q..], s, &mut dst[q..], s.width - q);
+            let mut q = 0;
+            while q < s.width {
+                let left = s.width - q;
+                let (strip, dst) = (&strip[q..], &mut dst[q..]);
+                // The first test of each is of a constant.
+                q += if M == 1 && left > 7 * L {
+                    write_tile::<T, M, 8, L>(a, offs, strip, s, dst, left);
+                    8 * L
+                } else if M <= 2 && left > 3 * L {
+                    write_tile::<T, M, 4, L>(a, offs, strip, s, dst, left);
+                    4 * L
+                } else {
+                    write_tile::<T, M, 2, L>(a, offs, strip, s, dst, left);
+                    2 * L
+                };
             }
         }
     }

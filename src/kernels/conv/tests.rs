@@ -259,6 +259,9 @@ fn channels() -> Vec<ConvGeom> {
         pad(wide).size([2, 2]),
         ConvGeom { n: 4, c_out: 130, ..s2(pad(wide)) }.size([4, 3]),
         ConvGeom { n: 2, c_in: 300, groups: 2, ..pad(wide) }.size([5, 3]),
+        // Patches.
+        geom(5, [3, 20], [24, 16], [8, 4]).stride([8, 4]),
+        geom(2, [2, 17], [15, 14], [4, 4]).stride([4, 4]).pad([1, 2, 0, 2]),
         // One tap.
         base.kernel([1, 1]),
         base.size([13, 12]).kernel([1, 1]),

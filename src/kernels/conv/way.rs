@@ -66,6 +66,14 @@ fn keeps_strips(g: &ConvGeom) -> bool {
     few || !(LanesPlan::forward(g).fits() && LanesPlan::backward(g).fits())
 }
 
+/// Whether windows are patches side by side, with enough taps and output channels for a product: each pixel is then
+/// copied into one window, and a strip has no neighbours to share.
+fn has_patches(g: &ConvGeom) -> bool {
+    let patches = g.windows.stride == g.windows.kernel && g.windows.dilation == [1; 2] && g.window() > 1;
+    // Of many source channels, lanes read pixels in place.
+    patches && g.n > 0 && g.c_in / g.groups < 32 && g.c_out / g.groups >= 16 && g.taps() >= 32
+}
+
 /// How the weight gradient is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WeightWay {
@@ -88,7 +96,9 @@ impl WeightWay {
 
     /// Of a convolution.
     pub fn of(g: &ConvGeom) -> WeightWay {
-        if keeps_strips(g) {
+        if has_patches(g) {
+            WeightWay::Product
+        } else if keeps_strips(g) {
             WeightWay::Strip
         } else if g.window() == 1 || upright(g) {
             WeightWay::Product

@@ -48,7 +48,10 @@ impl Algorithm {
         } else if uses_dot_products(g) {
             Algorithm::Dots
         } else {
-            Algorithm::Blocked(if g.accumulate { BlockedPlan::with_old_c::<T>(g) } else { BlockedPlan::new::<T>(g) })
+            Algorithm::Blocked(match g.accumulate {
+                true => BlockedPlan::with_old_c::<T>(g),
+                false => BlockedPlan::with_new_c::<T>(g),
+            })
         }
     }
 

@@ -152,7 +152,8 @@ pub fn multiply_block<T: GemmFloat>(
                 };
                 let add = g.accumulate || pc > 0;
                 let (block, step) = (c.part(0..rows, 0..cols), end.sgd());
-                let part = BlockedProductSums { tiles, tallest, k, c: block, add, step, far_c: plan.far_c };
+                let BlockedPlan { far_c, far_new_c, .. } = *plan;
+                let part = BlockedProductSums { tiles, tallest, k, c: block, add, step, far_c, far_new_c };
                 match plan.by_rows {
                     true => part.compute_by_rows(token, a, &mut panels, plan.far_a),
                     false => part.compute(token, a, &mut panels, &mut ()),
@@ -189,6 +190,8 @@ pub struct BlockedProductSums<'a, T> {
     pub step: Option<SgdEpilogue<T>>,
     /// Whether C is too large to stay in a cache.
     pub far_c: bool,
+    /// Whether a new C is prefetched.
+    pub far_new_c: bool,
 }
 
 /// An observer of the tiles of a block.
@@ -258,11 +261,13 @@ impl<T: GemmFloat> BlockedMicroPanels<'_, T> {
 }
 
 impl<T: GemmFloat> BlockedProductSums<'_, T> {
-    /// What its tiles have in common. Old elements of C are prefetched if they are far, or if each tile takes long.
+    /// What its tiles have in common. Old elements of C are prefetched if they are far, or if each tile takes long; the
+    /// lines of a new C where the plan says so.
     #[inline(always)]
     fn each_tile(&self) -> EachBlockedTile<T> {
-        let BlockedProductSums { k, add, step, far_c, .. } = *self;
-        EachBlockedTile { k, add, prefetch_c: (add || step.is_some()) && (far_c || k >= PREFETCH_C_TERMS), step }
+        let BlockedProductSums { k, add, step, far_c, far_new_c, .. } = *self;
+        let old = add || step.is_some();
+        EachBlockedTile { k, add, prefetch_c: if old { far_c || k >= PREFETCH_C_TERMS } else { far_new_c }, step }
     }
 
     /// Computes the block, micro-panel by micro-panel, and calls `observer` for each tile.

@@ -5,9 +5,9 @@
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
 use super::tuning::{
-    A_IN_L1, ALIASED_A, BLOCK_A, BLOCK_B, BLOCK_B_SHARED, BLOCK_C_ACT_GRAD, FAR_ROWS, KC, KC_LARGE_C, LARGE_C,
-    MICRO_PANELS, MIN_TILE_ROWS, PACK_A_COLS, PACK_A_PAGES_COLS, PACK_A_PAGES_STRIDE, PACK_B_ROWS, PAD, PREFETCH_B,
-    PREFETCH_C, SHORT_SUMS, Tuning,
+    A_IN_L1, ALIASED_A, ALIASED_B, BLOCK_A, BLOCK_B, BLOCK_B_SHARED, BLOCK_C_ACT_GRAD, FAR_ROWS, KC, KC_LARGE_C,
+    LARGE_C, MICRO_PANELS, MIN_TILE_ROWS, PACK_A_COLS, PACK_A_PAGES_COLS, PACK_A_PAGES_STRIDE, PACK_B_ROWS, PAD,
+    PREFETCH_B, PREFETCH_C, PREFETCH_C_TERMS, SHORT_SUMS, Tuning,
 };
 use crate::simd::Token;
 
@@ -24,6 +24,8 @@ pub struct BlockedPlan {
     pub prefetch_b: bool,
     /// Whether C is too large to stay in a cache.
     pub far_c: bool,
+    /// Whether a new C is prefetched.
+    pub far_new_c: bool,
     /// Whether all tiles of some rows are computed before those of the next rows, with all of a block of B packed or in
     /// place.
     pub by_rows: bool,
@@ -50,19 +52,13 @@ impl BlockedPlan {
         let pack_b = g.b.col != 1 || (g.m >= PACK_B_ROWS && large_b);
         let pack_a = packs_a(g, size, tuning);
         let depth = if g.m.saturating_mul(c_row) > LARGE_C { KC_LARGE_C } else { KC };
-        // Divisions only where blocks are cut: this runs in every call, and the smallest products take 20 ns.
-        let kc = if g.k <= depth { g.k.max(1) } else { g.k.div_ceil(g.k.div_ceil(depth)) };
+        let kc = block_terms(g.k, depth);
         let mc = if g.m.saturating_mul(kc) <= BLOCK_A / size { g.m } else { BLOCK_A / size / kc };
         // The operand of an act-grad epilogue comes from memory. If all of B fits in a block, smaller blocks of C keep
         // C in cache until then.
         let by_matrix = g.act.is_act_grad() && bytes_b <= BLOCK_B && mc.saturating_mul(c_row) > 4 * BLOCK_C_ACT_GRAD;
         let mc = if by_matrix { (BLOCK_C_ACT_GRAD / c_row).max(PACK_B_ROWS).min(mc) } else { mc };
-        let block = if mc < g.m { BLOCK_B_SHARED } else { BLOCK_B };
-        let nc = if g.n.saturating_mul(kc) <= block / size {
-            g.n
-        } else {
-            (block / kc / MICRO_PANELS).max(1) * (MICRO_PANELS / size)
-        };
+        let nc = block_cols(g.n, kc, if mc < g.m { BLOCK_B_SHARED } else { BLOCK_B }, size);
         // Lines along k are read to their end for each micro-panel. Lines along n are left after a few cache lines,
         // which hardware prefetchers handle badly.
         let prefetch_b = g.all_b().saturating_mul(size) > PREFETCH_B && g.m >= PACK_B_ROWS && g.b.row.min(g.b.col) == 1;
@@ -74,12 +70,35 @@ impl BlockedPlan {
             by_panel,
             prefetch_b: prefetch_b && by_panel,
             far_c: g.len().saturating_mul(size) > PREFETCH_C,
+            far_new_c: g.k >= PREFETCH_C_TERMS && g.len().saturating_mul(size) > tuning.prefetch_new_c,
             by_rows: false,
             far_a: false,
             panel_rows,
             mc,
             kc,
-            nc: nc.min(g.n),
+            nc,
+        }
+    }
+
+    /// The plan of a product whose C is only written.
+    pub fn with_new_c<T>(g: &Gemm) -> BlockedPlan {
+        let (plan, tuning, size) = (BlockedPlan::new::<T>(g), Tuning::current(), size_of::<T>());
+        let aliased = g.b.col == 1 && g.b.row.saturating_mul(size).is_multiple_of(ALIASED_B);
+        if let Some(wide) = tuning.wide_blocks.filter(|_| plan.prefetch_b && aliased) {
+            let kc = block_terms(g.k, wide.kc);
+            let nc = block_cols(g.n, kc, wide.bytes, size);
+            return BlockedPlan { by_panel: false, prefetch_b: false, kc, nc, ..plan };
+        }
+        let bytes_b = g.k.saturating_mul(g.n).saturating_mul(size);
+        let near_b = bytes_b <= if plan.mc < g.m { BLOCK_B_SHARED } else { PREFETCH_B };
+        match tuning.block_a.filter(|_| near_b && g.m >= PACK_B_ROWS) {
+            // A block that is little larger is not worth a cut.
+            Some(block) if plan.mc.saturating_mul(plan.kc) > block / size * 4 / 3 => {
+                let most = (block / size / plan.kc).max(PACK_B_ROWS);
+                let mc = g.m.div_ceil(g.m.div_ceil(most)).next_multiple_of(tuning.tile_rows);
+                BlockedPlan { by_panel: false, mc, nc: block_cols(g.n, plan.kc, BLOCK_B_SHARED, size), ..plan }
+            }
+            _ => plan,
         }
     }
 
@@ -123,6 +142,22 @@ impl BlockedPlan {
         let cols = if self.by_panel { self.nc.min(T::shape(Token::current(), self.panel_rows).1) } else { self.nc };
         if self.pack_b { (self.kc * cols).next_multiple_of(PAD) } else { 0 }
     }
+}
+
+/// Terms of blocks of nearly equal depth, at most `depth` each. Divisions only where blocks are cut: this runs in every
+/// call, and the smallest products take 20 ns.
+#[inline]
+fn block_terms(k: usize, depth: usize) -> usize {
+    if k <= depth { k.max(1) } else { k.div_ceil(k.div_ceil(depth)) }
+}
+
+/// Columns of a block of B of `kc` rows and about `bytes` bytes: all, or whole micro-panels.
+#[inline]
+fn block_cols(n: usize, kc: usize, bytes: usize, size: usize) -> usize {
+    if n.saturating_mul(kc) <= bytes / size {
+        return n;
+    }
+    ((bytes / kc / MICRO_PANELS).max(1) * (MICRO_PANELS / size)).min(n)
 }
 
 /// Whether A is packed.

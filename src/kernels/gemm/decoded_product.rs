@@ -229,8 +229,9 @@ fn compute_block<T: GemmFloat>(
                     false => BlockedRows::Strided(a),
                 };
                 let block = c.part(ic..ic + rows, jc..jc + width);
+                let BlockedPlan { far_c, far_new_c, .. } = *plan;
                 let part =
-                    BlockedProductSums { tiles, tallest, k, c: block, add: pc > 0, step: None, far_c: plan.far_c };
+                    BlockedProductSums { tiles, tallest, k, c: block, add: pc > 0, step: None, far_c, far_new_c };
                 part.compute(token, a, &mut panels, &mut ());
             }
         }

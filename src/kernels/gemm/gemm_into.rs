@@ -160,8 +160,16 @@ pub fn multiply_rows<T: GemmFloat>(
                     let mut panels =
                         if plan.pack_b { BlockedMicroPanels::Packed(packed) } else { BlockedMicroPanels::InPlace(b) };
                     let c = MatrixMut::new(block, row_panel.rows, cols);
-                    let part =
-                        BlockedProductSums { tiles: row_panel, tallest, k, c, add: cut > 0, step: None, far_c: false };
+                    let part = BlockedProductSums {
+                        tiles: row_panel,
+                        tallest,
+                        k,
+                        c,
+                        add: cut > 0,
+                        step: None,
+                        far_c: false,
+                        far_new_c: false,
+                    };
                     let whole = pc + k == g.k;
                     let mut sums = GemmIntoObserver { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
                     part.compute(token, a.from(i, k), &mut panels, &mut sums);

@@ -94,6 +94,8 @@ const TLB: usize = 64 << LOG_PAGE;
 pub const FAR_ROWS: usize = 2048;
 /// Rows of A that are a multiple of this many bytes apart share cache sets.
 pub const ALIASED_A: usize = 2 * FAR_ROWS;
+/// The lines of a micro-panel of such a B share a few sets of L2: prefetched ones are lost before they are packed.
+pub const ALIASED_B: usize = 1 << LOG_PAGE;
 
 // Prefetching.
 
@@ -195,6 +197,22 @@ pub struct Tuning {
     /// A transposed A that spans this many bytes or more misses in the TLB, because a tile reads only a row or two of
     /// most pages.
     pub many_pages_a: usize,
+    /// Bytes of a block of A where a B that stays in a cache is packed once for all blocks. Sums are then near when the
+    /// epilogue runs. `None`: [`BLOCK_A`].
+    pub block_a: Option<usize>,
+    /// A new C of more bytes than this is prefetched, a tile ahead: few stores can wait for lines at once.
+    pub prefetch_new_c: usize,
+    /// How a B from memory is packed whose rows are a multiple of [`ALIASED_B`] bytes apart. `None`: as any other.
+    pub wide_blocks: Option<WideBlocks>,
+}
+
+/// Sizes of packed blocks that read each row of B for some hundred bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct WideBlocks {
+    /// Maximum block size along k.
+    pub kc: usize,
+    /// Bytes of a packed block.
+    pub bytes: usize,
 }
 
 /// How many dot products are computed at once.
@@ -252,9 +270,13 @@ const AVX512: Tuning = Tuning {
     b_in_l2: 2 * BLOCK_B,
     panel_b: 0,
     many_pages_a: usize::MAX,
+    block_a: None,
+    prefetch_new_c: usize::MAX,
+    wide_blocks: None,
 };
 
-/// Tiles of several rows are mostly one cache line wide.
+/// Tiles of several rows are mostly one cache line wide. Of an L2 of 512 KiB a block of A leaves half to B and C. A
+/// micro-panel of a wide block is half of L1, and its block as large as L2.
 const AVX2: Tuning = Tuning {
     tile_rows: 6,
     dots_f32: DotsShape { rows: 3, by: 2, by_alone: 4 },
@@ -263,6 +285,9 @@ const AVX2: Tuning = Tuning {
     b_in_l2: 0,
     panel_b: BLOCK_B,
     many_pages_a: TLB,
+    block_a: Some(192 << 10),
+    prefetch_new_c: 512 << 10,
+    wide_blocks: Some(WideBlocks { kc: 256, bytes: 512 << 10 }),
 };
 
 /// Not measured: blocks as for AVX2.

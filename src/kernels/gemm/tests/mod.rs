@@ -5,6 +5,7 @@ use super::blocked_plan::BlockedPlan;
 use super::gemm_kernel::{Corner, Target, compute_block_by, rows_of_units};
 use super::gemv::Gemv;
 use super::operands::Operands;
+use super::tuning::Tuning;
 use super::*;
 use crate::abi::{ArenaPtr, Args, MatrixMut, OperandRef, Split};
 use crate::fault::Fault;
@@ -212,6 +213,33 @@ fn a_large_b_is_prefetched_by_micro_panels() {
     let g = Gemm::new(48, 1030, 530);
     assert!(layouts(g)[..4].iter().all(|g| BlockedPlan::new::<f32>(g).prefetch_b));
     for g in [g, g.with_a_transposed().with_b_transposed(), Gemm { m: 49, bias: true, ..g }] {
+        check(g);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too large for an interpreter")]
+fn a_large_b_of_aliased_rows_is_packed_in_wide_blocks() {
+    let g = Gemm { act: Act::Mul, ..Gemm::new(50, 1024, 600) };
+    let plan = BlockedPlan::with_new_c::<f32>(&g);
+    if let Some(wide) = Tuning::current().wide_blocks {
+        assert!(!plan.by_panel && (plan.kc, plan.nc) == (200, wide.bytes / 200 / 512 * 128));
+        assert!(plan.scratch::<f32>() >= plan.kc * plan.nc);
+    }
+    assert!(BlockedPlan::with_new_c::<f32>(&Gemm::new(50, 1025, 600)).by_panel);
+    check(g);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too large for an interpreter")]
+fn blocks_of_a_share_a_near_b() {
+    let g = Gemm { bias: true, ..Gemm::new(400, 200, 300) };
+    let plan = BlockedPlan::with_new_c::<f32>(&g);
+    if let Some(block) = Tuning::current().block_a {
+        assert!((48..400).contains(&plan.mc) && plan.mc * plan.kc * 4 <= block + 6 * plan.kc * 4);
+        assert!(!plan.by_panel && plan.nc == 200);
+    }
+    for g in layouts(g) {
         check(g);
     }
 }
