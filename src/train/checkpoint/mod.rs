@@ -104,8 +104,8 @@ pub fn save(path: impl AsRef<Path>, entries: &[Entry<'_>]) -> Result<()> {
 }
 
 impl Program {
-    /// Writes all params and states to the safetensors file `path`, as a whole or not at all, with a digest. Fails if the
-    /// name is that of another form of file, such as `w.pt`.
+    /// Writes all params and states to the safetensors file `path`, as a whole or not at all, with a digest. Fails if
+    /// the name is that of another form of file, such as `w.pt`.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         save(path, &entries(self, |_| true))
     }
