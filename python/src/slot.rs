@@ -8,7 +8,7 @@ use arenagrad::graph::DType;
 use arenagrad::session::{Binding, Handle, Method, Program, Role};
 use half::{bf16, f16};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyFloat, PyString};
 
 /// The error of a tensor that is `what`, which Python cannot reach.
 fn no_array(b: &Binding, what: &str) -> arenagrad::Error {
@@ -113,10 +113,29 @@ impl Slot {
         if let Some(source) = views::exact(value, &self.form) {
             return self.copy(p, source);
         }
+        if let Ok(number) = value.cast_exact::<PyFloat>()
+            && self.write_number(p, number.value())?
+        {
+            return Ok(());
+        }
         match views::exact(&self.fitted(value, casting)?, &self.form) {
             Some(source) => self.copy(p, source),
             None => Err(pyo3::exceptions::PyTypeError::new_err("the array does not fit")),
         }
+    }
+
+    /// Writes a number of Python, such as a rate, if this is a scalar of `f32` or `f64`; else it tells so.
+    fn write_number(&self, p: &mut Program, number: f64) -> PyResult<bool> {
+        let bytes: &[u8] = match self.dtype {
+            _ if !self.dims.is_empty() => return Ok(false),
+            // NumPy warns of a number that is too large.
+            DType::F32 if number.is_finite() != (number as f32).is_finite() => return Ok(false),
+            DType::F32 => &(number as f32).to_ne_bytes(),
+            DType::F64 => &number.to_ne_bytes(),
+            _ => return Ok(false),
+        };
+        self.handle.bytes_mut(p).map_err(|e| crate::error::raise(&e))?.copy_from_slice(bytes);
+        Ok(true)
     }
 
     #[allow(unsafe_code)]
