@@ -160,9 +160,10 @@ fn plan_of(a: &ScaleArgs, graph: &GraphBuf) -> Run<PlanReport> {
 /// For each param, the part of the step that is left when its gradient is there: in the program of gradients of a
 /// workload, or else when the step of one process has written the param.
 fn left_of(a: &ScaleArgs, plan: &PlanReport) -> Run<Vec<(String, f64)>> {
-    let Some(split) = bench::find_workload(&a.target).ok().and_then(|w| w.split().ok()) else {
+    let Ok(workload) = bench::find_workload(&a.target) else {
         return Ok(plan.updates.iter().map(|u| (u.name.clone(), u.left)).collect());
     };
+    let split = workload.split()?;
     let grads = plan_of(a, &split.grads)?;
     let part = (grads.modelled.as_secs_f64() / plan.modelled.as_secs_f64().max(f64::MIN_POSITIVE)).min(1.0);
     let kept = grads.updates.iter().filter_map(|u| Some((u.name.strip_prefix(KEPT_GRAD)?.to_string(), u.left * part)));
