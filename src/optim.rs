@@ -19,6 +19,6 @@
 pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::passes::optimiser::{
     Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, EMA, GRAD_NORM, Group, KEPT_GRAD, KeptGrad, LOSS_SCALE, LR,
-    Lamb, Layout, Lbfgs, Lion, LossScale, Muon, MuonScale, NAdam, NAdamW, Optimiser, OwnedState, Projection, RAdam,
-    RmsProp, Rule, STEP, Sgd, Shard, SparseAdam, Split, train, train_split,
+    Lamb, Layout, Lbfgs, Lion, LossScale, MOMENTUM, Muon, MuonScale, NAdam, NAdamW, Optimiser, OwnedState, Projection,
+    RAdam, RmsProp, Rule, STEP, Sgd, Shard, SparseAdam, Split, train, train_split,
 };

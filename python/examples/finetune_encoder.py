@@ -54,7 +54,7 @@ def main() -> None:
         ],
         lr=1e-3,
     )
-    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=max(args.steps, 2), cycle_momentum=False)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=max(args.steps, 2))
     step = ag.torch.compile_step(net, F.cross_entropy, optimizer, x[: args.batch], y[: args.batch], threads=2)
     print(f"{len(step.report.kinds)} kinds of torch; {step.program.plan.arena_bytes / 2**20:.1f} MiB in all")
 
@@ -66,7 +66,7 @@ def main() -> None:
         if k % 50 == 0 or k + 1 == args.steps:
             print(f"step {k:3}  loss {loss:.4f}  rate {scheduler.get_last_lr()[0]:.5f}", flush=True)
 
-    step.sync()  # from here on the module is torch's again
+    # The module has the weights of the step.
     net.eval()
     with torch.no_grad():
         right = (net(x_test).argmax(1) == y_test).float().mean().item()

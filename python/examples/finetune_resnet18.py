@@ -42,7 +42,7 @@ def main() -> None:
         if k % 10 == 0 or k + 1 == args.steps:
             print(f"step {k:3}  loss {loss:.4f}  rate {scheduler.get_last_lr()[0]:.4f}", flush=True)
 
-    step.sync()  # from here on the module is torch's again
+    # The module has the weights of the step.
     net.eval()
     with torch.no_grad():
         right = (net(x_test).argmax(1) == y_test).float().mean().item()

@@ -146,6 +146,14 @@ impl PyOptimiser {
         self.checked("maximize()", self.optimiser().maximize(on))
     }
 
+    /// The momentum of Sgd, or the first beta of Adam and AdamW, is the input `opt.momentum`, as the rate is `lr`.
+    ///
+    /// Groups with `rate=N` have `opt.momentum.N`. Its default is the rule's number.
+    #[pyo3(signature = (on = true))]
+    fn moving_momentum(&self, on: bool) -> PyResult<PyOptimiser> {
+        self.checked("moving_momentum()", self.optimiser().moving_momentum(on))
+    }
+
     /// The step has an output `grad_norm`.
     #[pyo3(signature = (on = true))]
     fn grad_norm(&self, on: bool) -> PyResult<PyOptimiser> {

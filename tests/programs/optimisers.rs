@@ -221,6 +221,53 @@ fn groups_are_found_by_pattern() {
 }
 
 #[test]
+fn momentum_that_is_an_input() {
+    let weights = |p: &Program| ["fc1.weight", "fc1.bias", "fc2.weight"].map(|n| p.values::<f64>(n).unwrap().to_vec());
+    let near = |a: &Program, b: &Program| {
+        let (a, b) = (weights(a).concat(), weights(b).concat());
+        a.iter().zip(&b).all(|(x, y)| (x - y).abs() <= 1e-12 * y.abs().max(1.0))
+    };
+    let rules: [Optimiser; 6] = [
+        optim::Sgd::new(0.05).momentum(0.9).weight_decay(0.1).into(),
+        optim::Sgd::new(0.05).momentum(0.9).dampening(0.3).into(),
+        optim::Sgd::new(0.05).momentum(0.9).nesterov(true).into(),
+        optim::Adam::new(0.05).weight_decay(0.1).into(),
+        optim::AdamW::new(0.05).betas((0.3, 0.99)).weight_decay(0.1).into(),
+        optim::Adam::new(0.05).amsgrad(true).into(),
+    ];
+    for opt in rules {
+        let mut fixed = compile(&train(&regression(4, false), "loss", &opt).unwrap());
+        let mut moving = compile(&train(&regression(4, false), "loss", opt.clone().moving_momentum(true)).unwrap());
+        for i in 0..4 {
+            feed(&mut fixed, i, 4);
+            feed(&mut moving, i, 4);
+            assert!(near(&fixed, &moving), "{opt:?}, step {i}");
+        }
+        moving.values_mut::<f64>(optim::MOMENTUM).unwrap()[0] = 0.5;
+        feed(&mut fixed, 4, 4);
+        feed(&mut moving, 4, 4);
+        assert!(!near(&fixed, &moving), "{opt:?}");
+    }
+    // Groups with a rate of their own have a momentum of their own.
+    let sgd = optim::Sgd::new(0.1).momentum(0.9);
+    let group = Group::default().rate(2).rule(optim::Sgd::new(0.1).momentum(0.8).rule());
+    let p = compile(
+        &train(&regression(4, false), "loss", sgd.clone().group("*.bias", group).moving_momentum(true)).unwrap(),
+    );
+    assert_eq!([optim::MOMENTUM, "opt.momentum.2"].map(|n| p.values::<f64>(n).unwrap()[0]), [0.9, 0.8]);
+    let fails = |opt: Optimiser, why: &str| {
+        let e = train(&regression(4, false), "loss", opt).unwrap_err().to_string();
+        assert!(e.contains("moving_momentum: the rule of \"fc1.") && e.contains(why), "{e}");
+    };
+    fails(optim::Sgd::new(0.1).moving_momentum(true).into(), "no momentum that moves");
+    fails(optim::Lion::new(0.1).moving_momentum(true).into(), "no momentum that moves");
+    fails(
+        sgd.group("*.bias", group.rate(None)).moving_momentum(true).into(),
+        "momentum 0.8, and others of its rate at 0.9",
+    );
+}
+
+#[test]
 fn decay_leaves_vectors_alone() {
     let step = |decay: f64, rank: usize| {
         let opt = optim::AdamW::new(0.1).weight_decay(decay).decay_from_rank(rank);

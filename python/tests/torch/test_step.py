@@ -321,7 +321,8 @@ def test_ops_of_others_are_registered() -> None:
     with pytest.raises(agt.UnmappedError, match="ag_test.scaled"):
         agt.compile_step(m, F.cross_entropy, o, x, y)
     agt.register("ag_test::scaled", lambda site, x, by: x * by)
-    assert agt.compile_step(m, F.cross_entropy, o, x, y)(x, y) == pytest.approx(F.cross_entropy(m(x), y).item(), rel=1e-5)
+    expected = F.cross_entropy(m(x), y).item()
+    assert agt.compile_step(m, F.cross_entropy, o, x, y)(x, y) == pytest.approx(expected, rel=1e-5)
 
 
 def test_nodes_have_the_lines_of_the_model() -> None:
@@ -372,34 +373,6 @@ def test_attention_over_batches_of_several_sizes() -> None:
         assert step(*part) == pytest.approx(module(*part).item(), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["sgd momentum", "adam", "adamw"])
-def test_a_step_may_share_its_memory_with_the_module(name: str) -> None:
-    """Steps of the program change module and optimizer; steps of torch change the program."""
-    x, y = batch()
-    x = x.double()
-    ours, theirs = net().double(), net().double()
-    a, b = OPTIMISERS[name](ours.parameters()), OPTIMISERS[name](theirs.parameters())
-    torch_steps(ours, a, x, y, 1)
-    torch_steps(theirs, b, x, y, 1)
-    params = [p for p in ours.parameters()]
-    step = agt.compile_step(ours, F.cross_entropy, a, x, y, share=True)
-    got = [step(x, y) for _ in range(3)]
-    assert np.allclose(got, torch_steps(theirs, b, x, y, 3), rtol=1e-9, atol=0)
-    assert differences(ours, theirs) < 1e-9  # without sync()
-    assert all(p is q for p, q in zip(params, ours.parameters()))
-    step.sync()
-    torch_steps(ours, a, x, y, 2)
-    torch_steps(theirs, b, x, y, 2)
-    step.sync_from()
-    assert step(x, y) == pytest.approx(torch_steps(theirs, b, x, y, 1)[0], rel=1e-9)
-    state = copy.deepcopy(ours.state_dict())
-    del step
-    assert differences(ours, theirs) < 1e-9
-    ours.load_state_dict(state)
-    with pytest.raises(ag.UsageError, match="share=True with sizes="):
-        agt.compile_step(ours, F.cross_entropy, a, x, y, share=True, sizes={"batch": (1, 8)})
-
-
 class Wrapped(nn.Module):
     """A child has the name that the step itself gives the module."""
 
@@ -414,7 +387,7 @@ class Wrapped(nn.Module):
 
 def test_a_child_called_module_is_evaluated_on_the_weights_of_the_step() -> None:
     model, (x, y) = Wrapped(), batch()
-    step = agt.compile_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), 1.0), x, y)
+    step = agt.compile_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), 1.0), x, y, share=False)
     for _ in range(3):
         step(x, y)
     found = step.eval(x)
@@ -451,14 +424,60 @@ def test_exponentials_of_matrices_of_all_sizes(size: float) -> None:
     torch.testing.assert_close(own.a.detach() - m.a.detach(), own.a.grad, rtol=1e-9, atol=1e-9 * max(size, 1.0))
 
 
-def test_sharing_changes_no_number() -> None:
-    torch.manual_seed(0)
-    m = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 1))
-    x, y = torch.randn(6, 4), torch.randn(6, 1)
-    losses = []
-    for share in (False, True):
-        own = copy.deepcopy(m)
-        step = agt.compile_step(own, F.mse_loss, torch.optim.AdamW(own.parameters(), 0.01), x, y, share=share, seed=3)
-        losses.append([step(x, y) for _ in range(10)])
-        assert (own[0].weight.data_ptr() == step.program.params["0.weight"].ctypes.data) == share
-    assert losses[0] == losses[1]
+def test_an_input_may_have_no_axes() -> None:
+    ours, theirs, (x, y) = net(), net(), batch()
+    a, b = (torch.optim.SGD(m.parameters(), 0.1) for m in (ours, theirs))
+    step = agt.compile_step(ours, lambda out, y, by: F.cross_entropy(out * by, y), a, x, (y, torch.tensor(2.0)))
+    for by in (torch.tensor(0.5), torch.tensor(3.0)):
+        b.zero_grad()
+        loss = F.cross_entropy(theirs(x) * by, y)
+        loss.backward()
+        b.step()
+        assert step(x, y, by) == pytest.approx(loss.item(), rel=1e-5)
+
+
+CYCLES: dict[str, Any] = {
+    "one cycle": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, [0.05, 0.1], total_steps=8),
+    "cyclic": lambda o: torch.optim.lr_scheduler.CyclicLR(o, [0.01, 0.02], [0.1, 0.05], step_size_up=3),
+}
+
+
+@pytest.mark.parametrize("rule", ["sgd nesterov", "sgd momentum", "adam", "adamw", "amsgrad"])
+@pytest.mark.parametrize("name", CYCLES)
+def test_schedulers_may_move_momentum(name: str, rule: str) -> None:
+    x, y = batch()
+    x = x.double()
+    ours, theirs = net().double(), net().double()
+
+    def groups(m: Any) -> list[dict[str, Any]]:
+        return [{"params": m[0].parameters()}, {"params": m[2].parameters()}]
+
+    a, b = (OPTIMISERS[rule](groups(m)) for m in (ours, theirs))
+    ups, downs = CYCLES[name](a), CYCLES[name](b)
+    step = agt.compile_step(ours, F.cross_entropy, a, x, y)
+    got = []
+    for _ in range(6):
+        got.append(step(x, y))
+        ups.step()
+    expected = torch_steps(theirs, b, x, y, 6, downs)
+    assert np.allclose(got, expected, rtol=1e-9, atol=0)
+    assert differences(ours, theirs) < 1e-9
+
+
+def test_momentum_moves_by_schedulers_alone() -> None:
+    x, y = batch()
+    m = net()
+    o = torch.optim.Adam(m.parameters(), 0.1)
+    step = agt.compile_step(m, F.cross_entropy, o, x, y)
+    torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=8)
+    with pytest.raises(ag.UsageError, match="is to be made before the step"):
+        step(x, y)
+    step = agt.compile_step(m, F.cross_entropy, o, x, y)
+    step(x, y)
+    o.param_groups[0]["betas"] = (0.9, 0.5)
+    with pytest.raises(ag.UsageError, match="betas of the optimizer's group 0 was 0.999, and is 0.5 now"):
+        step(x, y)
+    o = torch.optim.RMSprop(m.parameters(), 0.1, momentum=0.9)
+    torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=8)
+    with pytest.raises(ag.DataError, match="no momentum that moves"):
+        agt.compile_step(m, F.cross_entropy, o, x, y)

@@ -5,7 +5,7 @@
 
 use super::rule::Rule;
 use super::update_target::{
-    UpdateTarget, add_weight_decay, average_squares, bias_divisor, flush_denormals, lerp_nearer_end,
+    UpdateTarget, add_weight_decay, average_squares, bias_divisor, flush_denormals, lerp_by, lerp_nearer_end,
 };
 use crate::nodes::ops::optim::attrs::{AdagradRowsAttrs, AdamRowsAttrs};
 use crate::nodes::ops::optim::step_options::AdamOptions;
@@ -15,22 +15,28 @@ use crate::nodes::{Builder, DType, Init, Op, Var};
 pub const WHOLE_SPARSE_ADAM: &str = "sparseadam";
 
 impl<'g> UpdateTarget<'_, 'g> {
-    /// Adam or AdamW with amsgrad.
-    pub fn amsgrad(&self, rule: &Rule) -> Var<'g> {
-        let &Rule::Adam { betas, eps, weight_decay, decoupled, .. } = rule else { return self.p };
-        let scalars = [
-            -self.lr64 / bias_divisor(self.t, betas.0),
-            bias_divisor(self.t, betas.1).sqrt(),
-            -self.lr64 * weight_decay + 1.0,
-        ];
-        let states = [self.state("exp_avg"), self.state("exp_avg_sq"), self.state("max_exp_avg_sq")];
-        self.step(&states, &scalars[..if decoupled { 3 } else { 2 }], |p, g, s, k| {
+    /// Adam or AdamW with amsgrad, or with a first β that is an input.
+    pub fn adam_in_parts(&self, rule: &Rule) -> Var<'g> {
+        let &Rule::Adam { betas, eps, weight_decay, decoupled, amsgrad } = rule else { return self.p };
+        let moving = self.momentum.map(|x| x.cast(DType::F64));
+        let first = moving.map_or_else(|| bias_divisor(self.t, betas.0), |x| 1.0 - x.pow(self.t.cast(DType::F64)));
+        let mut scalars = vec![-self.lr64 / first, bias_divisor(self.t, betas.1).sqrt()];
+        scalars.extend(decoupled.then(|| -self.lr64 * weight_decay + 1.0));
+        scalars.extend(moving.map(|x| 1.0 - x));
+        let mut states = vec![self.state("exp_avg"), self.state("exp_avg_sq")];
+        states.extend(amsgrad.then(|| self.state("max_exp_avg_sq")));
+        self.step(&states, &scalars, |p, g, s, k| {
             let g = if decoupled { g } else { add_weight_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[2] } else { p };
-            let m = flush_denormals(lerp_nearer_end(s[0], g, 1.0 - betas.0));
+            let m = flush_denormals(match k.last().filter(|_| moving.is_some()) {
+                Some(&weight) => lerp_by(s[0], g, weight),
+                None => lerp_nearer_end(s[0], g, 1.0 - betas.0),
+            });
             let v = average_squares(s[1], g, betas.1);
-            let most = s[2].maximum(v);
-            vec![p + k[0] * m / (most.sqrt() / k[1] + eps), m, v, most]
+            let most = s.get(2).map(|&most| most.maximum(v));
+            let size = most.unwrap_or(v);
+            let next = p + k[0] * m / (size.sqrt() / k[1] + eps);
+            [next, m, v].into_iter().chain(most).collect()
         })
     }
 

@@ -3,11 +3,11 @@
 //! This file has the user's options ([`Optimiser`]), of which `clip`, `groups` and `projection` have their own, and
 //! adds clipping and moving averages to a rule. `rule` has the rules and their hyperparameters, `rule_ranges` the range
 //! of each hyperparameter, `named_optimisers` the types that users name ([`AdamW`] …). `groups` finds the settings of
-//! each param, `rows` the rows of tables that have a gradient. `update_target` and `adam_family` write elementwise
+//! each param, `rows` the rows of tables that have a gradient, `moving` momentum that is an input. `update_target` and `adam_family` write elementwise
 //! updates (one instruction for each param, in place), `matrix` the updates that need the whole param, `lbfgs` the
 //! update of all params together. `projection` writes what follows an update. `grad_accumulation` sums gradients over
 //! micro-batches. `split` makes a step of two graphs, with the gradients in between, and `shard` shares out its states
-//! over ranks. Invariant: the optimiser adds one input, [`LR`]; it keeps all else in states, so a run resumed from
+//! over ranks. Invariant: the optimiser adds no input but [`LR`] and [`MOMENTUM`]; it keeps all else in states, so a run resumed from
 //! params and states gives the same bits.
 
 mod adam_family;
@@ -17,6 +17,7 @@ mod groups;
 mod lbfgs;
 mod loss_scale;
 mod matrix;
+mod moving;
 mod named_optimisers;
 mod projection;
 mod rows;
@@ -55,6 +56,8 @@ pub use split::{KEPT_GRAD, KeptGrad, Layout, OwnedState, Shard, Split, is_kept_g
 
 /// Name of the input that holds the learning rate.
 pub const LR: &str = "lr";
+/// Name of the input that [`Optimiser::moving_momentum`] adds.
+pub const MOMENTUM: &str = "opt.momentum";
 /// Name of the state that counts steps.
 pub const STEP: &str = "opt.step";
 /// Name of the output that [`Optimiser::grad_norm`] adds.
@@ -117,6 +120,8 @@ pub struct Optimiser<R = Rule> {
     pub accumulate_by: Option<String>,
     /// See [`Optimiser::maximize`].
     pub maximize: bool,
+    /// See [`Optimiser::moving_momentum`].
+    pub moving_momentum: bool,
     /// See [`Optimiser::grad_norm`].
     pub grad_norm: bool,
     /// See [`Optimiser::loss_scale`].
@@ -147,6 +152,7 @@ impl<R> From<&Optimiser<R>> for Optimiser {
             accumulate: opt.accumulate,
             accumulate_by: opt.accumulate_by.clone(),
             maximize: opt.maximize,
+            moving_momentum: opt.moving_momentum,
             grad_norm: opt.grad_norm,
             loss_scale: opt.loss_scale,
             projections: opt.projections.clone(),
@@ -171,6 +177,7 @@ impl<R> Optimiser<R> {
             accumulate: 1,
             accumulate_by: None,
             maximize: false,
+            moving_momentum: false,
             grad_norm: false,
             loss_scale: None,
             projections: Vec::new(),
@@ -336,6 +343,9 @@ impl TrainedParams {
         groups::refuse_code_params(g, &names)?;
         let settings = groups::group_settings(g, opt, &names)?;
         projection::check_projections(&opt.projections, &names)?;
+        if opt.moving_momentum {
+            settings.check_moving(&names)?;
+        }
         Ok(TrainedParams { leaves, settings })
     }
 
@@ -428,6 +438,7 @@ fn append_updates<'g>(
     clip::limit_gradients(opt, &mut grads, norm);
     let dtype = params.first().map_or(DType::F32, |p| p.dtype());
     let rates = settings.rates(b, dtype, opt.lr);
+    let momenta = if opt.moving_momentum { settings.momenta(b, dtype) } else { vec![None; settings.kinds.len()] };
     let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
     let t = if counts { count_step(b) } else { b.var(Value::NONE) };
     let schedules = nadam_schedules(b, settings, t);
@@ -438,6 +449,7 @@ fn append_updates<'g>(
         let leaf = leaves[i];
         let kind = &settings.kinds[settings.kind_of[i]];
         let lr = rate_of(i);
+        let momentum = momenta[settings.kind_of[i]];
         let wide = lr.cast(DType::F64);
         // The input itself, if the group does not scale it: no value is rounded twice.
         let (lr, lr64) = match kind.lr_scale {
@@ -448,7 +460,8 @@ fn append_updates<'g>(
         let projections = &opt.projections;
         let lbfgs = moves[i];
         let rows = rows[i];
-        let next = UpdateTarget { b, name, leaf, p, g, rows, lr, lr64, t, mu, lbfgs, projections }.update(&kind.rule);
+        let next = UpdateTarget { b, name, leaf, p, g, rows, lr, lr64, momentum, t, mu, lbfgs, projections }
+            .update(&kind.rule);
         // Of the next value, which is behind rule and projections.
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, leaf.dims(), leaf.dtype());

@@ -35,6 +35,8 @@ pub(super) struct UpdateTarget<'s, 'g> {
     pub lr: Var<'g>,
     /// Its learning rate in f64.
     pub lr64: Var<'g>,
+    /// Its momentum, if that is an input.
+    pub momentum: Option<Var<'g>>,
     /// The number of this step, from 1, an `i64`, if the rule reads it.
     pub t: Var<'g>,
     /// For NAdam: Π after this step, and μ of this and of the next step.
@@ -60,6 +62,12 @@ pub(super) fn add_weight_decay<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g
 pub(super) fn lerp_nearer_end<'g>(from: Var<'g>, to: Var<'g>, weight: f64) -> Var<'g> {
     let d = to - from;
     if weight.abs() < 0.5 { from + d * weight } else { to - d * (1.0 - weight) }
+}
+
+/// [`lerp_nearer_end`] for a weight that is a value.
+pub(super) fn lerp_by<'g>(from: Var<'g>, to: Var<'g>, weight: Var<'g>) -> Var<'g> {
+    let d = to - from;
+    weight.abs().less(0.5).select(from + d * weight, to - d * (1.0 - weight))
 }
 
 /// β·v + (1 − β)·g².
@@ -145,10 +153,10 @@ impl<'g> UpdateTarget<'_, 'g> {
             Rule::Sgd { momentum, dampening, nesterov, weight_decay } => {
                 self.sgd(SgdOptions { momentum, dampening, nesterov, weight_decay })
             }
-            Rule::Adam { betas, eps, weight_decay, decoupled, amsgrad: false } => {
+            Rule::Adam { betas, eps, weight_decay, decoupled, amsgrad: false } if self.momentum.is_none() => {
                 self.adam(AdamOptions { betas: betas.into(), eps, weight_decay, decoupled })
             }
-            Rule::Adam { .. } => self.amsgrad(rule),
+            Rule::Adam { .. } => self.adam_in_parts(rule),
             Rule::SparseAdam { .. } => self.sparse_adam(rule),
             Rule::Adamax { betas, eps, weight_decay } => self.adamax(betas, eps, weight_decay),
             Rule::RAdam { .. } => self.radam(rule),
@@ -184,6 +192,9 @@ impl<'g> UpdateTarget<'_, 'g> {
         }
         if options.momentum == 0.0 {
             return self.hold(&[self.p], &[self.p.sgd_step(self.g, self.lr, options.weight_decay)]);
+        }
+        if let Some(momentum) = self.momentum {
+            return self.sgd_of_moving_momentum(momentum, options);
         }
         let buf = self.state("momentum_buffer");
         self.hold(&[self.p, buf], &self.p.sgd_momentum_step(self.g, buf, self.lr, self.t, options))

@@ -1,7 +1,7 @@
 """Modules of torch as compiled steps.
 
 `step = arenagrad.torch.compile_step(module, loss, optimizer, inputs, targets)` turns forward, backward and update of a
-module into one planned program; `step(x, y)` runs it, and `step.sync()` writes the weights back.
+module into one planned program, in whose memory module and optimizer have their tensors; `step(x, y)` runs it.
 
 `pip install "arenagrad[torch]"` brings torch; `import arenagrad` does not import it.
 """
@@ -37,7 +37,7 @@ def compile_step(
     precision: str = "f32",
     keep: str | None = None,
     find_nan: bool = False,
-    share: bool = False,
+    share: bool | None = None,
     unused: str = "error",
 ) -> Step:
     """A module, its loss and its optimizer as one step.
@@ -46,8 +46,9 @@ def compile_step(
     * `optimizer` is one of torch, whose settings, groups, rates and state are taken over, or one of `arenagrad.optim`.
     * `example_inputs`, `example_targets` and `example_kwargs` fix the shapes of what the step takes.
     * `sizes={"batch": (1, 64)}`: the first axis of all tensors is called so, and its size varies within these bounds.
-    * `share=True` keeps weights once: the tensors of the module and of the optimizer's state are the step's own, which
-      each step changes. `sync()` is needed for the optimizer's numbers of steps only.
+    * `share=True`, the default unless there are `sizes`, keeps weights once: the tensors of the module and of the optimizer's
+      state lie in the program. Each step changes them, and reads what torch has written into them. With `share=False` the
+      step has its own, which `sync()` writes into module and optimizer, and `sync_from()` reads.
     * A param that the loss does not read, such as a pooler's, is an error; with `unused="skip"` it stays as it is, without
       weight decay, as torch's optimizers leave a param without a gradient.
     * `seed` is that of dropout; the other choices are those of `arenagrad.compile`.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
+import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any, Iterator, NamedTuple
 
@@ -24,6 +25,9 @@ _OWN = frozenset(torch.nn.Module().__dict__)
 _PLAIN = (bool, int, float, complex, str, bytes)
 _CONTAINERS = (list, dict, set, deque, OrderedDict, defaultdict, Counter)
 _ABSENT = object()
+# Objects with more fields are compared by their identity alone.
+_FIELDS = 128
+_PACKAGES = frozenset(("torch", "arenagrad", "numpy", "builtins", "collections", "math", "typing"))
 
 
 class _Left(torch.Tensor):
@@ -57,12 +61,34 @@ def same(a: Any, b: Any) -> bool:
     return isinstance(a, set) and a == b
 
 
+def own_name(name: str) -> str:
+    """A name in a step without what the step itself calls the user's module, or the networks that this reads from outside."""
+    return name.removeprefix("module.") if name.startswith("module.") else name.removeprefix("others.")
+
+
+def foreign(x: Any) -> bool:
+    """Whether a function or a class belongs to a package that reads nothing which a user changes."""
+    return (x.__module__ or "").split(".")[0] in _PACKAGES
+
+
+def has_fields(x: Any) -> bool:
+    """Whether a value is an object with a few fields, such as a configuration: no function, class or module."""
+    if callable(x) or isinstance(x, types.ModuleType) or foreign(type(x)):
+        return False
+    return 0 < len(getattr(x, "__dict__", ())) <= _FIELDS
+
+
 def owners(module: torch.nn.Module) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The dictionaries that hold the values of a tree of modules: what each holds, and the prefix of its names."""
+    """The dictionaries that hold the values of a tree of modules and of the objects that are its attributes: what each holds,
+    and the prefix of its names."""
+    seen: set[int] = set()
     for name, part in module.named_modules():
-        # The step itself calls the user's module so.
-        prefix = f"{name}.".removeprefix("module.") if name else ""
+        prefix = own_name(f"{name}.") if name else ""
         yield "attribute", prefix, part.__dict__
+        for key in attributes(part.__dict__):
+            if has_fields(x := part.__dict__[key]) and id(x) not in seen:
+                seen.add(id(x))
+                yield "attribute", f"{prefix}{key}.", vars(x)
         yield "buffer", prefix, part._buffers
         yield "param", prefix, part._parameters
         yield "module", prefix, part._modules

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 
 from .._errors import Error, make
 from ._attributes import Attributes, Effects
-from ._held import digest
+from ._held import digest, networks
 from ._packed import kept_padded
 
 # What stays whole, because one op or layer here computes it. All else is decomposed.
@@ -35,7 +35,7 @@ KEEP = frozenset(
 
 
 class WithLoss(torch.nn.Module):
-    """A module and its loss as one module."""
+    """A module and its loss as one module, with the networks that they read from outside."""
 
     def __init__(self, module: torch.nn.Module, loss: Any, inputs: int) -> None:
         super().__init__()
@@ -43,6 +43,8 @@ class WithLoss(torch.nn.Module):
         self.loss = loss
         self.inputs = inputs
         self.training = module.training
+        # Their weights may change, so they are no constants.
+        self.others = torch.nn.ModuleDict(networks(self, loss))
         self.effects = Effects()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Iterator, Mapping
 import torch
 from torch import nn
 
-from ._attributes import attributes, owners, plain, same
+from ._attributes import attributes, foreign, has_fields, owners, plain, same
 
 _ABSENT = object()
 # Layers of torch whose call reads no attribute, nor the mode.
@@ -69,6 +69,12 @@ class _Cells:
             return absent
 
 
+def _names_in(code: types.CodeType) -> set[str]:
+    """The names of globals and attributes that a function reads, its inner functions too."""
+    inner = (x for x in code.co_consts if isinstance(x, types.CodeType))
+    return set(code.co_names).union(*map(_names_in, inner))
+
+
 def _globals_of(code: types.CodeType) -> Iterator[str]:
     """The global names that a function reads, its inner functions too."""
     yield from (i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL")
@@ -84,14 +90,65 @@ def _outside(f: Any) -> Iterator[tuple[Any, str]]:
         yield from _outside(f.func)
     elif isinstance(f, types.MethodType):
         yield from _outside(f.__func__)
-        if not isinstance(f.__self__, torch.nn.Module):
+        if isinstance(f.__self__, nn.Module):
+            yield {"self": f.__self__}, "self"
+        else:
             yield from ((vars(f.__self__), key) for key in getattr(f.__self__, "__dict__", {}))
     elif isinstance(f, types.FunctionType):
         cells = _Cells(f)
         yield from ((cells, key) for key in cells.cells)
         yield from ((f.__globals__, key) for key in set(_globals_of(f.__code__)))
-    elif not isinstance(f, (torch.nn.Module, type)) and callable(f):
+    elif not isinstance(f, (nn.Module, type)) and callable(f):
         yield from ((vars(f), key) for key in getattr(f, "__dict__", {}))
+
+
+def _users(f: Any) -> bool:
+    return isinstance(f, types.FunctionType) and not foreign(f)
+
+
+def _functions(f: Any, owner: type | None, seen: set[int]) -> Iterator[Any]:
+    """A function, and those of the user's that it calls: by a global name, from a closure, or as a method of `owner`."""
+    if id(f) in seen:
+        return
+    seen.add(id(f))
+    yield f
+    if isinstance(f, functools.partial):
+        yield from _functions(f.func, None, seen)
+    elif isinstance(f, types.MethodType):
+        yield from _functions(f.__func__, type(f.__self__), seen)
+    elif isinstance(f, types.FunctionType):
+        named: list[tuple[Any, type | None]] = [(f.__globals__.get(name), None) for name in _names_in(f.__code__)]
+        named += [(getattr(owner, name, None), owner) for name in _names_in(f.__code__)] if owner else []
+        cells = _Cells(f)
+        named += [(cells.get(name, None), None) for name in cells.cells]
+        for g, of in named:
+            if _users(g):
+                yield from _functions(g, of, seen)
+
+
+def _places(module: nn.Module, f: Any) -> Iterator[tuple[Any, str]]:
+    """Where a call of the module and of `f` reads values from outside."""
+    seen: set[int] = set()
+    kinds = dict.fromkeys(type(part) for part in module.modules() if not foreign(type(part)))
+    # Functions may be attributes, too.
+    kept = [(x, None) for role, _, owner in owners(module) if role == "attribute" for x in owner.values() if _users(x)]
+    for g, owner in [(f, None), *((kind.forward, kind) for kind in kinds), *kept]:
+        for function in _functions(g, owner, seen):
+            yield from _outside(function)
+
+
+def networks(module: nn.Module, f: Any) -> dict[str, nn.Module]:
+    """The modules that a call reads from outside, such as a target network or a teacher, by name."""
+    inside = set(map(id, module.modules()))
+    found: dict[str, nn.Module] = {}
+    for owner, key in _places(module, f):
+        x = owner.get(key, None)
+        if isinstance(x, nn.Module) and id(x) not in inside:
+            inside |= set(map(id, x.modules()))
+            while key in found:
+                key += "_"
+            found[key] = x
+    return found
 
 
 class Held:
@@ -108,6 +165,7 @@ class Held:
         # Constants of the graph, with the number of their last write and a digest of their values.
         self._tensors: list[tuple[torch.Tensor, int, bytes, str]] = []
         self._kept = kept
+        self._objects: set[int] = set()
         fixed = {id(part.__dict__) for part in module.modules() if type(part) in _FIXED}
         for role, prefix, owner in owners(module):
             if role in ("module", "param"):
@@ -120,14 +178,8 @@ class Held:
                     self._hold(owner, key, prefix + key, role == "attribute")
             if role == "attribute" and modes:
                 self._hold(owner, "training", prefix + "training")
-        inside = set(map(id, module.modules()))
-        own = {type(part).forward for part in module.modules() if not type(part).__module__.startswith("torch.")}
-        for owner, key in (place for function in [f, *own] for place in _outside(function)):
-            x = owner.get(key, _ABSENT)
-            if not isinstance(x, torch.nn.Module):
-                self._hold(owner, key, key)
-            elif id(x) not in inside:
-                self._tensors += [(t, t._version, digest(t), f"{key}.{name}") for name, t in x.state_dict(keep_vars=True).items()]
+        for owner, key in _places(module, f):
+            self._hold(owner, key, key)
 
     def _hold(self, owner: Any, key: str, name: str, value: bool = True) -> None:
         x = owner.get(key, _ABSENT)
@@ -137,6 +189,13 @@ class Held:
             for t in _tensors(x):
                 if id(t) not in self._kept:
                     self._tensors.append((t, t._version, digest(t), name))
+        elif value and has_fields(x) and id(x) not in self._objects:
+            # Such as a configuration.
+            self._objects.add(id(x))
+            self._values.append((owner, key, x, name))
+            for field in list(vars(x)):
+                if _kept(vars(x)[field]):
+                    self._hold(vars(x), field, f"{name}.{field}")
 
     def replaced(self) -> str | None:
         """The first param or layer that is another one now, in words. No capture shows it."""
@@ -165,18 +224,6 @@ class Held:
 
 def _shown(x: Any) -> str:
     return "nothing" if x is _ABSENT else repr(x) if plain(x) else type(x).__name__
-
-
-class Moved:
-    """Which tensors have left the memory that they share with a program, as `x.data = …` and `module.double()` do."""
-
-    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        self._names, self._tensors = list(tensors), list(tensors.values())
-        self._were = [x.data_ptr() for x in self._tensors]
-
-    def name(self) -> str | None:
-        """The first one that has."""
-        return _differs(self._names, self._were, [x.data_ptr() for x in self._tensors])
 
 
 class Written:

@@ -33,7 +33,8 @@ _KINDS: dict[str, tuple[Any, dict[str, str]]] = {
 _STATES = (
     "exp_avg exp_avg_sq max_exp_avg_sq exp_inf square_avg grad_avg momentum_buffer sum acc_delta".split()
 )
-_STEP = "opt.step"
+# How many steps were made, and what NAdam multiplies at each.
+STEP, PRODUCT = "opt.step", "opt.mu_product"
 
 
 def _number(x: Any) -> Any:
@@ -70,9 +71,23 @@ _FREE = frozenset(
 )
 
 
+def _moves(group: dict[str, Any]) -> bool:
+    """Whether a scheduler moves the momentum of a group, as OneCycleLR and CyclicLR do."""
+    return "max_momentum" in group and "base_momentum" in group
+
+
+def _momentum(group: dict[str, Any]) -> Any:
+    return group["betas"][0] if "betas" in group else group["momentum"]
+
+
 def _settings(group: dict[str, Any]) -> dict[str, Any]:
     """The settings of a group that are compiled into a step."""
-    return {key: x for key, x in group.items() if key not in _FREE}
+    fixed = {key: x for key, x in group.items() if key not in _FREE}
+    if _moves(group):
+        fixed.pop("momentum", None)
+        if "betas" in fixed:
+            fixed["betas"] = fixed["betas"][1]
+    return fixed
 
 
 class Bridge:
@@ -94,6 +109,9 @@ class Bridge:
                     raise make("usage", f"the optimizer has a param of shape {list(p.shape)} that the module does not have")
                 if p.requires_grad:
                     self.params[names[id(p)]] = p
+        if len({_moves(g) for g in groups}) > 1:
+            raise make("usage", "a scheduler moves the momentum of some groups of the optimizer; it moves that of all, or of none")
+        self.moves = _moves(groups[0])
         if len({bool(g.get("maximize", False)) for g in groups}) > 1:
             raise make("usage", "groups of the optimizer differ in maximize; all rise, or none does")
         self.names = names
@@ -102,12 +120,17 @@ class Bridge:
         self._note()
         self._compiled = [{**_settings(group)} for group in groups]
 
+    def listed(self) -> list[torch.nn.Parameter]:
+        """The params of all groups."""
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
     def _note(self) -> None:
         """Notes the groups and the state that are read."""
         self._groups = self.optimizer.param_groups
         self._state = self.optimizer.state
-        # Each setting by itself, as each step looks at all of them.
+        # Each setting by itself, as each step looks at all of them. Of betas, the first may move.
         self._now = [(i, group, key, x) for i, group in enumerate(self._groups) for key, x in _settings(group).items()]
+        self._part = "betas" if self.moves else None
         self._count = len(self._groups)
 
     def changed(self) -> str | None:
@@ -118,8 +141,10 @@ class Bridge:
             return f"the optimizer has {len(self._groups)} groups now, and had {self._count}"
         for i, group, key, was in self._now:
             now = group.get(key)
+            if key == self._part and now is not None:
+                now = now[1]
             if now is not was and now != was:
-                hint = " (a scheduler that moves it takes cycle_momentum=False)" if key in ("betas", "momentum") else ""
+                hint = " (a scheduler that moves it is to be made before the step)" if key in ("betas", "momentum") else ""
                 return f"{key} of the optimizer's group {i} was {was}, and is {now} now{hint}"
         return None
 
@@ -137,12 +162,16 @@ class Bridge:
             for p in group["params"]:
                 if self.names[id(p)] in self.params:
                     rule = rule.group(self.names[id(p)], rate=number, rule=own)
+        rule = rule.moving_momentum() if self.moves else rule
         return rule.maximize() if first.get("maximize", False) else rule
 
     def rates(self) -> dict[str, float]:
-        """The rates of the next step, by the names of the program's inputs."""
-        groups = enumerate(self.optimizer.param_groups)
-        return {f"opt.lr.{i}" if i else "lr": float(_number(group["lr"])) for i, group in groups}
+        """The rates of the next step, and momenta that move, by the names of the program's inputs."""
+        groups = list(enumerate(self.optimizer.param_groups))
+        rates = {f"opt.lr.{i}" if i else "lr": float(_number(group["lr"])) for i, group in groups}
+        if self.moves:
+            rates |= {f"opt.momentum.{i}" if i else "opt.momentum": float(_momentum(group)) for i, group in groups}
+        return rates
 
     def made_step(self) -> None:
         """Counts a step, for state and schedulers."""
@@ -155,23 +184,26 @@ class Bridge:
         counts = {"SGD": group.get("dampening"), "Adagrad": group.get("lr_decay"), "RMSprop": False, "Adadelta": False}
         return bool(counts.get(kind, True))
 
+    def pairs(self, states: Any) -> list[tuple[torch.nn.Parameter, str, str]]:
+        """Each tensor of the state that program and optimizer have: its param, its name in torch, and that in the program."""
+        found = [(p, key, f"opt.{key}.{name}") for name, p in self.params.items() for key in _STATES]
+        return [x for x in found if x[2] in states]
+
     def load(self, program: Program) -> None:
         """Writes the optimizer's state into the program."""
         states = program.states
         steps = set()
-        for name, p in self.params.items():
+        for p in self.params.values():
             state = self.optimizer.state.get(p, {})
-            if "step" in state:
-                steps.add(int(_number(state["step"])))
-            elif state.get("momentum_buffer") is not None:
-                steps.add(1)
-            else:
-                steps.add(0)
-            for key in _STATES:
-                if f"opt.{key}.{name}" in states and state.get(key) is not None:
-                    states[f"opt.{key}.{name}"][...] = state[key].detach().numpy()
-            if "mu_product" in state and "opt.mu_product" in states:
-                states["opt.mu_product"][...] = float(_number(state["mu_product"]))
+            begun = state.get("momentum_buffer") is not None
+            steps.add(int(_number(state["step"])) if "step" in state else int(begun))
+            if PRODUCT in states:
+                states[PRODUCT][...] = float(_number(state.get("mu_product", 1.0)))
+        for p, key, name in self.pairs(states):
+            value = self.optimizer.state.get(p, {}).get(key)
+            if value is None and key == "sum":
+                raise make("usage", f"the optimizer has no sum for {name.removeprefix('opt.sum.')!r}, which Adagrad makes when it is built")
+            states[name][...] = 0.0 if value is None else value.detach().numpy()
         if len(steps) > 1 and any(map(self._counts, self.optimizer.param_groups)):
             text = f"params of the optimizer have made {sorted(steps)} steps, on which its rule depends; here all have made as many"
             raise make("usage", text + ": a param that is trained later needs a new optimizer")
@@ -179,31 +211,28 @@ class Bridge:
         if [_settings(group) for group in self.optimizer.param_groups] != self._compiled:
             raise make("usage", "the optimizer has other settings than when the step was compiled: compile a step anew")
         self._note()
-        if _STEP in states:
-            states[_STEP][...] = self.count
+        if STEP in states:
+            states[STEP][...] = self.count
 
-    def store(self, program: Program, share: bool = False) -> None:
-        """Writes the program's state into the optimizer, or makes its tensors those of the program."""
+    def begun(self, value: torch.Tensor) -> bool:
+        """Whether torch has a tensor of the state: SGD has no momentum before its first step."""
+        return type(self.optimizer).__name__ != "SGD" or bool(self.count) or bool(value.any())
+
+    def store(self, program: Program) -> None:
+        """Writes the program's state into the optimizer."""
         states = program.states
         # A program that was resumed has made other steps than this object has counted.
-        if _STEP in states:
-            self.count = int(states[_STEP])
-        for name, p in self.params.items():
+        if STEP in states:
+            self.count = int(states[STEP])
+        for p, key, name in self.pairs(states):
+            state, value = self.optimizer.state[p], torch.from_numpy(states[name])
+            if isinstance(state.get(key), torch.Tensor):
+                state[key].copy_(value)
+            elif self.begun(value):
+                state[key] = value.clone()
+        kind = type(self.optimizer).__name__
+        for p in self.params.values() if kind != "SGD" else ():
             state = self.optimizer.state[p]
-            for key in _STATES:
-                if f"opt.{key}.{name}" not in states:
-                    continue
-                value = torch.from_numpy(states[f"opt.{key}.{name}"])
-                # Before its first step, SGD of torch has no momentum.
-                absent = type(self.optimizer).__name__ == "SGD" and not self.count and not bool(value.any())
-                if share and not absent:
-                    state[key] = value
-                elif isinstance(state.get(key), torch.Tensor):
-                    state[key].copy_(value)
-                elif not absent:
-                    state[key] = value.clone()
-            kind = type(self.optimizer).__name__
-            if kind != "SGD":
-                state["step"] = self.count if kind == "SparseAdam" else torch.tensor(float(self.count))
-            if "opt.mu_product" in states:
-                state["mu_product"] = torch.tensor(float(states["opt.mu_product"]))
+            state["step"] = self.count if kind == "SparseAdam" else torch.tensor(float(self.count))
+            if PRODUCT in states:
+                state["mu_product"] = torch.tensor(float(states[PRODUCT]))

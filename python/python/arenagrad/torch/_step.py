@@ -11,12 +11,14 @@ from torch.utils import _pytree as pytree
 from .. import _compile
 from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
 from .._errors import make
+from ._attributes import own_name
 from ._capture import WithLoss, caller, check_module, exported, text_of
 from ._evaluate import Evaluation, array_of, give_back, load_leaves, opened
 from ._graph import Leaf, Writer, explained, leaves_of, names_of
-from ._held import Held, Moved, Written
+from ._held import Held, Written
 from ._optim import Bridge
 from ._report import Report, report_of
+from ._shared import Shared
 
 # Eval programs of the last few shapes are kept.
 _KEPT = 8
@@ -38,13 +40,14 @@ class Step:
         kwargs: Mapping[str, Any],
         seed: int,
         sizes: Mapping[str, tuple[int, int]] | None,
-        share: bool,
+        share: bool | None,
         unused: str,
         choices: Mapping[str, Any],
     ) -> None:
         check_module(module)
         if share and sizes:
             raise make("usage", "share=True with sizes=: a program of varying sizes moves its tensors")
+        share = not sizes if share is None else share
         if unused not in ("error", "skip"):
             raise make("usage", f"unused is {unused!r}; it may be 'error' or 'skip'")
         self.module = module
@@ -52,6 +55,7 @@ class Step:
         self._idle: set[str] = set()
         self._choices = dict(choices)
         self._whole = WithLoss(module, loss, len(inputs))
+        check_module(self._whole.others)
         self._names = _names(self._whole)
         self._kwargs = dict(kwargs)
         if not module.training:
@@ -68,24 +72,29 @@ class Step:
                 raise make("derivative", f"{name} requires a gradient; only params get one")
         self._optimizer = optimizer
         self._limits = dict(sizes or {})
-        self._frozen = {self._names[id(p)]: p.requires_grad for p in self._whole.parameters()}
-        self._params = list(self._whole.parameters())
+        self._others = others = {id(p) for p in self._whole.others.parameters()} - {id(p) for p in module.parameters()}
+        self._frozen = {self._names[id(p)]: p.requires_grad and id(p) not in others for p in self._whole.parameters()}
+        # Whether others require gradients changes nothing.
+        listed = {id(p) for p in self._bridge.listed()} if self._bridge else set(map(id, self._whole.parameters())) - others
+        self._params = [p for p in self._whole.parameters() if id(p) in listed]
         self._asks = [p.requires_grad for p in self._params]
         self._captured: dict[bool, Any] = {}
         self._texts: dict[bool, str] = {}
         self._notes: dict[str, str] = {}
         self._leaves: dict[str, Leaf] = {}
         self._moved: set[str] = set()
+        self._written: Written | None = None
+        self._changes = 0
         self._evals: dict[Any, Evaluation] = {}
-        self._share = share
+        self._shared: Shared | None = None
         if self._limits:
             self.program: Program | SizedProgram = self._sized(seed)
         else:
             self.graph = self._graph(None)
             self.program = _compile.compile(self.graph, **self._choices)
             if share:
-                # One tensor after another, so that no two copies of all weights are there at a time.
-                self._move()
+                self._shared = Shared(self.program, self._whole, self._leaves, self._bridge)
+                self._shared.move()
             self.program.init_rest(seed)
             # What was captured is needed for batches of other sizes only; of the examples, calls are compared with shapes.
             self._captured.clear()
@@ -136,11 +145,12 @@ class Step:
         symbols: dict[Any, int] = {}
         for node, leaf in zip(places, leaves):
             x = node.meta["val"]
-            if leaf.role == "input" and isinstance(x, torch.Tensor) and isinstance(x.shape[0], torch.SymInt):
+            if leaf.role == "input" and isinstance(x, torch.Tensor) and x.ndim and isinstance(x.shape[0], torch.SymInt):
                 symbols[x.shape[0].node.expr] = batch or 0
         with Build("step") as b:
             writer = Writer(b, self._trained, sizes=symbols)
-            results = writer.write(program, [Leaf("idle", x.name, None) if x.name in self._idle else x for x in leaves])
+            unread = {x.name for node, x in zip(places, leaves) if id(x.value) in self._others and not node.users}
+            results = writer.write(program, [Leaf("idle", x.name, None) if x.name in self._idle | unread else x for x in leaves])
             loss = results[0] if len(results) == 1 else None
             if loss is None or getattr(loss, "shape", None) != ():
                 shown = ", ".join(str(getattr(r, "shape", r)) for r in results)
@@ -205,6 +215,8 @@ class Step:
     def __call__(self, *args: Any, **kwargs: Any) -> float:
         """Runs one step: forward, backward, update. Gives the loss before the update."""
         feed = self._feed(args, kwargs)
+        if self._shared is not None:
+            self._shared.follow()
         self._check_held(args, kwargs)
         if self._bridge is not None:
             feed |= {name: rate for name, rate in self._bridge.rates().items() if name in self._read}
@@ -217,9 +229,8 @@ class Step:
                 loss = self.program.step(**feed).item("loss")
         if self._bridge is not None:
             self._bridge.made_step()
-            # The momentum of SGD begins.
-            if self._share and self._bridge.count == 1 and not isinstance(self.program, SizedProgram):
-                self._bridge.store(self.program, share=True)
+        if self._shared is not None:
+            self._shared.stepped()
         return float(loss)
 
     def _check_held(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -231,13 +242,21 @@ class Step:
         if why is None and self._bridge is not None:
             why = self._bridge.changed()
         if why is None and (why := self._held.changed()) is not None and self._same(args, kwargs):
+            self._warn(why)
             self._held, why = self._hold(), None
         if why is not None:
             raise _other(why)
-        written = self._written.name()
+        written = self._written.name() if self._written is not None else None
         if written is not None:
             text = f"{written!r} was written by others since the step read it: sync_from() reads it, sync() writes the step's"
             raise make("usage", text)
+
+    def _warn(self, why: str) -> None:
+        """Tells of the third change without effect: each captures the module once more."""
+        self._changes += 1
+        if self._changes == 3:
+            text = f"{why}, which changes nothing that the step computes, but each such change captures the module once more"
+            warnings.warn(text + ": keep it elsewhere, or make it an input", stacklevel=4)
 
     def _same(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Whether the module computes what it did when it was captured."""
@@ -269,15 +288,6 @@ class Step:
             raise make("usage", "the rate is that of the optimizer: set it in its param_groups, or by a scheduler")
         self._rate = float(rate)
 
-    def _move(self) -> None:
-        """Moves the tensors of the module into the program, whose memory is theirs from then on."""
-        program: Any = self.program
-        for values in (program.params, program.states):
-            for name, leaf in self._leaves.items():
-                if name in values:
-                    values[name] = array_of(leaf.value)
-                    leaf.value.data = torch.from_numpy(values[name])
-
     def _find(self) -> None:
         """Finds the module's tensors anew: `module.mean = …` puts another buffer into the place of one."""
         why = self._held.replaced()
@@ -290,39 +300,53 @@ class Step:
 
     def _read_all(self) -> None:
         """Notes that program and module agree."""
-        fixed = {name: x.value for name, x in self._leaves.items() if self._share or name not in self._moved}
-        self._written: Moved | Written = Moved(fixed) if self._share else Written(fixed)
+        self._written = Written({name: x.value for name, x in self._leaves.items() if name not in self._moved})
 
     def sync(self) -> None:
         """Writes weights, buffers and the optimizer's state back into the module and the optimizer."""
         self._find()
+        if self._shared is not None:
+            self._shared.give()
+            return
         with opened(self.program, write=False) as program, torch.no_grad():
             for values in (program.params, program.states):
                 for name, leaf in self._leaves.items():
-                    if name in values and self._share:
-                        leaf.value.data = torch.from_numpy(values[name])
-                    elif name in values:
+                    if name in values:
                         leaf.value.copy_(torch.from_numpy(values[name]))
             if self._bridge is not None:
                 self._bridge.store(program)
         self._read_all()
 
     def sync_from(self) -> None:
-        """Reads weights, buffers and the optimizer's state from the module and the optimizer."""
+        """Reads weights, buffers and the optimizer's state from the module and the optimizer, as each shared step does."""
         self._find()
         why = self._held.written()
         if why is not None:
             raise _other(why)
+        if self._shared is not None:
+            self._shared.load()
+            return
         with opened(self.program) as program:
-            self._move() if self._share else load_leaves(program, self._leaves)
+            load_leaves(program, self._leaves)
             if self._bridge is not None:
                 self._bridge.load(program)
-                if self._share:
-                    self._bridge.store(program, share=True)
         self._read_all()
+
+    def release(self) -> None:
+        """Gives module and optimizer memory of their own: the step goes on as with `share=False`.
+
+        A tensor that lies in a step keeps its whole arena, also when the step is gone.
+        """
+        if self._shared is not None:
+            self.sync()
+            self._shared.release()
+            self._shared = None
+            self._read_all()
 
     def eval(self, *args: Any, **kwargs: Any) -> Any:
         """What the module gives in eval mode with the step's weights. Each shape of inputs is compiled once."""
+        if self._shared is not None:
+            self._shared.follow()
         self._find()
         flat, spec = pytree.tree_flatten((args, kwargs))
         flat = [x.detach() if isinstance(x, torch.Tensor) else x for x in flat]
@@ -350,7 +374,7 @@ def _tensors(whole: WithLoss) -> list[tuple[torch.Tensor, str]]:
     own: dict[str, torch.Tensor] = {}
     named = [*whole.named_parameters(remove_duplicate=False), *whole.named_buffers(remove_duplicate=False)]
     for name, x in sorted(named, key=lambda pair: not pair[0].startswith("module.")):
-        name = name.removeprefix("module.") if name.startswith("module.") else name
+        name = own_name(name)
         while name in own:
             name = "loss." + name
         own[name] = x

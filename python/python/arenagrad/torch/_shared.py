@@ -1,0 +1,171 @@
+"""The memory that a module, an optimizer and a step have in common.
+
+The tensors of the module and of the optimizer's state lie in the program, where each step changes them; what torch writes
+into them is read by the next step. A tensor that has come to lie elsewhere (`x.data = …`, another step of the same module,
+`optimizer.load_state_dict`) is copied back into its place before a step reads it. So torch's tensors are right at all times.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+import torch
+
+from .._arenagrad import Program
+from .._errors import make
+from ._attributes import owners
+from ._evaluate import array_of
+from ._graph import Leaf
+from ._optim import PRODUCT, STEP, Bridge
+
+
+def _form(x: torch.Tensor) -> str:
+    return f"{x.dtype} {list(x.shape)}"
+
+
+class Shared:
+    """The tensors of a module that lie in a program, and those of its optimizer's state."""
+
+    def __init__(self, program: Program, module: torch.nn.Module, leaves: Mapping[str, Leaf], bridge: Bridge | None) -> None:
+        self._program = program
+        self._module = module
+        self._leaves = leaves
+        self._forms = {name: _form(leaf.value) for name, leaf in leaves.items()}
+        self._state = _State(program, bridge) if bridge is not None else None
+        self._tensors: list[torch.Tensor] = []
+        self._places: list[int] = []
+        # Where modules hold buffers: a call in torch may put other tensors there.
+        self._buffers: list[tuple[dict[str, Any], str, Leaf]] = []
+
+    def move(self) -> None:
+        """Moves the module's tensors into the program, one after another: no two copies of all weights are there at a time."""
+        for values, name, leaf in self._found():
+            form = _form(leaf.value)
+            if form != self._forms[name]:
+                raise make("data", f"{name!r} is {form} now, and the step is compiled for {self._forms[name]}: compile a step anew")
+            values[name] = array_of(leaf.value)
+            leaf.value.data = torch.from_numpy(values[name])
+        self._note()
+
+    def load(self) -> None:
+        """Reads all that is shared, and moves it into the program."""
+        self.move()
+        if self._state is not None:
+            self._state.move()
+
+    def give(self) -> None:
+        """Gives module and optimizer the program's tensors, whatever they have now."""
+        for values, name, leaf in self._found():
+            leaf.value.data = torch.from_numpy(values[name])
+        self._note()
+        if self._state is not None:
+            self._state.give()
+
+    def _found(self) -> list[tuple[Any, str, Leaf]]:
+        """The tensors of the module that the program has, each with the group that has it there, and its name."""
+        groups = (self._program.params, self._program.states)
+        return [(values, name, leaf) for values in groups for name, leaf in self._leaves.items() if name in values]
+
+    def _note(self) -> None:
+        self._tensors = [leaf.value for _, _, leaf in self._found()]
+        self._places = [x.data_ptr() for x in self._tensors]
+        ids = {id(leaf.value): leaf for leaf in self._leaves.values() if leaf.role == "buffer"}
+        places = [(owner, key) for role, _, owner in owners(self._module) if role == "buffer" for key in owner]
+        self._buffers = [(owner, key, ids[id(owner[key])]) for owner, key in places if id(owner[key]) in ids]
+
+    def follow(self) -> None:
+        """Moves what lies elsewhere now back into the program."""
+        replaced = [(owner[key], leaf) for owner, key, leaf in self._buffers if owner.get(key) is not leaf.value]
+        for x, leaf in replaced:
+            leaf.value = x
+        if replaced or self._places != [x.data_ptr() for x in self._tensors]:
+            self.move()
+        if self._state is not None and self._state.left():
+            self._state.move()
+
+    def stepped(self) -> None:
+        """Tells torch what a step has changed: what it computed with the weights before has no derivative any more."""
+        torch.autograd.graph.increment_version(self._tensors)
+        if self._state is not None:
+            self._state.stepped()
+
+    def release(self) -> None:
+        """Gives the tensors memory of their own, so that they do not keep the program's."""
+        tensors, places = self._tensors, self._places
+        if self._state is not None:
+            tensors, places = tensors + self._state.tensors, places + self._state.places
+        for x, place in zip(tensors, places):
+            if x.data_ptr() == place:
+                x.data = x.detach().clone()
+
+
+class _State:
+    """The tensors of an optimizer's state that lie in a program, and its numbers of steps."""
+
+    def __init__(self, program: Program, bridge: Bridge) -> None:
+        self._program = program
+        self._bridge = bridge
+        self._kind = type(bridge.optimizer).__name__
+        # What torch has for each param, and its tensors that lie in the program, each with its owner and key.
+        self._owners: list[dict[str, Any]] = []
+        self._held: list[tuple[dict[str, Any], str, torch.Tensor]] = []
+        self.tensors: list[torch.Tensor] = []
+        self.places: list[int] = []
+
+    def move(self) -> None:
+        """Reads the optimizer's state, and moves it into the program."""
+        self._bridge.load(self._program)
+        self.give()
+
+    def give(self) -> None:
+        """Gives the optimizer the program's tensors."""
+        bridge, states = self._bridge, self._program.states
+        # A program that was resumed has made other steps than were counted.
+        if STEP in states:
+            bridge.count = int(states[STEP])
+        self._held = []
+        for p, key, name in bridge.pairs(states):
+            value = torch.from_numpy(states[name])
+            if bridge.begun(value):
+                bridge.optimizer.state[p][key] = value
+                self._held.append((bridge.optimizer.state[p], key, value))
+        self.tensors = [x for _, _, x in self._held]
+        self.places = [x.data_ptr() for x in self.tensors]
+        # Torch counts by param: these numbers lie one after another, and are written at once.
+        n = len(bridge.params) if self._kind != "SGD" else 0
+        self._steps, self._products = torch.zeros(n), torch.zeros(n if PRODUCT in states else 0)
+        for key, numbers in (("step", self._steps), ("mu_product", self._products)):
+            for p, x in zip(bridge.params.values(), numbers.unbind()):
+                bridge.optimizer.state[p][key] = x
+        self._owners = [bridge.optimizer.state.get(p) for p in bridge.params.values()]
+        self._write()
+
+    def _write(self) -> None:
+        """Writes how many steps there were."""
+        states = self._program.states
+        if STEP in states:
+            self._bridge.count = int(states[STEP])
+        self._steps.fill_(self._bridge.count)
+        if len(self._products):
+            self._products.fill_(float(states[PRODUCT]))
+        self._versions = (self._steps._version, self._products._version)
+        if self._kind == "SparseAdam":
+            for state in self._owners:
+                state["step"] = self._bridge.count
+
+    def stepped(self) -> None:
+        """Notes a step of the program. The first one begins the momentum of SGD."""
+        if self._kind == "SGD" and self._bridge.count == 1:
+            self.give()
+        self._write()
+
+    def left(self) -> bool:
+        """Whether the optimizer has other tensors, or has counted other steps, than the program."""
+        state = self._bridge.optimizer.state
+        return (
+            any(state.get(p) is not own for p, own in zip(self._bridge.params.values(), self._owners))
+            or any(owner.get(key) is not x for owner, key, x in self._held)
+            or self.places != [x.data_ptr() for x in self.tensors]
+            or self._versions != (self._steps._version, self._products._version)
+            or self._kind == "SparseAdam" and any(own["step"] != self._bridge.count for own in self._owners)
+        )
