@@ -1,14 +1,15 @@
 //! The optimiser: appends gradients, clipping and updates to the graph of a loss, which makes one training step.
 //!
-//! This file has the user's options ([`Optimiser`]), of which `clip`, `groups` and `projection` have their own, and
-//! adds clipping and moving averages to a rule. `rule` has the rules and their hyperparameters, `rule_ranges` the range
-//! of each hyperparameter, `named_optimisers` the types that users name ([`AdamW`] …). `groups` finds the settings of
-//! each param, `rows` the rows of tables that have a gradient, `moving` momentum that is an input. `update_target` and `adam_family` write elementwise
-//! updates (one instruction for each param, in place), `matrix` the updates that need the whole param, `lbfgs` the
-//! update of all params together. `projection` writes what follows an update. `grad_accumulation` sums gradients over
-//! micro-batches. `split` makes a step of two graphs, with the gradients in between, and `shard` shares out its states
-//! over ranks. Invariant: the optimiser adds no input but [`LR`] and [`MOMENTUM`]; it keeps all else in states, so a run resumed from
-//! params and states gives the same bits.
+//! This file has the user's options ([`Optimiser`]), of which `clip`, `groups`, `moving` and `projection` have
+//! their own, and adds clipping and moving averages to a rule. `rule` has the rules and their hyperparameters,
+//! `rule_ranges` the range of each hyperparameter, `named_optimisers` the types that users name ([`AdamW`] …).
+//! `groups` finds the settings of each param, `rows` the rows of tables that have a gradient, `moving` momentum
+//! that is an input. `update_target` and `adam_family` write elementwise updates (one instruction for each param,
+//! in place), `matrix` the updates that need the whole param, `lbfgs` the update of all params together.
+//! `projection` writes what follows an update. `grad_accumulation` sums gradients over micro-batches. `split` makes
+//! a step of two graphs, with the gradients in between, and `shard` shares out its states over ranks. Invariant:
+//! the optimiser adds no inputs but those of [`LR`] and [`MOMENTUM`]; it keeps all else in states, so a run resumed
+//! from params and states gives the same bits.
 
 mod adam_family;
 mod clip;
