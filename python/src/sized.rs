@@ -13,7 +13,7 @@ use arenagrad::graph::Builder;
 use arenagrad::session::{Program as Core, Role, SizedProgram as Plans};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -69,8 +69,14 @@ pub fn _compile_sized(recipe: Py<PyAny>, choices: Choices<'_>) -> PyResult<Sized
     Ok(SizedProgram { inner: Mutex::new(Inner { core, sizes: Vec::new() }), raised, casting: choices.casting })
 }
 
-/// Writes a Python value into the input called `name`.
-fn write(p: &mut Core, name: &str, value: &Bound<'_, PyAny>, casting: Option<&str>, any: bool) -> PyResult<()> {
+/// The bytes that a Python value puts into the input, or `any` leaf, called `name`.
+fn fitted<'py>(
+    p: &Core,
+    name: &str,
+    value: &Bound<'py, PyAny>,
+    casting: Option<&str>,
+    any: bool,
+) -> PyResult<Bound<'py, PyBytes>> {
     let py = value.py();
     let wanted =
         |b: &&arenagrad::session::Binding| b.name == name && (any && b.role != Role::Output || b.role == Role::Input);
@@ -83,8 +89,7 @@ fn write(p: &mut Core, name: &str, value: &Bound<'_, PyAny>, casting: Option<&st
     let what = format!("{} {:?}", b.role.name(), b.name);
     let fit = py.import("arenagrad._conversions")?.getattr("fit")?;
     let array = fit.call1((value, form.descr.bind(py), b.dims.to_vec(), b.dtype.name(), what, casting))?;
-    let bytes = array.call_method0("tobytes")?.cast_into::<PyBytes>()?;
-    call(|| p.write_bytes(name, bytes.as_bytes()))
+    Ok(array.call_method0("tobytes")?.cast_into::<PyBytes>()?)
 }
 
 /// A copy of a tensor.
@@ -134,8 +139,9 @@ impl SizedProgram {
     ) -> PyResult<Bound<'py, PyDict>> {
         self.at(Some(sizes_of(sizes)?), |p| {
             for (name, value) in inputs.into_iter().flatten() {
-                let name = name.cast_into::<PyString>()?;
-                write(p, &name.to_cow()?, &value, self.casting.as_deref(), false)?;
+                let name = name.extract::<String>()?;
+                let bytes = fitted(p, &name, &value, self.casting.as_deref(), false)?;
+                call(|| p.write_bytes(&name, bytes.as_bytes()))?;
             }
             py.detach(|| call(|| p.step()))?;
             let all = PyDict::new(py);
@@ -178,13 +184,16 @@ impl SizedProgram {
         })
     }
 
-    /// Writes params and states by name.
+    /// Writes params and states by name: all of them, or where one is refused none.
     fn load_state_dict(&self, values: &Bound<'_, PyDict>) -> PyResult<()> {
         self.at(None, |p| {
+            let mut all = Vec::new();
             for (name, value) in values {
-                write(p, &name.extract::<String>()?, &value, self.casting.as_deref(), true)?;
+                let name = name.extract::<String>()?;
+                let bytes = fitted(p, &name, &value, self.casting.as_deref(), true)?;
+                all.push((name, bytes));
             }
-            Ok(())
+            all.iter().try_for_each(|(name, bytes)| call(|| p.write_bytes(name, bytes.as_bytes())))
         })
     }
 

@@ -35,6 +35,9 @@ def test_all_sizes_share_params(tmp_path):
     np.testing.assert_array_equal(q.state_dict()["fc.weight"], kept["fc.weight"])
     q.load_state_dict({"fc.weight": np.zeros((1, 2), np.float32)})
     assert not q.state_dict()["fc.weight"].any()
+    with pytest.raises(ag.Error):
+        q.load_state_dict({"fc.weight": np.ones((1, 2), np.float32), "other": np.zeros(1)})
+    assert not q.state_dict()["fc.weight"].any()
     assert p.plan({"batch": 4}).arena_bytes > 0
 
 

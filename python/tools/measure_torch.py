@@ -4,8 +4,8 @@ Steps take turns; the least of many is compared, so that other work on the machi
 `torch.compile` is a second peer. With `--memory`, each peer also runs in a process of its own, for the processor's time up
 to the end of the first step, and for memory beyond the module and what was imported: the most of later steps (`steps`),
 and the most since the module was built, capture and compilation among it (`whole`). Pages of files, such as machine code
-that runs for the first time, do not count. `shared` is a step with `share=True`. The numbers in brackets are ours as a
-part of theirs. A peer that fails is named with its error, and the others go on.
+that runs for the first time, do not count. The numbers in brackets are ours as a part of theirs. A peer that fails is
+named with its error, and the others go on.
 """
 
 from __future__ import annotations
@@ -114,15 +114,14 @@ CASES = {f.__name__: f for f in (mlp, gpt, lstm, encoder, resnet18, mobilenet_v3
 
 
 PEERS = ("eager", "torch.compile", "here")
-ALONE = (*PEERS, "shared")
 
 
 def peer(kind: str, case: Case, threads: int) -> Callable[[], Any]:
     """A function that runs one step: forward, loss, backward, AdamW."""
     net, loss, inputs, targets = case
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-    if kind in ("here", "shared"):
-        step = agt.compile_step(net, loss, optimizer, inputs, targets, threads=threads, share=kind == "shared")
+    if kind == "here":
+        step = agt.compile_step(net, loss, optimizer, inputs, targets, threads=threads)
         return lambda: step(*inputs, *targets)
 
     def forward() -> torch.Tensor:
@@ -226,8 +225,7 @@ def show(name: str, threads: int, found: dict[str, dict[str, float]]) -> None:
     for what, values in found.items():
         ours = values.get("here", float("nan"))
         parts = [f"{kind} {x:9.1f} ({ours / x if x > 0 else float('nan'):.3f})" for kind, x in values.items() if kind in PEERS[:2]]
-        more = [f"shared {values['shared']:9.1f}"] if "shared" in values else []
-        print(f"{name:20} {threads} threads  {what:14} here {ours:9.1f}  {'  '.join(parts + more)}", flush=True)
+        print(f"{name:20} {threads} threads  {what:14} here {ours:9.1f}  {'  '.join(parts)}", flush=True)
 
 
 def main() -> None:
@@ -238,7 +236,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--compile", action="store_true", help="torch.compile as a second peer")
     parser.add_argument("--memory", action="store_true", help="processes of their own: memory, time to the first step")
-    parser.add_argument("--alone", choices=ALONE, help=argparse.SUPPRESS)
+    parser.add_argument("--alone", choices=PEERS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     peers = tuple(kind for kind in PEERS if args.compile or kind != "torch.compile")
     unknown = [name for name in args.names if name not in CASES]
@@ -253,7 +251,7 @@ def main() -> None:
                 continue
             show(name, threads, {"step, µs": steps_in_turn(name, peers, threads, args.seconds)})
             found: dict[str, dict[str, float]] = {}
-            for kind in (*peers, "shared") if args.memory else ():
+            for kind in peers if args.memory else ():
                 for what, x in (child(name, kind, threads) or {}).items():
                     found.setdefault(what, {})[kind] = x
             show(name, threads, found)

@@ -189,6 +189,42 @@ def test_a_target_network_of_the_loss(share: bool) -> None:
     assert all(p.requires_grad for p in target.parameters()) and differences(target, ours) == 0
 
 
+@pytest.mark.parametrize("how", ["a part", "processes"])
+def test_tensors_that_others_see_stay_where_they_are(how: str) -> None:
+    ours, theirs = net(), net()
+    flat = torch.nn.utils.parameters_to_vector(ours.parameters()).detach().clone()
+    at = 0
+    for p in ours.parameters():
+        if how == "a part":
+            p.data = flat[at : at + p.numel()].view_as(p)
+        at += p.numel()
+    if how == "processes":
+        ours.share_memory()
+    places = [p.data_ptr() for p in ours.parameters()]
+    x, y = batch()
+    a, b = (torch.optim.AdamW(m.parameters(), 0.01) for m in (ours, theirs))
+    step = agt.compile_step(ours, F.cross_entropy, a, x, y)
+    for _ in range(3):
+        assert step(x, y) == pytest.approx(torch_steps(theirs, b, x, y, 1)[0], rel=1e-5)
+        step.sync()
+        for m in (ours, theirs):
+            m[0].bias.data.mul_(0.9)
+    step.release()
+    assert places == [p.data_ptr() for p in ours.parameters()] and differences(ours, theirs) < 1e-5
+    if how == "a part":
+        assert torch.equal(flat, torch.nn.utils.parameters_to_vector(ours.parameters()).detach())
+
+
+def test_another_target_network_is_an_error() -> None:
+    m = net()
+    target = copy.deepcopy(m)
+    step = agt.compile_step(m, lambda q, x: F.mse_loss(q, target(x).detach()), torch.optim.SGD(m.parameters(), 0.1), X, X)
+    step(X, X)
+    target = copy.deepcopy(m)
+    with pytest.raises(ag.UsageError, match="'target' is another one now"):
+        step(X, X)
+
+
 def test_what_was_computed_before_a_step_has_no_derivative() -> None:
     m = net()
     x, y = batch()

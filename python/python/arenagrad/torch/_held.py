@@ -62,7 +62,7 @@ class _Cells:
     def __init__(self, f: types.FunctionType) -> None:
         self.cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
 
-    def get(self, key: str, absent: Any) -> Any:
+    def get(self, key: str, absent: Any = None) -> Any:
         try:
             return self.cells[key].cell_contents
         except ValueError:
@@ -161,7 +161,7 @@ class Held:
     def __init__(self, module: torch.nn.Module, f: Any, apart: set[tuple[int, str]], kept: set[int], modes: bool = True) -> None:
         # Owner, key, the value and its name.
         self._values: list[tuple[Any, str, Any, str]] = []
-        self._parts: list[tuple[dict[str, Any], str, Any, str]] = []
+        self._parts: list[tuple[Any, str, Any, str]] = []
         # Constants of the graph, with the number of their last write and a digest of their values.
         self._tensors: list[tuple[torch.Tensor, int, bytes, str]] = []
         self._kept = kept
@@ -179,6 +179,9 @@ class Held:
             if role == "attribute" and modes:
                 self._hold(owner, "training", prefix + "training")
         for owner, key in _places(module, f):
+            x = owner.get(key, None)
+            if isinstance(x, nn.Module):
+                self._parts.append((owner, key, x, key))
             self._hold(owner, key, key)
 
     def _hold(self, owner: Any, key: str, name: str, value: bool = True) -> None:

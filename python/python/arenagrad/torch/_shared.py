@@ -2,7 +2,8 @@
 
 The tensors of the module and of the optimizer's state lie in the program, where each step changes them; what torch writes
 into them is read by the next step. A tensor that has come to lie elsewhere (`x.data = …`, another step of the same module,
-`optimizer.load_state_dict`) is copied back into its place before a step reads it. So torch's tensors are right at all times.
+`optimizer.load_state_dict`) is copied back into its place before a step reads it. A tensor that is a part of another one, or
+that processes share, stays where it is, and is copied in and out by each step. So torch's tensors are right at all times.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ def _form(x: torch.Tensor) -> str:
     return f"{x.dtype} {list(x.shape)}"
 
 
+def _stays(x: torch.Tensor) -> bool:
+    """Whether others see a tensor's memory: it is a part of a larger one, or processes share it."""
+    return x.untyped_storage().nbytes() != x.numel() * x.element_size() or x.is_shared()
+
+
 class Shared:
     """The tensors of a module that lie in a program, and those of its optimizer's state."""
 
@@ -34,6 +40,8 @@ class Shared:
         self._state = _State(program, bridge) if bridge is not None else None
         self._tensors: list[torch.Tensor] = []
         self._places: list[int] = []
+        # What stays outside, with its place in the program.
+        self._outside: list[tuple[torch.Tensor, torch.Tensor]] = []
         # Where modules hold buffers: a call in torch may put other tensors there.
         self._buffers: list[tuple[dict[str, Any], str, Leaf]] = []
 
@@ -44,7 +52,8 @@ class Shared:
             if form != self._forms[name]:
                 raise make("data", f"{name!r} is {form} now, and the step is compiled for {self._forms[name]}: compile a step anew")
             values[name] = array_of(leaf.value)
-            leaf.value.data = torch.from_numpy(values[name])
+            if not _stays(leaf.value):
+                leaf.value.data = torch.from_numpy(values[name])
         self._note()
 
     def load(self) -> None:
@@ -56,7 +65,10 @@ class Shared:
     def give(self) -> None:
         """Gives module and optimizer the program's tensors, whatever they have now."""
         for values, name, leaf in self._found():
-            leaf.value.data = torch.from_numpy(values[name])
+            if _stays(leaf.value):
+                leaf.value.detach().copy_(torch.from_numpy(values[name]))
+            else:
+                leaf.value.data = torch.from_numpy(values[name])
         self._note()
         if self._state is not None:
             self._state.give()
@@ -69,6 +81,7 @@ class Shared:
     def _note(self) -> None:
         self._tensors = [leaf.value for _, _, leaf in self._found()]
         self._places = [x.data_ptr() for x in self._tensors]
+        self._outside = [(leaf.value, torch.from_numpy(values[name])) for values, name, leaf in self._found() if _stays(leaf.value)]
         ids = {id(leaf.value): leaf for leaf in self._leaves.values() if leaf.role == "buffer"}
         places = [(owner, key) for role, _, owner in owners(self._module) if role == "buffer" for key in owner]
         self._buffers = [(owner, key, ids[id(owner[key])]) for owner, key in places if id(owner[key]) in ids]
@@ -80,12 +93,16 @@ class Shared:
             leaf.value = x
         if replaced or self._places != [x.data_ptr() for x in self._tensors]:
             self.move()
+        for x, place in self._outside:
+            place.copy_(x.detach())
         if self._state is not None and self._state.left():
             self._state.move()
 
     def stepped(self) -> None:
         """Tells torch what a step has changed: what it computed with the weights before has no derivative any more."""
         torch.autograd.graph.increment_version(self._tensors)
+        for x, place in self._outside:
+            x.detach().copy_(place)
         if self._state is not None:
             self._state.stepped()
 
@@ -94,8 +111,9 @@ class Shared:
         tensors, places = self._tensors, self._places
         if self._state is not None:
             tensors, places = tensors + self._state.tensors, places + self._state.places
+        stay = [id(x) for x, _ in self._outside]
         for x, place in zip(tensors, places):
-            if x.data_ptr() == place:
+            if x.data_ptr() == place and id(x) not in stay:
                 x.data = x.detach().clone()
 
 

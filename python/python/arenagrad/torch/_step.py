@@ -338,7 +338,7 @@ class Step:
         A tensor that lies in a step keeps its whole arena, also when the step is gone.
         """
         if self._shared is not None:
-            self.sync()
+            self._shared.follow()
             self._shared.release()
             self._shared = None
             self._read_all()
