@@ -114,6 +114,31 @@ fn a_model_runs_and_is_trained_on() {
 }
 
 #[test]
+fn the_last_axis_of_a_vector_is_its_own() {
+    for (op, expected) in [("Softmax", [0.25, 0.75]), ("Hardmax", [0.0, 1.0])] {
+        for opset in [9, 11, 13] {
+            let axis = AttributeProto { name: Some("axis".into()), i: Some(-1), ..AttributeProto::default() };
+            let softmax = NodeProto { attribute: vec![axis], ..node(op, &["x"], &["y"]) };
+            let vector = |name| value(name, DataType::Float, &[2]);
+            let g = GraphProto {
+                node: vec![softmax],
+                input: vec![vector("x")],
+                output: vec![vector("y")],
+                ..Default::default()
+            };
+            let mut p = Session::new().compile(&reading(&model(g, opset)).unwrap().graph).unwrap();
+            p.values_mut::<f32>("x").unwrap().copy_from_slice(&[0.0, 3f32.ln()]);
+            p.step().unwrap();
+            let found = p.values::<f32>("y").unwrap();
+            assert!(
+                found.iter().zip(expected).all(|(a, b): (&f32, f32)| (a - b).abs() < 1e-6),
+                "{op} {opset}: {found:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn options_say_which_initialisers_are_trained() {
     let m = line().encode_to_vec();
     let trained = |trainable| {

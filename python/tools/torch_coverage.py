@@ -123,10 +123,9 @@ def beside(module: nn.Module, args: tuple[Any, ...], row: dict[str, Any]) -> Non
     row["losses"] = max(abs(a - b) / max(abs(b), 1e-3) for a, b in zip(ours, expected))
     row["trains"] = ours[-1] < ours[0]
     step.sync()
-    with torch.no_grad():
-        module.eval()
-        want = module(*args)
-        module.train()
+    module.eval()
+    want = module(*args).detach()
+    module.train()
     row["evaluation"] = float((step.eval(*args) - want).abs().max()) / max(float(want.abs().max()), 1e-3)
 
 

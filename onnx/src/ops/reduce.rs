@@ -138,7 +138,9 @@ fn along_rows<'g>(c: &Cx<'_, 'g>, f: impl Fn(Var<'g>, i64) -> Var<'g>) -> Out<'g
     if rank == 0 {
         return one(f(x.reshape([1]), 0).reshape([]));
     }
-    let axis = c.axis(c.int("axis", if c.opset < 13 { 1 } else { -1 }), rank.max(2))?;
+    let axis = c.int("axis", if c.opset < 13 { 1 } else { -1 });
+    // Of a vector, the old default is the axis after it.
+    let axis = c.axis(axis, if axis == 1 && c.opset < 13 { rank.max(2) } else { rank })?;
     if c.opset >= 13 {
         return one(f(x, axis as i64));
     }

@@ -7,10 +7,10 @@ import math
 import torch
 import torch.nn.functional as F
 from models import Case, WithLoss, classes, images, model, tokens
-from more_models import MODELS, RANDOM
 from torch import nn
 from torch.nn.utils import parametrizations
 from torch.utils.checkpoint import checkpoint
+from within_models import MODELS, RANDOM
 
 __all__ = ["MODELS", "RANDOM"]
 

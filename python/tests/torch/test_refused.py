@@ -138,6 +138,45 @@ def test_kinds_without_counterpart_are_named_at_once_with_their_lines() -> None:
     assert "special_i1e" in str(report)
 
 
+def test_lines_are_those_of_losses_and_of_functions() -> None:
+    def loss(out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return helped(out)
+
+    def helped(out: torch.Tensor) -> torch.Tensor:
+        return torch.special.i0e(out).mean()
+
+    first = helped.__code__.co_firstlineno
+    m = nn.Linear(4, 3)
+    with pytest.raises(agt.UnmappedError, match=rf"special_i0e.*test_refused.py:{first + 1}$"):
+        agt.compile_step(m, loss, torch.optim.SGD(m.parameters(), 0.1), X, Y)
+
+
+def test_derivatives_through_statistics_within_a_call() -> None:
+    for norm in (nn.LayerNorm(4), nn.BatchNorm1d(4), nn.GroupNorm(2, 4)):
+
+        def steep(z: torch.Tensor, x: torch.Tensor, norm: Any = norm) -> torch.Tensor:
+            x = x.clone().requires_grad_()
+            return z * torch.autograd.grad(norm(x).sin().sum(), x, create_graph=True)[0].sum()
+
+        with pytest.raises(ag.DerivativeError, match=r"within the call goes through native_\w+_norm.*test_refused.py:\d+$"):
+            compiled(steep)
+
+
+def test_calls_that_differentiate_have_one_size_and_no_params_from_elsewhere() -> None:
+    net = nn.Linear(4, 3)
+    own = list(net.parameters())
+
+    def steep(x: torch.Tensor) -> torch.Tensor:
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad(F.linear(x, *own).tanh().sum(), x, create_graph=True)[0].square().sum()
+
+    how = torch.optim.SGD(net.parameters(), 0.1)
+    with pytest.raises(ag.UsageError, match="without sizes="):
+        agt.compile_step(net, lambda out, x: out.sum() + steep(x), how, X, X, sizes={"rows": (1, 5)})
+    with pytest.raises(ag.DerivativeError, match="'weight' is read from a list"):
+        agt.compile_step(net, lambda out, x: out.sum() + steep(x), how, X, X)
+
+
 def test_derivatives_of_ones_own() -> None:
     class Straight(torch.autograd.Function):
         @staticmethod

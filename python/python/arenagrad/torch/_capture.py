@@ -16,6 +16,7 @@ from .._errors import Error, make
 from ._attributes import Attributes, Effects
 from ._held import digest, networks
 from ._packed import kept_padded
+from ._within import replayed
 
 # What stays whole, because one op or layer here computes it. All else is decomposed.
 KEEP = frozenset(
@@ -140,10 +141,30 @@ def caller() -> str | None:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
 
 
+@contextlib.contextmanager
+def _lines_of_functions() -> Iterator[None]:
+    """Nodes keep the lines of all functions that a call goes through, such as a loss; torch keeps those of `forward`."""
+    tracer: Any = torch.fx.proxy.TracerBase
+    kept = getattr(tracer, "_filter_traceback_frames", None)
+
+    def within(_: Any, frames: traceback.StackSummary) -> traceback.StackSummary:
+        call = max((i for i, f in enumerate(frames) if f.filename == __file__ and f.name == "forward"), default=-1)
+        inner = (f for f in frames[call + 1 :] if _users(f.filename) or f.name == "forward")
+        return traceback.StackSummary.from_list(list(inner))
+
+    if kept is not None:
+        tracer._filter_traceback_frames = within
+    try:
+        yield
+    finally:
+        if kept is not None:
+            tracer._filter_traceback_frames = kept
+
+
 def _at(kind: str, text: str, e: Exception, frames: list[tuple[str, Any]]) -> Error:
     """An error with the innermost line outside of torch: of these frames, or of those that `e` went through."""
     passed = [(f.filename, f.lineno) for f in traceback.extract_tb(e.__traceback__)]
-    outside = [f for f in [*passed, *frames] if _users(f[0])]
+    outside = [f for f in passed if _users(f[0])] or [f for f in frames if _users(f[0])]
     where = f"{outside[-1][0]}:{outside[-1][1]}" if outside else None
     return make(kind, text + (f", at {where}" if where else ""), where)
 
@@ -190,34 +211,78 @@ def exported(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], sh
     """The graph of a call of the module, without mutation, in the kinds of the table. The module stays as it is."""
     before = Attributes(module)
     try:
-        program = _exported(module, args, kwargs, shapes)
+        program = _followed(module, args, kwargs, shapes, before)
         if module.effects.names:
             before.restore()
-            _check_stateless(module, program, args, kwargs, shapes)
+            _check_stateless(module, program, args, kwargs, shapes, before)
         return program
     finally:
         before.restore()
 
 
-def _exported(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> ExportedProgram:
-    with warnings.catch_warnings(), _own_derivatives_refused(), kept_padded():
+def _followed(
+    module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any, before: Attributes
+) -> ExportedProgram:
+    """The graph of a call, which may differentiate."""
+    try:
+        return _exported(module, args, kwargs, shapes)
+    except Error as e:
+        if not _differentiates(e):
+            raise
+        if shapes:  # they would be numbers in the list of ops
+            raise make("usage", f"a call that differentiates is captured for one size of batch, without sizes=: {e}", e.location) from e
+        before.restore()
+        return _exported_within(module, args, kwargs)
+
+
+@contextlib.contextmanager
+def _capturing() -> Iterator[None]:
+    """What torch is to do differently while it captures. Its errors become errors with the user's line."""
+    checked = torch.distributions.Distribution._validate_args
+    with warnings.catch_warnings(), _own_derivatives_refused(), kept_padded(), _lines_of_functions():
         warnings.simplefilter("ignore")
+        # Checks of values, some of which branch on them; a graph drops the others.
+        torch.distributions.Distribution.set_default_validate_args(False)
         try:
-            program = torch.export.export(module, args, kwargs or None, dynamic_shapes=shapes, strict=False)
-            _kept_from_gradient(program.graph_module)
-            return program.run_decompositions(decompositions())
+            yield
         except Exception as e:
             raise _failed(e) from e
+        finally:
+            torch.distributions.Distribution.set_default_validate_args(checked)
+
+
+def _exported(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> ExportedProgram:
+    with _capturing():
+        program = torch.export.export(module, args, kwargs or None, dynamic_shapes=shapes, strict=False)
+        _kept_from_gradient(program.graph_module)
+        return program.run_decompositions(decompositions())
+
+
+def _differentiates(e: Error) -> bool:
+    """Whether torch.export does not follow a derivative within the call."""
+    text = str(e)
+    return any(sign in text for sign in ("fake tensor in the exported program constant", "attribute 'constant'", "functorch"))
+
+
+def _exported_within(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
+    """The graph of a call that differentiates."""
+    with _capturing():
+        replay = replayed(module, args, kwargs, place_of)
+    module.forward = replay  # type: ignore[method-assign]
+    try:
+        return _exported(module, args, kwargs, None)
+    finally:
+        del module.forward
 
 
 def _check_stateless(
-    module: WithLoss, program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
+    module: WithLoss, program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any, before: Attributes
 ) -> None:
     """An error if what a call leaves in attributes makes the next call another one."""
     names = ", ".join(map(repr, module.effects.names[:8]))
     try:
         with module.effects.again():
-            again = _exported(module, args, kwargs, shapes)
+            again = _followed(module, args, kwargs, shapes, before)
         why = "" if text_of(again) == text_of(program) else "the next call is another one then"
     except Error as e:
         why = str(e)

@@ -277,7 +277,9 @@ def _batch_norm(
         raise Refused(f"batch norm in training over {n} element of each channel; torch refuses it, too")
     unbiased = spread.stop_gradient() * (n / (n - 1))
     mean = mean * (1 - momentum) + own.stop_gradient() * momentum
-    return y, own, (spread + eps).rsqrt(), mean, var * (1 - momentum) + unbiased * momentum
+    # In torch, no gradient goes through the statistics.
+    kept = own.stop_gradient(), (spread.stop_gradient() + eps).rsqrt()
+    return y, *kept, mean, var * (1 - momentum) + unbiased * momentum
 
 
 @kind("_native_batch_norm_legit.no_stats")

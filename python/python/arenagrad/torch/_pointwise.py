@@ -129,7 +129,13 @@ def _remainder(s: Site, a: Any, b: Any) -> Var:
 
 
 def _pair(name: str) -> Any:
-    return lambda s, a, b: getattr(_spread(s.float(a), b), name)(_spread(s.float(b), a))
+    return lambda s, a, b: _of_bools(s, name)(_spread(s.float(a), b), _spread(s.float(b), a))
+
+
+def _of_bools(s: Site, name: str) -> Any:
+    """A method of two values. False is less than True."""
+    name = {"maximum": "logical_or", "minimum": "logical_and"}.get(name, name) if s.dtype == "bool" else name
+    return lambda a, b: getattr(a, name)(b)
 
 
 def _spread(x: Var, other: Any) -> Var:

@@ -30,10 +30,22 @@ for _name in ("sum", "mean", "prod"):
 kind("sum.dim_IntList")(_rules["sum"])
 kind("mean.dim")(_rules["mean"])
 kind("prod.dim_int")(_rules["prod"])
-kind("amax.default")(_simple("amax"))
-kind("amin.default")(_simple("amin"))
-kind("max.default")(lambda s, x: s.var(x).amax())
-kind("min.default")(lambda s, x: s.var(x).amin())
+
+
+def _extreme(name: str) -> Any:
+    """The largest or smallest elements. False is less than True."""
+
+    def rule(s: Site, x: Any, dims: Any = None, keep: bool = False) -> Var:
+        if s.dtype == "bool":
+            return _holds("any" if name == "amax" else "all")(s, x, dims, keep)
+        x = _ordered(s, s.var(x))
+        return s.float(_over(x, dims, keep, lambda x, axes, keep: getattr(x, name)(axes, keep)))
+
+    return rule
+
+
+kind("amax.default", "max.default")(_extreme("amax"))
+kind("amin.default", "min.default")(_extreme("amin"))
 kind("nansum.default")(
     lambda s, x, dims=None, keep=False, *_: _rules["sum"](s, x.isnan().select(x.full_like(0.0), x), dims, keep)
 )
@@ -49,12 +61,18 @@ def _by_position(s: Site, x: Var, dim: int, keep: bool, at: Var) -> tuple[Var, V
     return values.reshape(at.shape), at
 
 
-kind("max.dim")(lambda s, x, dim, keep=False: _by_position(s, x, dim, keep, x.arg_max(dim)))
-kind("min.dim")(lambda s, x, dim, keep=False: _by_position(s, x, dim, keep, x.arg_min(dim)))
+def _ordered(s: Site, x: Var) -> Var:
+    """`x` in a type that has an order here."""
+    return s.var(x, "i32") if x.dtype in ("bool", "u8", "i8", "i16") else x
+
+
+kind("max.dim")(lambda s, x, dim, keep=False: _by_position(s, x, dim, keep, _ordered(s, x).arg_max(dim)))
+kind("min.dim")(lambda s, x, dim, keep=False: _by_position(s, x, dim, keep, _ordered(s, x).arg_min(dim)))
 
 
 def _arg(name: str) -> Any:
     def rule(s: Site, x: Var, dim: int | None = None, keep: bool = False) -> Var:
+        x = _ordered(s, x)
         if dim is None:
             at = getattr(x.flatten() if x.ndim else x.reshape([1]), name)(0)
             return at.reshape([1] * x.ndim) if keep else at
