@@ -146,3 +146,18 @@ def extremes_of_bools() -> Case:
             return F.mse_loss(h * (first[:, None] + last + m.byte().argmax(1)[:, None] + m.max() * 0.5), y)
 
     return Net(), (torch.randn(8, 4), torch.randn(8, 3))
+
+
+@model
+def kept_statistics() -> Case:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.l, self.norm = nn.Linear(4, 3), nn.BatchNorm1d(3)
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            n, h = self.norm, self.l(x)
+            out, mean, scale = torch.native_batch_norm(h, n.weight, n.bias, n.running_mean, n.running_var, True, 0.1, 1e-5)
+            return F.mse_loss(out, y) + (mean * h).mean() + (scale * h).square().mean()
+
+    return Net(), (torch.randn(8, 4), torch.randn(8, 3))
