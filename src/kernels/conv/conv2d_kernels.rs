@@ -5,6 +5,7 @@ use super::conv_micro::ConvMicroEpilogue;
 use super::conv_micro::Product;
 use super::conv_plan::ConvPlan;
 use super::correlate::{self, correlate};
+use super::each_channel::{self, correlate_each};
 use super::geom::ConvGeom;
 use super::product::{self};
 use super::way::{Way, WeightWay};
@@ -32,6 +33,7 @@ pub(super) fn forward_scratch_of(way: &Way, g: &ConvGeom) -> usize {
         Way::Strip(plan) => correlate::thread_scratch_len(plan),
         Way::Lanes(plan, _) => channel_lanes::lanes_scratch(plan),
         Way::Product(share) => product::forward_scratch(g, *share),
+        Way::Each(plan, _) => each_channel::each_scratch(plan),
     }
 }
 
@@ -72,6 +74,10 @@ pub(super) fn forward_by<T: GemmFloat>(
         Way::Product(share) => {
             let (part, y) = share.part(size, units, y);
             product::forward(g, *share, (x, weight), epilogue, part, y, scratch);
+        }
+        Way::Each(plan, share) => {
+            let (part, y) = share.part(size, units, y);
+            correlate_each(plan, (x, weight), epilogue, part, y, scratch);
         }
     }
 }
@@ -128,6 +134,10 @@ pub(super) fn input_by<T: GemmFloat>(
             let (part, dx) = share.part(size, units, dx);
             product::input_grad(g, *share, (dy, weight), part, dx, scratch);
         }
+        Way::Each(plan, share) => {
+            let (part, dx) = share.part(size, units, dx);
+            correlate_each(plan, (dy, weight), epilogue, part, dx, scratch);
+        }
     }
 }
 
@@ -154,6 +164,7 @@ pub(super) fn weight_scratch_of(way: WeightWay, g: &ConvGeom) -> usize {
         WeightWay::Strip => weight_grad::thread_scratch_len(g, &ConvPlan::weight(g)),
         WeightWay::Lanes => channel_lanes::lanes_weight_scratch(g),
         WeightWay::Product => product::weight_grad_scratch(g),
+        WeightWay::Each => each_channel::each_weight_scratch(g),
     }
 }
 
@@ -186,6 +197,7 @@ pub(super) fn weight_by<T: GemmFloat>(
         WeightWay::Strip => weight_grad::compute_parts(g, x, dy, units, parts, scratch),
         WeightWay::Lanes => channel_lanes::lanes_weight_grad(g, (x, dy), own, parts, scratch),
         WeightWay::Product => product::weight_grad(g, (x, dy), own, parts, scratch),
+        WeightWay::Each => each_channel::each_weight_grad(g, (x, dy), own, parts, scratch),
     }
 }
 

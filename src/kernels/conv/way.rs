@@ -4,6 +4,8 @@
 
 use super::channel_lanes::LanesPlan;
 use super::conv_plan::{ConvPlan, largest_divisor, weight_grad_blocks};
+use super::depthwise;
+use super::each_channel::{EachPlan, each_weight_blocks, fits_each};
 use super::geom::ConvGeom;
 use super::product::{fold_of, upright};
 use crate::abi::{MatrixMut, Split};
@@ -17,6 +19,8 @@ pub(super) enum Way {
     Lanes(LanesPlan, Share),
     /// As a matrix product.
     Product(Share),
+    /// Channels in the lanes, each with a kernel of its own.
+    Each(EachPlan, Share),
 }
 
 /// How units divide an output `[n, channels, area]`.
@@ -74,6 +78,16 @@ fn has_patches(g: &ConvGeom) -> bool {
     patches && g.n > 0 && g.c_in / g.groups < 32 && g.c_out / g.groups >= 16 && g.taps() >= 32
 }
 
+/// Positions of an image from which on a weight gradient has channels in the lanes: of short sums, those of strips are
+/// more accurate.
+const EACH_POSITIONS: usize = 256;
+
+/// Whether channels are the lanes of a depthwise convolution. The loops of `depthwise` are faster for wide rows.
+fn has_each(g: &ConvGeom) -> bool {
+    let wide = g.windows.size[1].min(g.windows.out()[1]) >= 16;
+    fits_each(g) && !(wide && depthwise::fits(&ConvPlan::forward(g)))
+}
+
 /// How the weight gradient is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WeightWay {
@@ -83,6 +97,8 @@ pub(super) enum WeightWay {
     Lanes,
     /// As a matrix product.
     Product,
+    /// With channels in the lanes, each with a kernel of its own, in parts by blocks of images.
+    Each,
 }
 
 impl WeightWay {
@@ -91,12 +107,15 @@ impl WeightWay {
         match self {
             WeightWay::Strip => weight_grad_blocks(g),
             WeightWay::Lanes | WeightWay::Product => (1, largest_divisor(g.c_out, 16)),
+            WeightWay::Each => each_weight_blocks(g),
         }
     }
 
     /// Of a convolution.
     pub fn of(g: &ConvGeom) -> WeightWay {
-        if has_patches(g) {
+        if has_each(g) && g.windows.out().iter().product::<usize>() >= EACH_POSITIONS {
+            WeightWay::Each
+        } else if has_patches(g) {
             WeightWay::Product
         } else if keeps_strips(g) {
             WeightWay::Strip
@@ -114,7 +133,9 @@ impl Way {
         let area = g.windows.out()[0] * g.windows.out()[1];
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_out));
         let lanes = || Way::Lanes(LanesPlan::forward(g), Share::new(g.n, 1, g.c_out));
-        if keeps_strips(g) {
+        if has_each(g) {
+            Way::Each(EachPlan::forward(g), Share::new(g.n, 1, g.c_out))
+        } else if keeps_strips(g) {
             Way::Strip(ConvPlan::forward(g))
         } else if g.windows_are_pixels() {
             product(if area < 128 { fold_of(g.n, area) } else { 1 })
@@ -130,11 +151,13 @@ impl Way {
         let area = g.windows.out()[0] * g.windows.out()[1];
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_in));
         let lanes = || Way::Lanes(LanesPlan::backward(g), Share::new(g.n, 1, g.c_in));
-        if keeps_strips(g) {
+        if has_each(g) {
+            Way::Each(EachPlan::backward(g), Share::new(g.n, 1, g.c_in))
+        } else if keeps_strips(g) {
             Way::Strip(ConvPlan::backward(g))
         } else if g.windows_are_pixels() && area >= 128 {
             product(1)
-        } else if g.window() > 1 && g.n * area < 64 {
+        } else if g.windows_are_pixels() || (g.window() > 1 && g.n * area < 64) {
             product(fold_of(g.n, area))
         } else {
             lanes()
@@ -145,7 +168,7 @@ impl Way {
     pub fn division(&self, [n, channels, area]: [usize; 3]) -> (Split, usize) {
         match self {
             Way::Strip(c) => c.division(),
-            Way::Lanes(_, share) | Way::Product(share) => share.division(n, channels, area),
+            Way::Lanes(_, share) | Way::Product(share) | Way::Each(_, share) => share.division(n, channels, area),
         }
     }
 }

@@ -118,7 +118,8 @@ impl BlockedPlan {
         BlockedPlan { far_a: true, ..self.by_rows() }
     }
 
-    fn by_rows(self) -> BlockedPlan {
+    /// The same plan with the tiles of some rows before those of the next rows.
+    pub fn by_rows(self) -> BlockedPlan {
         BlockedPlan { by_panel: false, prefetch_b: false, by_rows: true, ..self }
     }
 

@@ -11,7 +11,7 @@ use super::blocked_plan::BlockedPlan;
 use super::epilogue::GemmEpilogue;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
-use super::tuning::{PACK_B_ROWS, UNIT_COLS, UNIT_ROWS, UNIT_WORK};
+use super::tuning::{PACK_B_ROWS, Tuning, UNIT_COLS, UNIT_ROWS, UNIT_WORK};
 use crate::abi::MatrixMut;
 use crate::simd::Token;
 
@@ -37,6 +37,13 @@ impl OpenProduct {
     /// The same product, added to the old C.
     pub fn accumulating(self) -> OpenProduct {
         OpenProduct { g: Gemm { accumulate: true, ..self.g }, ..self }
+    }
+
+    /// The same product with a C that comes from memory and is written row by row: its lines are fetched a tile ahead.
+    pub fn with_far_c(self) -> OpenProduct {
+        let far = Tuning::current().prefetch_new_c < usize::MAX;
+        let by_rows = |plan: BlockedPlan| BlockedPlan { far_new_c: far, ..plan.by_rows() };
+        if far { OpenProduct { many: by_rows(self.many), few: by_rows(self.few), ..self } } else { self }
     }
 
     /// Elements of scratch of each thread.

@@ -8,6 +8,7 @@
 //! Invariant: an output element is one chain of `mul_add` over (kernel row, kernel column, channel), whatever the
 //! blocks and the units are. Used by the entry points of the folder.
 
+mod gathered_tile;
 mod lanes_plan;
 mod lanes_weight_grad;
 mod operands;

@@ -11,9 +11,24 @@ pub(super) fn transposed_len(p: &LanesPlan) -> usize {
     GROUP * p.kernel[0] * p.kernel[1] * SOME
 }
 
-/// Writes the weights of `count` output channels from `m` on: for each run of each sub-grid a row of [`GROUP`] channels
-/// for each (tap, source channel).
+/// Writes the weights of `count` output channels from `m` on: for each run of each sub-grid, for each panel of `panel`
+/// of [`GROUP`] channels, a row for each (tap, source channel).
 pub(super) fn pack_weights<T: GemmFloat>(
+    p: &LanesPlan,
+    weight: &[T],
+    (m, count): (usize, usize),
+    panel: usize,
+    work: &mut [T],
+    to: &mut [T],
+) {
+    match panel {
+        16 => pack_panels::<T, 16>(p, weight, (m, count), work, to),
+        8 => pack_panels::<T, 8>(p, weight, (m, count), work, to),
+        _ => pack_panels::<T, GROUP>(p, weight, (m, count), work, to),
+    }
+}
+
+fn pack_panels<T: GemmFloat, const WIDTH: usize>(
     p: &LanesPlan,
     weight: &[T],
     (m, count): (usize, usize),
@@ -21,30 +36,31 @@ pub(super) fn pack_weights<T: GemmFloat>(
     to: &mut [T],
 ) {
     let window = p.kernel[0] * p.kernel[1];
-    for c in (0..p.src_c).step_by(SOME) {
-        let some = SOME.min(p.src_c - c);
-        // Rows of channels for each (source channel, tap).
-        let from = &weight[m * p.w_dst + c * p.w_src..];
-        if p.w_src == window {
-            transpose(from, p.w_dst, work, GROUP, some * window, count);
-        } else {
-            for (c, work) in work.chunks_exact_mut(window * GROUP).take(some).enumerate() {
-                transpose(&from[c * p.w_src..], p.w_dst, work, GROUP, window, count);
-            }
-        }
-        let mut at = 0;
-        for sub in p.subs() {
-            p.each_run(sub, |_, _, taps| {
-                for t in 0..taps.count {
-                    let tap = taps.at(t);
-                    let to = &mut to[at + (t * p.src_c + c) * GROUP..][..some * GROUP];
-                    let rows = to.as_chunks_mut::<GROUP>().0;
-                    for (to, from) in rows.iter_mut().zip(work.as_chunks::<GROUP>().0[tap..].iter().step_by(window)) {
-                        *to = *from;
-                    }
+    let (work, to) = (work.as_chunks_mut::<WIDTH>().0, to.as_chunks_mut::<WIDTH>().0);
+    for (panel, j) in (0..count).step_by(WIDTH).enumerate() {
+        let channels = WIDTH.min(count - j);
+        for c in (0..p.src_c).step_by(SOME) {
+            let some = SOME.min(p.src_c - c);
+            // Rows of channels for each (source channel, tap).
+            let from = &weight[(m + j) * p.w_dst + c * p.w_src..];
+            if p.w_src == window {
+                transpose(from, p.w_dst, work.as_flattened_mut(), WIDTH, some * window, channels);
+            } else {
+                for (c, work) in work.chunks_exact_mut(window).take(some).enumerate() {
+                    transpose(&from[c * p.w_src..], p.w_dst, work.as_flattened_mut(), WIDTH, window, channels);
                 }
-                at += taps.count * p.src_c * GROUP;
-            });
+            }
+            let mut at = 0;
+            for sub in p.subs() {
+                p.each_run(sub, |_, _, taps| {
+                    let all = taps.count * p.src_c;
+                    for t in 0..taps.count {
+                        let to = &mut to[at + panel * all + t * p.src_c + c..][..some];
+                        to.iter_mut().zip(work[taps.at(t)..].iter().step_by(window)).for_each(|(to, from)| *to = *from);
+                    }
+                    at += GROUP / WIDTH * all;
+                });
+            }
         }
     }
 }

@@ -1,12 +1,23 @@
 //! The loops of correlations with channels in the lanes: channels, images, bands of rows, sub-grids, runs, tiles.
 
 use super::super::conv_micro::ConvMicroEpilogue;
+use super::gathered_tile::{GatheredRun, GatheredTile, POSITIONS, gathered_channels, sum_gathered};
 use super::lanes_plan::{GROUP, LanesPlan, RUN};
 use super::operands::{load_pixels, pack_weights, transposed_len};
 use crate::abi::MatrixMut;
 use crate::gemm::{GemmFloat, RegisterTileOperands, transpose};
-use crate::simd::Token;
+use crate::simd::{Isa, Token, isa};
+use arrayvec::ArrayVec;
 use std::ops::Range;
+
+/// Most runs that are summed in one visit of the sums of a tile, and most numbers, unless one run has more.
+const RUNS: usize = 8;
+const TERMS: usize = 512;
+
+/// Channels whose weights are adjacent: those of a tile of sixteen registers, which stay in L1.
+fn panel<T>() -> usize {
+    if isa() == Isa::Avx2 { gathered_channels::<T>() } else { GROUP }
+}
 
 /// Elements of [weights, their transposes, strip, sums].
 fn sizes(p: &LanesPlan) -> [usize; 4] {
@@ -42,7 +53,7 @@ pub(in super::super) fn correlate_lanes<T: GemmFloat>(
         let (group, from) = (m / p.dst_c, m % p.dst_c);
         let count = GROUP.min(p.dst_c - from).min(channels.end - m);
         let all = p.dst_c * p.kernel[0] * p.kernel[1] * p.src_c;
-        pack_weights(p, &weight[group * all..][..all], (from, count), work, weights);
+        pack_weights(p, &weight[group * all..][..all], (from, count), panel::<T>(), work, weights);
         for image in images.clone() {
             let planes = &src[(image * p.groups + group) * planes..][..planes];
             let to = &mut dst.row(image - images.start)[(m - channels.start) * p.area()..][..count * p.area()];
@@ -68,32 +79,82 @@ pub(in super::super) fn correlate_lanes<T: GemmFloat>(
 fn sum_band<T: GemmFloat>(p: &LanesPlan, row: usize, count: usize, strip: &[T], weights: &[T], sums: &mut [T]) {
     let token = Token::current();
     let (tallest, _) = T::shape(token, usize::MAX);
+    let panel = panel::<T>();
     let mut weights = weights;
     for sub in p.subs() {
         let [rows, cols] = p.sub_grid(sub);
         let rows = rows.saturating_sub(row).min(p.band);
         let mut add = false;
-        p.each_run(sub, |down, across, taps| {
-            let all = taps.count * p.src_c;
-            let (run, rest) = weights.split_at(all * GROUP);
-            weights = rest;
-            // Pieces of about equal length.
-            let piece = all.div_ceil(all.div_ceil(RUN));
-            for at in (0..all).step_by(piece) {
-                let k = piece.min(all - at);
-                let mut j = 0;
-                while j < count {
-                    let width = T::width(token, tallest, count - j);
-                    let tiles =
-                        Tiles { rows, cols, sub, at: (down * p.cols + across) * p.src_c + at, k, j, width, add };
-                    tiles.sum(token, p, tallest, strip, &run[at * GROUP + j..], sums);
-                    j += width;
+        if panel < GROUP && rows > 1 && cols.div_ceil(cols.div_ceil(tallest).max(1)) < 5 {
+            let (mut runs, mut terms) = (ArrayVec::<_, RUNS>::new(), 0);
+            p.each_run(sub, |down, across, taps| {
+                let k = taps.count * p.src_c;
+                if runs.is_full() || (terms > 0 && terms + k > TERMS) {
+                    gather(p, [rows, cols], sub, count, (strip, &runs), add, sums);
+                    runs.clear();
+                    (add, terms) = (true, 0);
                 }
+                let (run, rest) = weights.split_at(k * GROUP);
+                weights = rest;
+                runs.push(GatheredRun { at: (down * p.cols + across) * p.src_c, k, weights: run });
+                terms += k;
+            });
+            if !runs.is_empty() {
+                gather(p, [rows, cols], sub, count, (strip, &runs), add, sums);
                 add = true;
             }
-        });
+        } else {
+            p.each_run(sub, |down, across, taps| {
+                let all = taps.count * p.src_c;
+                let (run, rest) = weights.split_at(all * GROUP);
+                weights = rest;
+                // Pieces of about equal length.
+                let piece = all.div_ceil(all.div_ceil(RUN));
+                for at in (0..all).step_by(piece) {
+                    let k = piece.min(all - at);
+                    let mut j = 0;
+                    while j < count {
+                        let width = T::width(token, tallest, panel.min(count - j));
+                        let b = &run[j / panel * panel * all + at * panel + j % panel..];
+                        let at = (down * p.cols + across) * p.src_c + at;
+                        Tiles { rows, cols, sub, at, k, j, width, add }.sum(token, p, tallest, strip, (b, panel), sums);
+                        j += width;
+                    }
+                    add = true;
+                }
+            });
+        }
         if !add {
             clear_positions(p, sub, [rows, cols], sums);
+        }
+    }
+}
+
+/// Adds `runs` to the sums of a sub-grid of [rows, columns], in tiles of positions of several rows. Channels from
+/// `count` on hold anything.
+fn gather<T: GemmFloat>(
+    p: &LanesPlan,
+    [rows, cols]: [usize; 2],
+    sub: [usize; 2],
+    count: usize,
+    (strip, runs): (&[T], &[GatheredRun<'_, T>]),
+    add: bool,
+    sums: &mut [T],
+) {
+    let sums = sums.as_chunks_mut::<GROUP>().0;
+    let all = rows * cols;
+    let tiles = all.div_ceil(POSITIONS);
+    for j in (0..count).step_by(gathered_channels::<T>()) {
+        let (mut row, mut q) = (0, 0);
+        for tile in 0..tiles {
+            let count = all * (tile + 1) / tiles - all * tile / tiles;
+            let (mut from, mut to) = ([0; POSITIONS], [0; POSITIONS]);
+            for (from, to) in from.iter_mut().zip(&mut to).take(count) {
+                *from = (row * p.stride[0] * p.cols + q * p.stride[1]) * p.src_c;
+                *to = (row * p.step[0] + sub[0]) * p.dst[1] + sub[1] + q * p.step[1];
+                (row, q) = if q + 1 == cols { (row + 1, 0) } else { (row, q + 1) };
+            }
+            sum_gathered(&GatheredTile { strip, from, to, count, runs, j, add }, sums);
         }
     }
 }
@@ -116,7 +177,15 @@ struct Tiles {
 
 impl Tiles {
     #[inline(always)]
-    fn sum<T: GemmFloat>(&self, token: Token, p: &LanesPlan, tallest: usize, strip: &[T], b: &[T], sums: &mut [T]) {
+    fn sum<T: GemmFloat>(
+        &self,
+        token: Token,
+        p: &LanesPlan,
+        tallest: usize,
+        strip: &[T],
+        (b, b_row): (&[T], usize),
+        sums: &mut [T],
+    ) {
         if self.cols == 0 {
             return;
         }
@@ -137,7 +206,7 @@ impl Tiles {
                         a_row,
                         a_col: 1,
                         b,
-                        b_row: GROUP,
+                        b_row,
                         k: self.k,
                         c,
                         add: self.add,

@@ -6,7 +6,12 @@ use super::product_plan::INPUT_ROWS;
 use super::scatter::PhasePlanes;
 use crate::abi::MatrixMut;
 use crate::gemm::{Gemm, GemmFloat, OpenProduct, Strides};
+use crate::simd::prefetch_l2;
+use arenagrad_arena::tensor::LINE;
 use std::ops::Range;
+
+/// Rows of weights that are fetched ahead: they lie in pages of their own, which hardware does not foresee.
+const AHEAD: usize = 8;
 
 /// The blocks of the input gradient.
 struct Blocks {
@@ -72,7 +77,8 @@ pub(in super::super) fn input_grad<T: GemmFloat>(
     let (right, scratch) = scratch.split_at_mut(right);
     let (terms, scratch) = scratch.split_at_mut(terms);
     let (planes, scratch) = scratch.split_at_mut(planes);
-    let (product, step) = (b.product::<T>(g), b.rows(g));
+    let pixels_alone = g.windows_are_pixels();
+    let (product, step, mut joined) = (b.product::<T>(g), b.rows(g), None);
     for group in channels.start / each..channels.end.div_ceil(each) {
         let (lo, hi) = (channels.start.max(group * each), channels.end.min((group + 1) * each));
         for c in (lo..hi).step_by(b.channels) {
@@ -80,13 +86,17 @@ pub(in super::super) fn input_grad<T: GemmFloat>(
             let m = some * window;
             let rows = weight[group * outs * g.taps() + (c - group * each) * window..].chunks(g.taps());
             for (row, to) in rows.zip(left.chunks_exact_mut(step)).take(outs) {
+                let ahead = row.as_ptr().addr().wrapping_add(AHEAD * g.taps() * size_of::<T>());
+                (0..m * size_of::<T>()).step_by(LINE).for_each(|at| prefetch_l2(ahead.wrapping_add(at)));
                 to[..m].copy_from_slice(&row[..m]);
             }
             for image in images.clone().step_by(share.fold) {
                 let count = share.fold.min(images.end - image);
                 let from = &dy[(image * g.groups + group) * outs * area..];
                 let b_of: &[T] = if share.fold > 1 {
-                    join_images(from, [g.c_out * area, area, outs], count, right, b.columns);
+                    if joined.replace((group, image)) != Some((group, image)) {
+                        join_images(from, [g.c_out * area, area, outs], count, right, b.columns);
+                    }
                     right
                 } else {
                     from
@@ -101,7 +111,12 @@ pub(in super::super) fn input_grad<T: GemmFloat>(
                 product.compute((left, b_of), outs, MatrixMut::new(terms, m, n), scratch);
                 for i in 0..count {
                     for (k, dx) in dx.row(row + i)[at..].chunks_exact_mut(pixels).take(some).enumerate() {
-                        b.planes.sum_taps(g, &terms[k * window * n + i * area..], n, planes, dx);
+                        let terms = &terms[k * window * n + i * area..];
+                        if pixels_alone {
+                            dx.copy_from_slice(&terms[..area]);
+                        } else {
+                            b.planes.sum_taps(g, terms, n, planes, dx);
+                        }
                     }
                 }
             }

@@ -15,6 +15,9 @@ pub(super) const INPUT_ROWS: usize = 128;
 /// Positions of a block of the weight gradient; rows of a block of windows; output channels.
 pub(super) const WEIGHT_BLOCK: usize = 256;
 
+/// A gradient of more bytes than this comes from memory.
+pub(super) const FAR_GRADIENT: usize = 512 << 10;
+
 /// Images side by side: as many as leave the fewest lanes of a product idle, but no more than fill a block.
 pub(in super::super) fn fold_of(n: usize, area: usize) -> usize {
     let most = (2 * COLUMNS).div_ceil(area).min(n).max(1);

@@ -1,7 +1,7 @@
 //! The weight gradient as a product whose sums run over the positions of all images.
 
 use super::super::geom::ConvGeom;
-use super::product_plan::{WEIGHT_BLOCK, upright};
+use super::product_plan::{FAR_GRADIENT, WEIGHT_BLOCK, upright};
 use super::windows::{each_row_part, load_windows};
 use crate::abi::MatrixMut;
 use crate::gemm::{Gemm, GemmFloat, OpenProduct, Strides, transpose};
@@ -36,11 +36,13 @@ impl Blocks {
 
     fn product<T: GemmFloat>(&self, g: &ConvGeom) -> OpenProduct {
         let (rows, k) = (self.rows(g), self.positions);
-        OpenProduct::new::<T>(if self.upright {
-            Gemm::new(self.outs, rows, k).with_strides(Strides { row: k, col: 1 }, Strides { row: 1, col: k })
+        let of = |m, n, b| OpenProduct::new::<T>(Gemm::new(m, n, k).with_strides(Strides { row: k, col: 1 }, b));
+        if self.upright {
+            let product = of(self.outs, rows, Strides { row: 1, col: k });
+            if g.w_len() * size_of::<T>() > FAR_GRADIENT { product.with_far_c() } else { product }
         } else {
-            Gemm::new(rows, self.outs, k).with_strides(Strides { row: k, col: 1 }, Strides { row: self.outs, col: 1 })
-        })
+            of(rows, self.outs, Strides { row: self.outs, col: 1 })
+        }
     }
 
     /// Elements of [windows, dy, the product].

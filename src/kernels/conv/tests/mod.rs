@@ -14,6 +14,8 @@ use crate::simd::{Isa, detect_isa, limit};
 use crate::window::{Units, WindowGeometry};
 use std::ops::Range;
 
+mod accuracy;
+
 fn geom(n: usize, c: [usize; 2], hw: [usize; 2], k: [usize; 2]) -> ConvGeom {
     ConvGeom { n, c_in: c[0], c_out: c[1], groups: 1, windows: WindowGeometry::new(hw, k) }
 }
@@ -244,6 +246,7 @@ fn channels() -> Vec<ConvGeom> {
     let (wide, base) = (geom(3, [33, 70], [9, 10], [3, 3]), geom(5, [36, 40], [7, 9], [4, 3]));
     let s2 = |g: ConvGeom| g.stride([2, 2]);
     let pad = |g: ConvGeom| g.pad([1; 4]);
+    let each = |groups, g| ConvGeom { c_in: groups, c_out: groups, groups, ..g };
     vec![
         pad(wide),
         s2(pad(wide)),
@@ -259,6 +262,12 @@ fn channels() -> Vec<ConvGeom> {
         pad(wide).size([2, 2]),
         ConvGeom { n: 4, c_out: 130, ..s2(pad(wide)) }.size([4, 3]),
         ConvGeom { n: 2, c_in: 300, groups: 2, ..pad(wide) }.size([5, 3]),
+        // Few positions, and a gradient that no cache keeps.
+        ConvGeom { n: 2, c_in: 120, c_out: 130, ..pad(wide) }.size([2, 2]),
+        // Rows that fill tiles only together.
+        pad(wide).size([7, 8]),
+        s2(pad(wide)).size([15, 8]),
+        wide.size([9, 7]).stride([1, 2]).dilation([2, 1]).pad([2, 2, 1, 1]),
         // Patches.
         geom(5, [3, 20], [24, 16], [8, 4]).stride([8, 4]),
         geom(2, [2, 17], [15, 14], [4, 4]).stride([4, 4]).pad([1, 2, 0, 2]),
@@ -274,7 +283,15 @@ fn channels() -> Vec<ConvGeom> {
         ConvGeom { c_in: 5, c_out: 5, groups: 5, ..wide }.size([2, 6]).pad([2, 1, 0, 1]),
         pad(ConvGeom { c_in: 3, c_out: 3, groups: 3, ..wide }.size([35, 11])),
         pad(ConvGeom { c_in: 2, c_out: 2, groups: 2, ..wide }.size([20, 256])),
-        ConvGeom { c_in: 36, c_out: 36, groups: 36, ..s2(pad(base)) },
+        each(36, s2(pad(base))),
+        each(20, base).size([2, 2]).kernel([5, 5]).pad([2; 4]),
+        each(9, base).size([5, 7]).kernel([3, 5]).stride([2, 3]).dilation([2, 1]).pad([3, 1, 0, 4]),
+        each(17, base).size([8, 9]).kernel([2, 2]).stride([3, 4]).dilation([2, 3]).pad([1, 0, 2, 0]),
+        each(24, base).size([1, 1]).kernel([3, 3]).pad([1; 4]),
+        each(8, base).size([5, 4]).kernel([1, 2]).stride([1, 2]).dilation([usize::MAX, 1]),
+        each(40, base).size([1, 40]).kernel([1, 17]).pad([0, 0, 8, 8]),
+        each(16, s2(pad(wide))).size([70, 75]),
+        each(8, pad(wide)).size([64, 64]).kernel([4, 4]).dilation([1, 2]),
         ConvGeom { c_in: 5, c_out: 5, groups: 5, ..base }.size([20, 37]).dilation([2, 1]).pad([3, 1, 0, 2]),
         ConvGeom { c_in: 5, c_out: 5, groups: 5, ..base }
             .size([40, 90])
