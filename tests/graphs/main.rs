@@ -24,6 +24,7 @@ mod lints;
 mod mutants;
 mod oracle;
 mod overlaps;
+mod partial_stacks;
 mod pass_pairs;
 mod pitfalls;
 mod places;
