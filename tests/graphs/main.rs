@@ -33,6 +33,7 @@ mod precisions;
 mod props;
 mod rounded;
 mod saved;
+mod selects;
 mod transforms;
 mod trimmed;
 mod vmap;
