@@ -102,6 +102,14 @@ pub const PIPELINE: &[Pass] = &[
         needed: |g| graph_has_op(g, |def| matches!(def.lower, Lower::Choice)),
         run: |g, n| run_to_fixpoint(g, &mut n.hits, resolve_branches),
     },
+    // After derivatives, whose walk through a select would multiply NaN by 0; after passes that know branches.
+    Pass {
+        name: "selects",
+        doc: "compute both branches of the choices of many members and select, where that is cheaper",
+        stage: None,
+        needed: batch::has_choices_of_members,
+        run: |g, n| batch::select_for_members(g, &mut n.hits),
+    },
     // After passes that make constants; before rematerialisation, which must see what loops keep.
     Pass {
         name: "hoist",

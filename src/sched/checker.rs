@@ -6,6 +6,7 @@
 //! * every read finds all bytes of the version that earlier instructions wrote;
 //! * a write overlaps no other write, and no read unless the pair is declared in place on the identical extent;
 //! * units divide each write into disjoint parts (runs, or columns of whole rows) that cover it;
+//! * of a stack whose loop may end early without filling the rest, only slices are read that an iteration made;
 //! * at the end, each output is in its bytes, each updated leaf has its next value, and each other leaf has its old
 //!   value;
 //! * a step that stops at a bad index has changed no byte of a param or a state, because no instruction that may stop
@@ -15,6 +16,7 @@
 
 use super::faults::{FaultCheck, FaultLeaves};
 use super::instructions::{BufKind, NO_LOOP, OUT_OF_PLACE, Operand};
+use super::partial_contents::PartialContents;
 use super::plan::Plan;
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
@@ -121,6 +123,7 @@ struct Checker<'p> {
     version: Vec<u32>,
     /// The last instruction that wrote each buffer.
     writer: Vec<u32>,
+    partial: PartialContents,
     /// Indices that were found good: label, offset, bytes, bound (`below`) and extra good value (`or`).
     good: BTreeSet<(Label, usize, usize, u64, Option<i64>)>,
     leaves: FaultLeaves,
@@ -154,6 +157,7 @@ impl<'p> Checker<'p> {
             map: CheckerMap::default(),
             version: vec![0; n],
             writer: vec![u32::MAX; n],
+            partial: PartialContents::new(code),
             good: BTreeSet::new(),
             leaves: FaultLeaves::new(plan),
             changed: None,
@@ -211,6 +215,10 @@ impl<'p> Checker<'p> {
             prove_if(known, || format!("{} is read before it is written", self.name(o.buf)))?;
             prove_if(self.map.holds(r.clone(), label), || format!("{} was overwritten", self.name(o.buf)))?;
         }
+        let half = self.partial.wrong_read(code, i, &self.version);
+        prove_if(half.is_none(), || {
+            format!("a slice of {} is read that no iteration made", self.name(half.unwrap_or(0)))
+        })?;
         self.in_place(i, &reads, &writes)?;
         for (j, (o, w)) in code.writes_of(i).iter().zip(&writes).enumerate() {
             let kind = code.kind[o.buf as usize];
@@ -234,7 +242,7 @@ impl<'p> Checker<'p> {
             self.writer[o.buf as usize] = i as u32;
             self.map.put(w.clone(), (o.buf, self.version[o.buf as usize]));
         }
-        Ok(())
+        self.partial.write(code, i, &self.version)
     }
 
     /// No instruction that may stop the step comes after one that writes a leaf, nor writes a leaf itself before all of
@@ -316,6 +324,10 @@ impl<'p> Checker<'p> {
 
     fn end(&self) -> Proof {
         let code = &self.plan.code;
+        let half = self.partial.wrong_end(code, &self.version);
+        prove_if(half.is_none(), || {
+            format!("slices of {} are left that no iteration made", self.name(half.unwrap_or(0)))
+        })?;
         for o in &code.outputs {
             let ok = self.map.holds(self.extent(o)?, (o.buf, self.version[o.buf as usize]));
             let made = self.version[o.buf as usize] > 0 || code.kind[o.buf as usize].is_pinned() || o.bytes() == 0;

@@ -25,6 +25,18 @@ pub struct Update {
     pub from: Operand,
 }
 
+/// In the code of a loop's body: a buffer from outside, a slice of a stack, that has contents only in as many slices of
+/// its own as iterations ran of the loop that made it. As a state it is one after the iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartialBuffer {
+    /// The buffer.
+    pub buf: u32,
+    /// The buffer from outside that has the number of iterations, or in the same way the slices of these numbers.
+    pub trips: u32,
+    /// How many loops further in the slices are of iterations: 0 if those of this buffer are.
+    pub depth: usize,
+}
+
 /// One instruction, as [`Instructions::push`] reads it.
 pub struct Instr<'a> {
     /// The kernel.
@@ -124,6 +136,8 @@ pub struct Instructions {
     pub loops: Vec<Arc<PlannedBody>>,
     /// True for the code of one iteration of a loop.
     pub iterated: bool,
+    /// Buffers from outside that are partial stacks.
+    pub partial: Vec<PartialBuffer>,
 }
 
 impl Instructions {
@@ -304,6 +318,7 @@ impl Instructions {
             updates: self.updates.clone(),
             loops: self.loops.clone(),
             iterated: self.iterated,
+            partial: self.partial.clone(),
             ..Instructions::new()
         };
         c.kernel.reserve(self.len());

@@ -28,6 +28,7 @@ mod operand;
 pub mod order;
 pub mod pack;
 mod panicked;
+mod partial_contents;
 pub mod placement;
 pub mod plan;
 pub mod planned_body;

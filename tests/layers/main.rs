@@ -86,6 +86,7 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "src/sched/faults.rs",
             "src/sched/instructions.rs",
             "src/sched/modelled_time/mod.rs",
+            "src/sched/partial_contents.rs",
             "src/sched/plan.rs",
             "src/sched/planned_body/mod.rs",
         ],

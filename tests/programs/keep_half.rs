@@ -187,6 +187,27 @@ fn stacks_of_loops_are_in_half_precision() {
     assert!(off > 0.0 && off < 0.03, "{off}");
 }
 
+/// The gradient reads the carry before each iteration and behind it. Both stacks are windows of one buffer, of one
+/// slice more, also in half precision.
+#[test]
+fn a_carry_that_is_stacked_twice_takes_its_bytes_once() {
+    let g = Builder::new("chain");
+    let (x, w) = (g.input("x", [64, 8, 32], F32), g.param("w", [32, 32], F32, Init::Normal(0.1)));
+    // What is kept of the first loop stays until the second one is done.
+    let h = (0..2).fold(g.full(0.1, [8, 32], F32), |h, _| {
+        g.scan(&[h], &[x], |h, x| (vec![(h[0].matmul(w) + x[0]).tanh()], Vec::new())).0[0]
+    });
+    let g = gradients(&g.finish([(h * h).sum(..).named("loss")]).unwrap());
+    let sizes = |s: Session| s.plan(&g).unwrap().buffers.iter().map(|b| b.size).collect::<Vec<usize>>();
+    let (full, half) = (sizes(Session::new()), sizes(Session::new().keep(Keep::Bf16)));
+    let both = 65 * 8 * 32 * 4;
+    assert_eq!(full.iter().filter(|&&b| b == both).count(), 2, "{full:?}");
+    assert!(half.contains(&(both / 2)), "{half:?}");
+    let outputs = |s: Session| outputs(&s, &g);
+    let off = error_of(&outputs(Session::new()), &outputs(Session::new().keep(Keep::Bf16)));
+    assert!(off > 0.0 && off < 0.03, "{off}");
+}
+
 #[test]
 fn a_budget_and_half_precision_add_up() {
     let g = gradients(&gpt(8, 32, 64, 4));

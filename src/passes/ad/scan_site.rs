@@ -13,6 +13,7 @@ use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::loop_method;
+use crate::nodes::ops::control::scan::trips::trips_carry;
 use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::{Builder, DType, Graph, Op, Ty, Var};
 
@@ -163,9 +164,13 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         xs.map(one).collect()
     }
 
-    /// The number of iterations that a loop ran that a carry ends: its flag is stacked, true in each of them and false
-    /// in the others.
+    /// The number of iterations that a loop ran that a carry ends. Where no carry counts them, its flag does: it is
+    /// stacked, true in each of them and false in the others.
     fn trips(&self) -> Result<Var<'g>> {
+        let AdContext { src, map, .. } = self.context;
+        if let Some(carry) = trips_carry(src, self.node) {
+            return Ok(map.get(Value::new(src.out(self.node).at() + carry)));
+        }
         let flags = self.operands().stacked.into_iter().find(|x| x.0 == self.args[0]);
         let missing = || Error::new(Kind::Verify, "scan is not prepared").at(self.context.src.location(self.node));
         flags.map(|(_, flags)| flags.cast(DType::I64).sum(..)).ok_or_else(missing)

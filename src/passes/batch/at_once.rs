@@ -37,7 +37,7 @@ pub fn batch_independent_loops(g: Graph<'_>) -> Result<GraphBuf> {
             if !is_independent_loop(v.src, v.node) || failed.is_some() {
                 return None;
             }
-            let written = write_all_iterations(v);
+            let written = write_iterations(v, &Scan::of(&v.src.attrs(v.node)), false);
             written.map_err(|e| failed = Some(e)).ok()
         })?;
         if let Some(e) = failed {
@@ -75,11 +75,11 @@ fn decompose_loop_bodies(g: Graph<'_>) -> Result<GraphBuf> {
     })
 }
 
-/// The results of the loop `v`, for all iterations at once.
-fn write_all_iterations<'g>(v: &RebuildVisit<'_, 'g>) -> Result<Vec<Var<'g>>> {
-    let scan = Scan::of(&v.src.attrs(v.node));
+/// The results of the loop `v`, which is `scan`, for all iterations at once. With `selects`, choices become selects
+/// where their predicate differs between iterations.
+pub(super) fn write_iterations<'g>(v: &RebuildVisit<'_, 'g>, scan: &Scan, selects: bool) -> Result<Vec<Var<'g>>> {
     let draws = Side::filled(v.src.regions(), false);
-    let context = BatchContext { src: v.src, g: v.g, regions: v.regions, draws: &draws, size: scan.length };
+    let context = BatchContext { src: v.src, g: v.g, regions: v.regions, draws: &draws, size: scan.length, selects };
     let arg = |(i, (value, &var)): (usize, (Value, &Var<'g>))| (value, BatchMember { var, batched: i >= scan.consts });
     let args: Vec<(Value, BatchMember<'g>)> = v.src.region_args(scan.body).zip(v.args).enumerate().map(arg).collect();
     let values = write_region_for_members(context, scan.body, &args)?;

@@ -110,6 +110,9 @@ pub(super) fn batch_choice<'g>(
     let BatchContext { src, g, size, draws, .. } = context;
     let IfAttrs { then, otherwise } = IfAttrs::of(&src.attrs(n));
     let branches = [then, otherwise];
+    if args[0].batched && context.selects {
+        return select_branches(context, branches, args).map(Some);
+    }
     if args[0].batched {
         let text =
             "vmap: the predicate differs between members, and a branch draws random numbers; choose Randomness::Same";
@@ -128,6 +131,28 @@ pub(super) fn batch_choice<'g>(
     let operands: Vec<Var<'g>> = args.iter().map(|a| a.var).collect();
     let results: Vec<Var<'g>> = g.emit(Op::IF, &operands, &IfAttrs { then, otherwise }.list()).into();
     Ok(Some(results.into_iter().zip(outs).map(|(var, batched)| BatchMember { var, batched }).collect()))
+}
+
+/// The results of a choice of `branches` whose predicate, the first of `args`, differs between members: those of both
+/// branches for all members, and of these the ones that each member's predicate picks.
+fn select_branches<'g>(
+    context: BatchContext<'_, '_, 'g>,
+    branches: [Region; 2],
+    args: &[BatchMember<'g>],
+) -> Result<Vec<BatchMember<'g>>> {
+    let BatchContext { src, size, .. } = context;
+    let yields = |r: Region| -> Result<Vec<Var<'g>>> {
+        let known: Vec<(Value, BatchMember<'g>)> = src.region_args(r).zip(args[1..].iter().copied()).collect();
+        let values = write_region_for_members(context, r, &known)?;
+        Ok(src.region_yields(r).iter().map(|&y| values[y].for_all(size)).collect())
+    };
+    let [then, otherwise] = [yields(branches[0])?, yields(branches[1])?];
+    let pick = |(a, b): (Var<'g>, Var<'g>)| {
+        let ones = vec![1; a.rank() - 1];
+        let var = args[0].var.reshape([&[size], &ones[..]].concat()).select(a, b);
+        BatchMember { var, batched: true }
+    };
+    Ok(then.into_iter().zip(otherwise).map(pick).collect())
 }
 
 /// The results of the custom function `n`, all batched. Its rules are written for all members too: the cotangent of an

@@ -24,6 +24,8 @@ pub(super) struct BatchContext<'r, 'x, 'g> {
     pub(super) draws: &'r Side<Region, bool>,
     /// The number of members.
     pub(super) size: usize,
+    /// True if choices become selects where their predicate differs between members.
+    pub(super) selects: bool,
 }
 
 /// A value of the new graph.

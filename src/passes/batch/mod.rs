@@ -10,6 +10,7 @@ mod batched_leaf;
 mod batched_loop;
 mod batched_region;
 mod one_by_one;
+mod selects;
 mod vmap_options;
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
@@ -30,6 +31,7 @@ use batched_region::{
     write_region_for_members,
 };
 pub use one_by_one::{OneByOne, one_by_one_ops};
+pub use selects::{has_choices_of_members, select_for_members};
 pub use vmap_options::{Randomness, Vmap};
 
 /// A position that is asked for: of a leaf or an output.
@@ -162,7 +164,7 @@ fn refuse_random_ops(g: Graph<'_>, randomness: Randomness) -> Result<()> {
 /// Writes the batched graph of `g`, which is prepared, into `b`.
 fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], outputs: &[MappedAt]) -> Result<()> {
     let (regions, draws) = (copy_plain_regions(g, b), batched_regions_that_draw(g, map.randomness));
-    let context = BatchContext { src: g, g: b, regions: &regions, draws: &draws, size: map.size };
+    let context = BatchContext { src: g, g: b, regions: &regions, draws: &draws, size: map.size, selects: false };
     let axis_of = |v: Value| leaves.iter().find(|m| m.value == v).map(|m| m.axis);
     let mut written = Side::filled(g.values(), b.var(Value::NONE));
     for v in g.leaves().map(|l| l.value) {

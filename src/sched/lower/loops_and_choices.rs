@@ -1,6 +1,6 @@
 //! Lowering of loops and choices: each body is lowered and planned once, and the node becomes one instruction.
 
-use super::{BufferSlice, Lowered, Lowerer, lowerer_error};
+use super::{BufferSlice, Lowered, Lowerer, LoweringChoices, lowerer_error};
 use crate::arena::tensor::LINE;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
@@ -8,15 +8,16 @@ use crate::kernels::abi::Split;
 use crate::kernels::copy::byte_copies;
 use crate::kernels::copy::{self, Fill};
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::gemm::Precision;
 use crate::nodes::ops::control::cond::IfAttrs;
+use crate::nodes::ops::control::scan::trips::trips_carry;
 use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::{DType, Graph, Op};
-use crate::sched::instructions::{BufKind, Instr, Instructions, NO_LOOP, Operand};
+use crate::sched::instructions::{BufKind, Instr, Instructions, NO_LOOP, Operand, PartialBuffer};
 use crate::sched::modelled_time::InstrTime;
 use crate::sched::pack::lines;
-use crate::sched::placement::Placements;
-use crate::sched::planned_body::{Extern, FlagBound, LoopExit, Outer, PlannedBody, UNBOUNDED_LENGTH, count_timestamps};
+use crate::sched::planned_body::{
+    Extern, FlagBound, LoopExit, Outer, PartialWrite, PlannedBody, UNBOUNDED_LENGTH, count_timestamps,
+};
 use crate::sched::planner::{PlannerTimer, plan_and_prove};
 use std::sync::Arc;
 
@@ -64,6 +65,7 @@ struct LoweredBodyShape {
     reverse: bool,
     when: Option<bool>,
     exit: Option<LoopExit>,
+    partial: Vec<PartialWrite>,
 }
 
 impl LoweredBodyShape {
@@ -91,6 +93,7 @@ impl LoweredBodyShape {
             reverse,
             when: None,
             exit,
+            partial: Vec::new(),
         }
     }
 
@@ -98,7 +101,19 @@ impl LoweredBodyShape {
     fn of_branch(g: Graph<'_>, region: Region, when: bool, constants: usize) -> LoweredBodyShape {
         let (xs, when, trajectories) = (g.region_args(region).count(), Some(when), Vec::new());
         let (carries, first_read, length, reverse, exit) = (0, 1, 1, false, None);
-        LoweredBodyShape { region, carries, xs, first_read, trajectories, constants, length, reverse, when, exit }
+        LoweredBodyShape {
+            region,
+            carries,
+            xs,
+            first_read,
+            trajectories,
+            constants,
+            length,
+            reverse,
+            when,
+            exit,
+            partial: Vec::new(),
+        }
     }
 
     /// The write that is yield `i`; `None` if it is a window of another one.
@@ -109,11 +124,7 @@ impl LoweredBodyShape {
 }
 
 /// Lowers and plans a body. Also returns the constants that it reads: they become reads of the instruction.
-fn lower_loop_body(
-    g: Graph<'_>,
-    s: &LoweredBodyShape,
-    how: (usize, &[Precision], &Placements),
-) -> Result<(PlannedBody, Vec<Value>)> {
+fn lower_loop_body(g: Graph<'_>, s: &LoweredBodyShape, how: LoweringChoices<'_>) -> Result<(PlannedBody, Vec<Value>)> {
     let mut l = Lowerer::new(g, s.region, how);
     l.code.iterated = true;
     let mut externs = Vec::new();
@@ -129,6 +140,7 @@ fn lower_loop_body(
     for n in g.region_nodes(s.region).filter(|n| g.op[n.at()] != Op::ARG) {
         l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
+    let mut leaves = vec![u32::MAX; g.region_yields(s.region).len()];
     for (i, &y) in g.region_yields(s.region).iter().enumerate() {
         let Some(write) = s.write_of(i) else { continue };
         let leaf = match i < s.carries {
@@ -140,7 +152,12 @@ fn lower_loop_body(
                 buf
             }
         };
+        leaves[i] = leaf;
         l.update(leaf, y, g.def[y.at()]);
+    }
+    for p in how.partials.slices(s.region) {
+        let buf = |i: usize| if p.is_yield { leaves[i] } else { externs[i].buf };
+        l.code.partial.push(PartialBuffer { buf: buf(p.stack), trips: buf(p.trips), depth: p.depth });
     }
     let mut constants = Vec::new();
     for b in (0..l.code.bytes.len()).filter(|&b| l.code.kind[b] == BufKind::Constant) {
@@ -149,11 +166,10 @@ fn lower_loop_body(
         constants.push(l.code.value[b]);
     }
     let lowered = Lowered { code: l.code, slices: l.slices };
-    let (threads, _, places) = how;
-    let plan = plan_and_prove(g, lowered, threads, &lines::pack_lines, places, PlannerTimer::new())?.plan;
+    let plan = plan_and_prove(g, lowered, how.threads, &lines::pack_lines, how.places, PlannerTimer::new())?.plan;
     let base: usize = externs.iter().map(|e| plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
-    let (length, reverse, when, exit) = (s.length, s.reverse, s.when, s.exit);
-    let mut body = PlannedBody { plan, externs, base, length, reverse, when, exit, timestamps: 0 };
+    let (length, reverse, when, exit, partial) = (s.length, s.reverse, s.when, s.exit, s.partial.clone());
+    let mut body = PlannedBody { plan, externs, base, length, reverse, when, exit, partial, timestamps: 0 };
     let times = (0..body.plan.code.len()).map(|i| count_timestamps(&body.plan.code, i));
     body.timestamps = times.fold(body.barriers(), usize::saturating_add);
     Ok((body, constants))
@@ -195,8 +211,9 @@ impl Lowerer<'_> {
             });
         }
         if s.exit.is_some() {
-            let stacked = results[s.carries..].iter().filter(|to| to.bytes() > 0);
-            stacked.for_each(|to| self.fill_loop_with_zeros(n, to));
+            let filled = |(v, to): &(Value, &Operand)| to.bytes() > 0 && !self.how.partials.has(*v);
+            let stacked: Vec<_> = g.outs_of(n).zip(&results).skip(s.carries).filter(filled).collect();
+            stacked.into_iter().for_each(|(_, to)| self.fill_loop_with_zeros(n, to));
         }
         if s.length > 0 || s.is_unbounded() {
             self.loop_instruction(n, &s, results, trajectories)?;
@@ -263,13 +280,24 @@ impl Lowerer<'_> {
         trajectories: Vec<Trajectory>,
     ) -> Result<()> {
         let g = self.g;
-        // The writes that have contents before the first iteration: in a loop that may end early, all.
+        let partial: Vec<usize> =
+            g.outs_of(n).enumerate().skip(s.carries).filter(|y| self.how.partials.has(y.1)).map(|y| y.0).collect();
+        // The writes that have contents before the first iteration: in a loop that may end early, all but partial ones.
         let starts: Vec<usize> = match s.exit {
-            Some(_) => (0..results.len()).collect(),
+            Some(_) => (0..results.len()).filter(|i| !partial.contains(i)).collect(),
             None => (0..s.carries).chain(trajectories.iter().map(|t| t.after)).collect(),
         };
-        let shape = LoweredBodyShape::of_loop(g, s, trajectories, starts.len() - s.carries);
-        let (body, constants) = lower_loop_body(g, &shape, (self.threads, self.precision, self.places))?;
+        let mut shape = LoweredBodyShape::of_loop(g, s, trajectories, starts.len() - s.carries);
+        let trips = match shape.exit {
+            Some(LoopExit::Count(k)) => Some(Outer::Read(k)),
+            _ => trips_carry(g, n).map(Outer::Write),
+        };
+        shape.partial = partial
+            .into_iter()
+            .zip(trips.into_iter().cycle())
+            .map(|(write, trips)| PartialWrite { write, trips })
+            .collect();
+        let (body, constants) = lower_loop_body(g, &shape, self.how)?;
         // Twice the timestamps: sums of them must not overflow either.
         if body
             .timestamps
@@ -305,7 +333,7 @@ impl Lowerer<'_> {
         let mut bodies = Vec::new();
         for (region, when) in [(attrs.then, true), (attrs.otherwise, false)] {
             let shape = LoweredBodyShape::of_branch(g, region, when, reads.len());
-            let (body, constants) = lower_loop_body(g, &shape, (self.threads, self.precision, self.places))?;
+            let (body, constants) = lower_loop_body(g, &shape, self.how)?;
             self.read_loop_constants(&constants, &mut reads);
             bodies.push(body);
         }

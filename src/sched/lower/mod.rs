@@ -5,6 +5,7 @@
 //! value is one.
 
 mod loops_and_choices;
+mod partial_stacks;
 
 use super::faults::{FaultCheck, UNSEEN};
 use super::instructions::{BufKind, Instr, Instructions, NO_LOOP, Operand, Update};
@@ -21,6 +22,7 @@ use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::index::index_bounds::index_bound;
 use crate::nodes::ops::lower_any_op;
 use crate::nodes::{Graph, LeafKind, Op};
+use partial_stacks::PartialStacks;
 
 /// The bytes of a value: a root buffer and an offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +67,8 @@ pub(super) fn emit_placed<'g>(
     places: &'g Placements,
 ) -> Result<Lowered> {
     check_lowering_depth(g)?;
-    let mut l = Lowerer::new(g, g.entry(), (threads, precision, places));
+    let partials = PartialStacks::of(g);
+    let mut l = Lowerer::new(g, g.entry(), LoweringChoices { threads, precision, places, partials: &partials });
     for n in g.region_nodes(g.entry()) {
         l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
@@ -123,25 +126,29 @@ struct Operands {
     pairs: Vec<(u8, u8)>,
 }
 
-/// The lowering of one region: the entry, or the body of a loop.
-struct Lowerer<'g> {
-    g: Graph<'g>,
+/// What the lowering of all regions of a graph reads.
+#[derive(Clone, Copy)]
+struct LoweringChoices<'g> {
     threads: usize,
     precision: &'g [Precision],
     places: &'g Placements,
+    partials: &'g PartialStacks,
+}
+
+/// The lowering of one region: the entry, or the body of a loop.
+struct Lowerer<'g> {
+    g: Graph<'g>,
+    how: LoweringChoices<'g>,
     code: Instructions,
     slices: Vec<BufferSlice>,
     used: Vec<bool>,
 }
 
 impl<'g> Lowerer<'g> {
-    fn new(g: Graph<'g>, r: Region, how: (usize, &'g [Precision], &'g Placements)) -> Lowerer<'g> {
-        let (threads, precision, places) = how;
+    fn new(g: Graph<'g>, r: Region, how: LoweringChoices<'g>) -> Lowerer<'g> {
         Lowerer {
             g,
-            threads,
-            precision,
-            places,
+            how,
             code: Instructions::new(),
             slices: vec![BufferSlice::NONE; g.values()],
             used: values_with_readers(&g, r),
@@ -176,8 +183,8 @@ impl<'g> Lowerer<'g> {
         let outs = g.out(n).at()..g.out(n).at() + g.outs_of(n).len();
         let used = self.used[outs.clone()].to_vec();
         let mut cx = LowerCx::new(g, n, &used);
-        cx.threads = self.threads;
-        cx.precision = self.precision.get(n.at()).copied().unwrap_or_default();
+        cx.threads = self.how.threads;
+        cx.precision = self.how.precision.get(n.at()).copied().unwrap_or_default();
         let named = |e: String| lowerer_error(format!("{}: {e}", def.name));
         lower_any_op(&mut cx).map_err(named)?;
         let LowerCx { calls, temps, views, .. } = cx;
@@ -225,7 +232,7 @@ impl<'g> Lowerer<'g> {
     }
 
     fn temp(&mut self, t: &Temp) -> Result<u32, String> {
-        let threads = if t.per_thread { self.threads } else { 1 };
+        let threads = if t.per_thread { self.how.threads } else { 1 };
         let bytes = t.size.max(1).checked_mul(t.len).and_then(|b| b.checked_mul(threads));
         match bytes.filter(|&b| b <= isize::MAX as usize) {
             Some(bytes) => Ok(self.code.buffer(bytes, BufKind::Scratch, Value::NONE)),
@@ -340,7 +347,7 @@ impl<'g> Lowerer<'g> {
             },
             Buf::Temp(i) => match (temps.get(i), bufs.get(i)) {
                 (Some(t), Some(&buf)) => {
-                    let threads = if t.per_thread { self.threads } else { 1 };
+                    let threads = if t.per_thread { self.how.threads } else { 1 };
                     Ok(Operand { buf, off: 0, len: t.len * threads, size: t.size, split })
                 }
                 _ => Err(format!("a call names temporary {i}, which does not exist")),

@@ -85,7 +85,19 @@ impl PlannedBody {
     /// What ends the loop early has the size that the executor reads, and no iteration needs to run: each write has
     /// contents before the first.
     fn exit_fits(&self, outside: &BodyFitsTarget<'_>) -> Proof {
-        let Some(exit) = self.exit else { return Ok(()) };
+        let Some(exit) = self.exit else {
+            return prove_if(self.partial.is_empty(), || "a partial stack of a loop of all iterations".into());
+        };
+        // The number of iterations that a partial stack names is what ends the loop, or a carry.
+        let carried = |w: usize| self.externs.iter().any(|e| e.outer == Outer::Write(w) && !e.sliced);
+        let numbered = self.partial.iter().all(|p| match (exit, p.trips) {
+            (LoopExit::Count(k), trips) => trips == Outer::Read(k),
+            (LoopExit::Flag(_), Outer::Write(w)) => {
+                carried(w) && outside.writes.get(w).is_some_and(|o| o.bytes() == size_of::<i64>())
+            }
+            (LoopExit::Flag(_), Outer::Read(_)) => false,
+        });
+        prove_if(numbered, || "a partial stack without the number of iterations".into())?;
         let there = match exit {
             LoopExit::Flag(bound) => {
                 let byte = outside.writes.first().is_some_and(|o| o.bytes() == 1 && o.size == 1);
@@ -99,7 +111,10 @@ impl PlannedBody {
         };
         prove_if(there && self.when.is_none(), || "a loop that ends early without what ends it".into())?;
         let starts = |e: &Extern| match e.outer {
-            Outer::Write(w) => outside.starts(w) || outside.writes.get(w).is_none_or(|o| o.bytes() == 0),
+            Outer::Write(w) => {
+                let partial = e.sliced && self.partial.iter().any(|p| p.write == w);
+                partial || outside.starts(w) || outside.writes.get(w).is_none_or(|o| o.bytes() == 0)
+            }
             Outer::Read(_) => true,
         };
         prove_if(self.externs.iter().all(starts), || {

@@ -62,6 +62,15 @@ pub enum LoopExit {
     Count(usize),
 }
 
+/// A stacked result of a loop that ends early, of which only the slices have contents that an iteration made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartialWrite {
+    /// The write.
+    pub write: usize,
+    /// The operand that holds the number of iterations that ran.
+    pub trips: Outer,
+}
+
 /// Iterations of a loop without a bound that have timestamps of their own.
 pub const UNBOUNDED_LENGTH: usize = 1 << 16;
 
@@ -82,6 +91,8 @@ pub struct PlannedBody {
     pub when: Option<bool>,
     /// What ends it early; `None`: all iterations run.
     pub exit: Option<LoopExit>,
+    /// The stacked results without contents in the slices of iterations that do not run.
+    pub partial: Vec<PartialWrite>,
     /// Timestamps of one iteration: one for each instruction, those of inner loops once for each time they run, and
     /// those of its [barriers](PlannedBody::barriers).
     pub timestamps: usize,

@@ -80,7 +80,7 @@ impl HandPlan {
 pub fn hand_body(plan: Checked, length: usize) -> PlannedBody {
     let timestamps = 1 + (0..plan.code.len()).map(|i| count_timestamps(&plan.code, i)).sum::<usize>();
     let (externs, reverse, when, exit) = (Vec::new(), false, None, None);
-    PlannedBody { plan, externs, base: 0, length, reverse, when, exit, timestamps }
+    PlannedBody { plan, externs, base: 0, length, reverse, when, exit, partial: Vec::new(), timestamps }
 }
 
 /// The tapes with these entries.

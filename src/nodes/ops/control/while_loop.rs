@@ -20,8 +20,8 @@ impl Builder {
     /// there is no bound.
     ///
     /// `body` runs once, while the graph is built, and `go_on` twice. Both may use any value from outside. An iteration
-    /// that does not run costs nothing. Gradients are those of the iterations that ran. A gradient in reverse mode
-    /// needs a bound: what it reads takes the memory of `bound` iterations, or less with
+    /// that does not run costs nothing. Gradients are those of the iterations that ran, and cost their time. A gradient
+    /// in reverse mode needs a bound: the arena has addresses for what it reads of `bound` iterations, or fewer with
     /// [`keep_every`](Builder::while_loop_with). [`jvp`](crate::graph::GraphBuf::jvp) needs none. A body that draws
     /// random numbers draws new ones in each iteration.
     ///

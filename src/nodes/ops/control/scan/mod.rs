@@ -23,6 +23,7 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 
 #[cfg(test)]
 mod tests;
+pub mod trips;
 
 choice! {
     /// What ends a loop before its last iteration.
