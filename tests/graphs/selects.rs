@@ -94,7 +94,7 @@ fn gradients_of_single_examples_are_selects() {
     let all = one.vmap(&Vmap::new(MEMBERS).leaf("x", 0)).unwrap();
     assert_eq!(choices(&all), 0);
     let mut each = Session::new().compile(&one).unwrap();
-    let mut want = vec![Vec::new(), Vec::new()];
+    let mut want = [Vec::new(), Vec::new()];
     for x in X {
         each.values_mut::<f64>("x").unwrap()[0] = x;
         each.values_mut::<f64>("w").unwrap()[0] = 0.7;
