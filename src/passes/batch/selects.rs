@@ -50,7 +50,11 @@ pub fn select_for_members(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
         *hits.entry("choice-select").or_default() += 1;
         write_iterations(v, &scan, true).map_err(|e| failed = Some(e)).ok()
     })?;
-    failed.map_or(Ok(buf), Err)
+    match failed {
+        Some(e) => Err(e),
+        // One more rebuild drops the bodies and branches, which have no user left.
+        None => rebuild_buf(buf.view(), &mut |_| None),
+    }
 }
 
 /// True if all members at once take less time than one after another, and no more memory than the loop's slices.
