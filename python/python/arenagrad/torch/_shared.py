@@ -8,6 +8,7 @@ that processes share, stays where it is, and is copied in and out by each step. 
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Mapping
 
 import torch
@@ -18,6 +19,9 @@ from ._attributes import owners
 from ._evaluate import array_of
 from ._graph import Leaf
 from ._optim import PRODUCT, STEP, Bridge
+
+
+_place = torch.Tensor.data_ptr
 
 
 def _form(x: torch.Tensor) -> str:
@@ -80,7 +84,7 @@ class Shared:
 
     def _note(self) -> None:
         self._tensors = [leaf.value for _, _, leaf in self._found()]
-        self._places = [x.data_ptr() for x in self._tensors]
+        self._places = list(map(_place, self._tensors))
         self._outside = [(leaf.value, torch.from_numpy(values[name])) for values, name, leaf in self._found() if _stays(leaf.value)]
         ids = {id(leaf.value): leaf for leaf in self._leaves.values() if leaf.role == "buffer"}
         places = [(owner, key) for role, _, owner in owners(self._module) if role == "buffer" for key in owner]
@@ -91,7 +95,7 @@ class Shared:
         replaced = [(owner[key], leaf) for owner, key, leaf in self._buffers if owner.get(key) is not leaf.value]
         for x, leaf in replaced:
             leaf.value = x
-        if replaced or self._places != [x.data_ptr() for x in self._tensors]:
+        if replaced or self._places != list(map(_place, self._tensors)):
             self.move()
         for x, place in self._outside:
             place.copy_(x.detach())
@@ -124,9 +128,7 @@ class _State:
         self._program = program
         self._bridge = bridge
         self._kind = type(bridge.optimizer).__name__
-        # What torch has for each param, and its tensors that lie in the program, each with its owner and key.
-        self._owners: list[dict[str, Any]] = []
-        self._held: list[tuple[dict[str, Any], str, torch.Tensor]] = []
+        # The tensors that lie in the program, and where.
         self.tensors: list[torch.Tensor] = []
         self.places: list[int] = []
 
@@ -141,35 +143,46 @@ class _State:
         # A program that was resumed has made other steps than were counted.
         if STEP in states:
             bridge.count = int(states[STEP])
-        self._held = []
+        self.tensors = []
         for p, key, name in bridge.pairs(states):
             value = torch.from_numpy(states[name])
             if bridge.begun(value):
                 bridge.optimizer.state[p][key] = value
-                self._held.append((bridge.optimizer.state[p], key, value))
-        self.tensors = [x for _, _, x in self._held]
-        self.places = [x.data_ptr() for x in self.tensors]
+                self.tensors.append(value)
+        self.places = list(map(_place, self.tensors))
         # Torch counts by param: these numbers lie one after another, and are written at once.
         n = len(bridge.params) if self._kind != "SGD" else 0
         self._steps, self._products = torch.zeros(n), torch.zeros(n if PRODUCT in states else 0)
         for key, numbers in (("step", self._steps), ("mu_product", self._products)):
             for p, x in zip(bridge.params.values(), numbers.unbind()):
                 bridge.optimizer.state[p][key] = x
-        self._owners = [bridge.optimizer.state.get(p) for p in bridge.params.values()]
+        # Views, which each step reads.
+        self._count = states[STEP] if STEP in states else None
+        self._product = states[PRODUCT] if PRODUCT in states else None
+        # What torch writes into its numbers counts as a version; what is written into these arrays does not.
+        self._arrays = [self._steps.numpy(), self._products.numpy()]
+        self._versions = (self._steps._version, self._products._version)
+        self._were = self._are()
+        # They stay alive, so that no other object gets the id of one.
+        self._kept = (list(bridge.optimizer.state.values()), [*map(dict.copy, bridge.optimizer.state.values())])
         self._write()
 
     def _write(self) -> None:
         """Writes how many steps there were."""
-        states = self._program.states
-        if STEP in states:
-            self._bridge.count = int(states[STEP])
-        self._steps.fill_(self._bridge.count)
-        if len(self._products):
-            self._products.fill_(float(states[PRODUCT]))
-        self._versions = (self._steps._version, self._products._version)
+        if self._count is not None:
+            self._bridge.count = int(self._count)
+        self._arrays[0].fill(self._bridge.count)
+        if self._product is not None:
+            self._arrays[1].fill(float(self._product))
         if self._kind == "SparseAdam":
-            for state in self._owners:
-                state["step"] = self._bridge.count
+            for p in self._bridge.params.values():
+                self._bridge.optimizer.state[p]["step"] = self._bridge.count
+            self._were = self._are()
+
+    def _are(self) -> list[int]:
+        """Which objects the optimizer's state consists of, by ids, which are compared fast."""
+        state = self._bridge.optimizer.state
+        return list(map(id, itertools.chain(state.values(), *map(dict.values, state.values()))))
 
     def stepped(self) -> None:
         """Notes a step of the program. The first one begins the momentum of SGD."""
@@ -179,11 +192,4 @@ class _State:
 
     def left(self) -> bool:
         """Whether the optimizer has other tensors, or has counted other steps, than the program."""
-        state = self._bridge.optimizer.state
-        return (
-            any(state.get(p) is not own for p, own in zip(self._bridge.params.values(), self._owners))
-            or any(owner.get(key) is not x for owner, key, x in self._held)
-            or self.places != [x.data_ptr() for x in self.tensors]
-            or self._versions != (self._steps._version, self._products._version)
-            or self._kind == "SparseAdam" and any(own["step"] != self._bridge.count for own in self._owners)
-        )
+        return self._were != self._are() or self._versions != (self._steps._version, self._products._version)
