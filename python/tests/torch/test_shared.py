@@ -225,6 +225,28 @@ def test_another_target_network_is_an_error() -> None:
         step(X, X)
 
 
+def test_a_network_that_the_module_reads_from_outside() -> None:
+    teacher = nn.Linear(6, 6)
+    m = Of(lambda self, h: h + teacher(h.repeat(1, 2))[:, :3])
+    o = sgd(m)
+    step = agt.compile_step(m, F.cross_entropy, o, X, Y)
+    assert agt.report(m, (X,)).refusals == []
+    for _ in range(2):
+        expected = F.cross_entropy(m(X), Y).item()
+        torch.testing.assert_close(step.eval(X), m(X).detach())
+        assert step(X, Y) == pytest.approx(expected, rel=1e-5)
+        torch.testing.assert_close(step.eval(X), m(X).detach())
+        nn.init.constant_(teacher.weight, 0.1)
+
+
+def test_a_buffer_that_is_gone_is_an_error() -> None:
+    m = Of(lambda self, h: h + (0.0 if self.mean is None else self.mean))
+    step = agt.compile_step(m, F.cross_entropy, sgd(m), X, Y)
+    m.mean = None
+    with pytest.raises(ag.UsageError, match="buffer 'mean' is no tensor now"):
+        step(X, Y)
+
+
 def test_what_was_computed_before_a_step_has_no_derivative() -> None:
     m = net()
     x, y = batch()

@@ -17,7 +17,7 @@ from .. import _compile
 from .._arenagrad import Build, SizedProgram
 from .._errors import make
 from ._capture import WithLoss, check_module, exported
-from ._graph import Leaf, Writer, leaves_of, names_of
+from ._graph import Leaf, Writer, leaves_of, names_of, tensors_of
 from ._held import Held
 
 
@@ -80,7 +80,7 @@ class Evaluation:
                 part.training = mode
         flat = pytree.tree_leaves((args, dict(kwargs)))
         self._inputs = [f"input_{i}" for i in range(len(flat))]
-        leaves = leaves_of(program, names_of(module), whole, self._inputs)
+        leaves = leaves_of(program, names_of(whole), whole, self._inputs)
         self._fixed: list[Any] = []
         with Build("eval") as b:
             writer = Writer(b, lambda name: True)
@@ -96,8 +96,9 @@ class Evaluation:
         by_target = {s.target: x for s, x in zip(program.graph_signature.input_specs, leaves)}
         outs = program.graph_signature.output_specs
         self._written = [by_target[s.target] for s in outs if s.kind == OutputKind.BUFFER_MUTATION]
-        kept = {id(x) for x in module.parameters()} | {id(x.value) for x in leaves if x.role == "buffer"}
-        self._held = Held(module, None, whole.effects.places, kept, modes=False)
+        kept = {id(x) for x in whole.parameters()} | {id(x.value) for x in leaves if x.role == "buffer"}
+        self._whole = whole
+        self._held = Held(whole, None, whole.effects.places, kept, modes=False)
 
     def stale(self) -> bool:
         """Whether the module computes something else now."""
@@ -105,11 +106,12 @@ class Evaluation:
 
     def run(self, trained: Any, flat: list[Any]) -> Any:
         """The outputs as tensors in the module's form; params and states are those of `trained`, or else the module's."""
-        now = dict(self._module.named_parameters(remove_duplicate=False)) | dict(self._module.named_buffers(remove_duplicate=False))
+        now = {name: x for x, name in tensors_of(self._whole)}
+        mine = {*map(id, self._module.parameters()), *map(id, self._module.buffers())}
         for values, own in ((self._program.params, trained.params), (self._program.states, trained.states)):
             for name in values:
                 if name in now:  # and no state of draws, which are others in each call
-                    values[name][...] = own[name] if name in own else array_of(now[name])
+                    values[name][...] = own[name] if name in own and id(now[name]) in mine else array_of(now[name])
         used = self._program.inputs.specs
         feed = {n: array_of(x) for n, x in zip(self._inputs, flat) if isinstance(x, torch.Tensor) and n in used}
         got = self._program.step(**feed)

@@ -15,6 +15,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from .._arenagrad import Build, Var
 from .._errors import Error, make
 from . import _backward, _indexing, _layers, _linalg, _losses, _pointwise, _quant, _random, _reduce, _shape
+from ._attributes import own_name
 from ._capture import place_of
 from ._kinds import TABLE, Refused, Site, arguments
 from ._values import constant, name_of
@@ -66,10 +67,22 @@ class Leaf:
     value: Any
 
 
-def names_of(module: torch.nn.Module) -> dict[int, str]:
+def tensors_of(whole: torch.nn.Module) -> list[tuple[torch.Tensor, str]]:
+    """Params and buffers, each with its name: that of the user's module, or one beside these for those of loss and others."""
+    own: dict[str, torch.Tensor] = {}
+    named = [*whole.named_parameters(remove_duplicate=False), *whole.named_buffers(remove_duplicate=False)]
+    for name, x in sorted(named, key=lambda pair: not pair[0].startswith("module.")):
+        name = own_name(name)
+        while name in own:
+            name = "loss." + name
+        own[name] = x
+    return [(x, name) for name, x in own.items()]
+
+
+def names_of(whole: torch.nn.Module) -> dict[int, str]:
     """The name of each param and buffer, by its id: the first, where it has several."""
     names: dict[int, str] = {}
-    for name, x in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
+    for x, name in tensors_of(whole):
         names.setdefault(id(x), name)
     return names
 

@@ -48,5 +48,5 @@ def report(module: torch.nn.Module, args: Any, kwargs: Mapping[str, Any] | None 
     b = Build("report")
     b.training(module.training)
     writer = Writer(b, lambda name: True, collect=True)
-    writer.write(program, leaves_of(program, names_of(module), whole, inputs))
+    writer.write(program, leaves_of(program, names_of(whole), whole, inputs))
     return report_of(writer)

@@ -20,7 +20,6 @@ from ._evaluate import array_of
 from ._graph import Leaf
 from ._optim import PRODUCT, STEP, Bridge
 
-
 _place = torch.Tensor.data_ptr
 
 
@@ -92,8 +91,10 @@ class Shared:
 
     def follow(self) -> None:
         """Moves what lies elsewhere now back into the program."""
-        replaced = [(owner[key], leaf) for owner, key, leaf in self._buffers if owner.get(key) is not leaf.value]
+        replaced = [(owner.get(key), leaf) for owner, key, leaf in self._buffers if owner.get(key) is not leaf.value]
         for x, leaf in replaced:
+            if not isinstance(x, torch.Tensor):
+                raise make("usage", f"buffer {leaf.name!r} is no tensor now: put it back, or compile a step anew")
             leaf.value = x
         if replaced or self._places != list(map(_place, self._tensors)):
             self.move()
@@ -131,6 +132,9 @@ class _State:
         # The tensors that lie in the program, and where.
         self.tensors: list[torch.Tensor] = []
         self.places: list[int] = []
+        # What the state consists of, by ids. The objects stay alive, so that no other one gets an id of theirs.
+        self._were: list[int] = []
+        self._alive: list[Any] = []
 
     def move(self) -> None:
         """Reads the optimizer's state, and moves it into the program."""
@@ -163,8 +167,7 @@ class _State:
         self._arrays = [self._steps.numpy(), self._products.numpy()]
         self._versions = (self._steps._version, self._products._version)
         self._were = self._are()
-        # They stay alive, so that no other object gets the id of one.
-        self._kept = (list(bridge.optimizer.state.values()), [*map(dict.copy, bridge.optimizer.state.values())])
+        self._alive = [*bridge.optimizer.state.values(), *map(dict.copy, bridge.optimizer.state.values())]
         self._write()
 
     def _write(self) -> None:

@@ -11,10 +11,9 @@ from torch.utils import _pytree as pytree
 from .. import _compile
 from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
 from .._errors import make
-from ._attributes import own_name
 from ._capture import WithLoss, caller, check_module, exported, text_of
 from ._evaluate import Evaluation, array_of, give_back, load_leaves, opened
-from ._graph import Leaf, Writer, explained, leaves_of, names_of
+from ._graph import Leaf, Writer, explained, leaves_of, names_of, tensors_of
 from ._held import Held, Written
 from ._optim import Bridge
 from ._report import Report, report_of
@@ -56,7 +55,7 @@ class Step:
         self._choices = dict(choices)
         self._whole = WithLoss(module, loss, len(inputs))
         check_module(self._whole.others)
-        self._names = _names(self._whole)
+        self._names = names_of(self._whole)
         self._kwargs = dict(kwargs)
         if not module.training:
             warnings.warn("the module is in eval mode: it is trained as it is, without dropout; call module.train()", stacklevel=3)
@@ -293,8 +292,8 @@ class Step:
         why = self._held.replaced()
         if why is not None:
             raise _other(why)
-        self._names = _names(self._whole)
-        now = {name: x for x, name in _tensors(self._whole)}
+        self._names = names_of(self._whole)
+        now = {name: x for x, name in tensors_of(self._whole)}
         for leaf in self._leaves.values():
             leaf.value = now.get(leaf.name, leaf.value)
 
@@ -367,23 +366,3 @@ class Step:
 
 def _other(why: str) -> Exception:
     return make("usage", f"{why}, and the step is compiled without that: put it back, or compile a step anew")
-
-
-def _tensors(whole: WithLoss) -> list[tuple[torch.Tensor, str]]:
-    """Params and buffers, each with its name: that of the user's module, or one beside these for those of the loss."""
-    own: dict[str, torch.Tensor] = {}
-    named = [*whole.named_parameters(remove_duplicate=False), *whole.named_buffers(remove_duplicate=False)]
-    for name, x in sorted(named, key=lambda pair: not pair[0].startswith("module.")):
-        name = own_name(name)
-        while name in own:
-            name = "loss." + name
-        own[name] = x
-    return [(x, name) for name, x in own.items()]
-
-
-def _names(whole: WithLoss) -> dict[int, str]:
-    """The name of each param and buffer, by its id: the first, where it has several."""
-    names: dict[int, str] = {}
-    for x, name in _tensors(whole):
-        names.setdefault(id(x), name)
-    return names
