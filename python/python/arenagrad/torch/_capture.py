@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import traceback
@@ -161,6 +162,23 @@ def _lines_of_functions() -> Iterator[None]:
             tracer._filter_traceback_frames = kept
 
 
+@contextlib.contextmanager
+def _in_less_time() -> Iterator[None]:
+    """Torch prepares a capture for thirty namespaces of ops and ten kinds of devices, which takes longer than a small model
+    itself: it finds its ops once, and prepares for CPUs."""
+    exporting: Any = torch.export.exported_program
+    changes: list[tuple[Any, str, Any]] = [(torch._export.utils, "_materialize_cpp_cia_ops", functools.cache)]
+    for name in ("_AUTOGRAD_ALIAS_BACKEND_KEYS_TO_OVERRIDE", "_BACKEND_KEYS_TO_OVERRIDE"):
+        changes.append((exporting, name, lambda keys: [key for key in keys if re.search("CPU|Meta", str(key))]))
+    with contextlib.ExitStack() as undo:
+        for owner, name, change in changes:
+            was = getattr(owner, name, None)
+            if was is not None:
+                setattr(owner, name, change(was))
+                undo.callback(setattr, owner, name, was)
+        yield
+
+
 def _at(kind: str, text: str, e: Exception, frames: list[tuple[str, Any]]) -> Error:
     """An error with the innermost line outside of torch: of these frames, or of those that `e` went through."""
     passed = [(f.filename, f.lineno) for f in traceback.extract_tb(e.__traceback__)]
@@ -239,7 +257,7 @@ def _followed(
 def _capturing() -> Iterator[None]:
     """What torch is to do differently while it captures. Its errors become errors with the user's line."""
     checked = torch.distributions.Distribution._validate_args
-    with warnings.catch_warnings(), _own_derivatives_refused(), kept_padded(), _lines_of_functions():
+    with warnings.catch_warnings(), _own_derivatives_refused(), kept_padded(), _lines_of_functions(), _in_less_time():
         warnings.simplefilter("ignore")
         # Checks of values, some of which branch on them; a graph drops the others.
         torch.distributions.Distribution.set_default_validate_args(False)

@@ -34,9 +34,21 @@ def array_of(x: torch.Tensor) -> Any:
     return x.detach().resolve_conj().resolve_neg().numpy()
 
 
-def give_back() -> None:
-    """Gives the memory of what was captured back to the system: its nodes refer to one another in circles."""
-    gc.collect()
+@contextlib.contextmanager
+def given_back() -> Iterator[None]:
+    """Gives the memory of what is captured meanwhile back to the system: its nodes refer to one another in circles.
+
+    What was there before is not searched for circles, which would take longer than the capture of a small model.
+    """
+    apart = gc.get_freeze_count() == 0
+    if apart:
+        gc.freeze()
+    try:
+        yield
+        gc.collect()
+    finally:
+        if apart:
+            gc.unfreeze()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)

@@ -12,7 +12,7 @@ from .. import _compile
 from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
 from .._errors import make
 from ._capture import WithLoss, caller, check_module, exported, text_of
-from ._evaluate import Evaluation, array_of, give_back, load_leaves, opened
+from ._evaluate import Evaluation, array_of, given_back, load_leaves, opened
 from ._graph import Leaf, Writer, explained, leaves_of, names_of, tensors_of
 from ._held import Held, Written
 from ._optim import Bridge
@@ -86,24 +86,23 @@ class Step:
         self._changes = 0
         self._evals: dict[Any, Evaluation] = {}
         self._shared: Shared | None = None
-        if self._limits:
-            self.program: Program | SizedProgram = self._sized(seed)
-        else:
-            self.graph = self._graph(None)
-            self.program = _compile.compile(self.graph, **self._choices)
-            if share:
-                self._shared = Shared(self.program, self._whole, self._leaves, self._bridge)
-                self._shared.move()
-            self.program.init_rest(seed)
-            # What was captured is needed for batches of other sizes only; of the examples, calls are compared with shapes.
-            self._captured.clear()
-            self._examples = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in flat]
-        del flat, inputs, targets
+        with given_back():
+            if self._limits:
+                self.program: Program | SizedProgram = self._sized(seed)
+            else:
+                self.graph = self._graph(None)
+                self.program = _compile.compile(self.graph, **self._choices)
+                if share:
+                    self._shared = Shared(self.program, self._whole, self._leaves, self._bridge)
+                    self._shared.move()
+                self.program.init_rest(seed)
+                # What was captured is needed for batches of other sizes only; of the examples, calls are compared with shapes.
+                self._captured.clear()
+                self._examples = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in flat]
         # A tensor that the loss does not depend on is no input of the program.
         self._read = frozenset(self.graph.inputs)
         self._held = self._hold()
         self.sync_from()
-        give_back()
 
     def _hold(self) -> Held:
         """What of module and loss is compiled into the step."""
