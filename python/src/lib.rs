@@ -30,6 +30,7 @@ mod twin;
 mod values;
 mod var;
 mod views;
+mod watch;
 
 use pyo3::prelude::*;
 use pyo3::wrap_pyfunction;
@@ -53,6 +54,7 @@ fn _arenagrad(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<tensors::Tensors>()?;
     m.add_class::<values::PyInit>()?;
     m.add_class::<var::Var>()?;
+    m.add_class::<watch::_Watch>()?;
     m.add_function(wrap_pyfunction!(compile::_compile, m)?)?;
     m.add_function(wrap_pyfunction!(sized::_compile_sized, m)?)?;
     m.add_function(wrap_pyfunction!(data::_digits, m)?)?;

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import operator
 from collections import Counter
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Mapping
 
 import torch
 from torch.export import ExportedProgram
@@ -124,15 +123,11 @@ def _only_checked(node: Any) -> bool:
     return bool(node.users) and not isinstance(node.meta.get("val"), torch.Tensor) and all(map(_only_checked, node.users))
 
 
-@contextlib.contextmanager
-def explained(notes: Mapping[str, str]) -> Iterator[None]:
-    """Errors of a step, in the words of the rules whose checks they are."""
-    try:
-        yield
-    except Error as e:
-        if e.location is None or e.location not in notes:
-            raise
-        raise make(e.kind, f"{notes[e.location]}, at {e.location}", e.location) from e
+def explained(e: Error, notes: Mapping[str, str]) -> Exception:
+    """An error of a step, in the words of the rule whose check it is."""
+    if e.location is None or e.location not in notes:
+        return e
+    return make(e.kind, f"{notes[e.location]}, at {e.location}", e.location)
 
 
 def _reads(item: Any, i: int) -> bool:

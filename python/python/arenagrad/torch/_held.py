@@ -16,6 +16,7 @@ from typing import Any, Iterator, Mapping
 import torch
 from torch import nn
 
+from .._arenagrad import _Watch
 from ._attributes import attributes, foreign, has_fields, owners, plain, same
 
 _ABSENT = object()
@@ -183,6 +184,15 @@ class Held:
             if isinstance(x, nn.Module):
                 self._parts.append((owner, key, x, key))
             self._hold(owner, key, key)
+        # One look shows whether all objects are the same, as they nearly always are. Of containers, contents are compared.
+        entries = [*self._parts, *self._values]
+        there = [isinstance(x[0], dict) and x[0].get(x[1]) is x[2] for x in entries]
+        self._watch = _Watch([x[:3] for x, yes in zip(entries, there) if yes])
+        self._rest = [x for x, yes in zip(entries, there) if not yes]
+
+    def unchanged(self) -> bool:
+        """Whether nothing is another one now."""
+        return self._watch.same() and self.written() is None and _first(self._rest) is None
 
     def _hold(self, owner: Any, key: str, name: str, value: bool = True) -> None:
         x = owner.get(key, _ABSENT)
@@ -218,11 +228,16 @@ class Held:
 
     def changed(self) -> str | None:
         """The first value that is another one now, in words."""
-        for owner, key, was, name in self._values:
-            now = owner.get(key, _ABSENT)
-            if now is not was and not same(was, now):
-                return f"{name!r} was {_shown(was)}, and is {_shown(now)} now"
-        return None
+        return _first(self._values)
+
+
+def _first(values: list[tuple[Any, str, Any, str]]) -> str | None:
+    """The first value that is another one now, in words."""
+    for owner, key, was, name in values:
+        now = owner.get(key, _ABSENT)
+        if now is not was and not same(was, now):
+            return f"{name!r} was {_shown(was)}, and is {_shown(now)} now"
+    return None
 
 
 def _shown(x: Any) -> str:

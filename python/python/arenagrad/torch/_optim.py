@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .. import optim as ours
-from .._arenagrad import Optimiser, Program
+from .._arenagrad import Optimiser, Program, _Watch
 from .._errors import make
 
 # A class of torch: what it is here, and its settings under their names here.
@@ -132,6 +132,14 @@ class Bridge:
         self._now = [(i, group, key, x) for i, group in enumerate(self._groups) for key, x in _settings(group).items()]
         self._part = "betas" if self.moves else None
         self._count = len(self._groups)
+        # One look shows whether all are the same objects, as they nearly always are.
+        own = [(vars(self.optimizer), "state", self._state), (vars(self.optimizer), "param_groups", self._groups)]
+        self._watch = _Watch(own + [(group, key, x) for _, group, key, x in self._now if key != self._part])
+        self._names = [f".{i}" if i else "" for i in range(self._count)]
+
+    def unchanged(self) -> bool:
+        """Whether nothing of the optimizer is another one now."""
+        return len(self._groups) == self._count and self._part is None and self._watch.same() or self.changed() is None
 
     def changed(self) -> str | None:
         """What of the optimizer is another now than when it was compiled or read, in words."""
@@ -167,10 +175,10 @@ class Bridge:
 
     def rates(self) -> dict[str, float]:
         """The rates of the next step, and momenta that move, by the names of the program's inputs."""
-        groups = list(enumerate(self.optimizer.param_groups))
-        rates = {f"opt.lr.{i}" if i else "lr": float(_number(group["lr"])) for i, group in groups}
+        groups = self.optimizer.param_groups
+        rates = {"opt.lr" + name if name else "lr": float(_number(group["lr"])) for name, group in zip(self._names, groups)}
         if self.moves:
-            rates |= {f"opt.momentum.{i}" if i else "opt.momentum": float(_momentum(group)) for i, group in groups}
+            rates |= {"opt.momentum" + name: float(_momentum(group)) for name, group in zip(self._names, groups)}
         return rates
 
     def made_step(self) -> None:

@@ -8,12 +8,11 @@ that processes share, stays where it is, and is copied in and out by each step. 
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, Mapping
 
 import torch
 
-from .._arenagrad import Program
+from .._arenagrad import Program, _Watch
 from .._errors import make
 from ._attributes import owners
 from ._evaluate import array_of
@@ -88,15 +87,18 @@ class Shared:
         ids = {id(leaf.value): leaf for leaf in self._leaves.values() if leaf.role == "buffer"}
         places = [(owner, key) for role, _, owner in owners(self._module) if role == "buffer" for key in owner]
         self._buffers = [(owner, key, ids[id(owner[key])]) for owner, key in places if id(owner[key]) in ids]
+        self._watch = _Watch([(owner, key, leaf.value) for owner, key, leaf in self._buffers])
 
     def follow(self) -> None:
         """Moves what lies elsewhere now back into the program."""
-        replaced = [(owner.get(key), leaf) for owner, key, leaf in self._buffers if owner.get(key) is not leaf.value]
-        for x, leaf in replaced:
-            if not isinstance(x, torch.Tensor):
-                raise make("usage", f"buffer {leaf.name!r} is no tensor now: put it back, or compile a step anew")
-            leaf.value = x
-        if replaced or self._places != list(map(_place, self._tensors)):
+        if not self._watch.same():
+            for owner, key, leaf in self._buffers:
+                x = owner.get(key)
+                if not isinstance(x, torch.Tensor):
+                    raise make("usage", f"buffer {leaf.name!r} is no tensor now: put it back, or compile a step anew")
+                leaf.value = x
+            self.move()
+        elif self._places != list(map(_place, self._tensors)):
             self.move()
         for x, place in self._outside:
             place.copy_(x.detach())
@@ -132,9 +134,6 @@ class _State:
         # The tensors that lie in the program, and where.
         self.tensors: list[torch.Tensor] = []
         self.places: list[int] = []
-        # What the state consists of, by ids. The objects stay alive, so that no other one gets an id of theirs.
-        self._were: list[int] = []
-        self._alive: list[Any] = []
 
     def move(self) -> None:
         """Reads the optimizer's state, and moves it into the program."""
@@ -166,9 +165,8 @@ class _State:
         # What torch writes into its numbers counts as a version; what is written into these arrays does not.
         self._arrays = [self._steps.numpy(), self._products.numpy()]
         self._versions = (self._steps._version, self._products._version)
-        self._were = self._are()
-        self._alive = [*bridge.optimizer.state.values(), *map(dict.copy, bridge.optimizer.state.values())]
         self._write()
+        self._watch = self._noted()
 
     def _write(self) -> None:
         """Writes how many steps there were."""
@@ -180,12 +178,15 @@ class _State:
         if self._kind == "SparseAdam":
             for p in self._bridge.params.values():
                 self._bridge.optimizer.state[p]["step"] = self._bridge.count
-            self._were = self._are()
+            self._watch = self._noted()
 
-    def _are(self) -> list[int]:
-        """Which objects the optimizer's state consists of, by ids, which are compared fast."""
-        state = self._bridge.optimizer.state
-        return list(map(id, itertools.chain(state.values(), *map(dict.values, state.values()))))
+    def _noted(self) -> _Watch:
+        """What the optimizer's state consists of."""
+        optimizer = self._bridge.optimizer
+        state = optimizer.state
+        inner = [(own, key, x) for own in state.values() for key, x in own.items()]
+        entries = [(vars(optimizer), "state", state), *((state, p, own) for p, own in state.items()), *inner]
+        return _Watch(entries, [state, *state.values()])
 
     def stepped(self) -> None:
         """Notes a step of the program. The first one begins the momentum of SGD."""
@@ -195,4 +196,4 @@ class _State:
 
     def left(self) -> bool:
         """Whether the optimizer has other tensors, or has counted other steps, than the program."""
-        return self._were != self._are() or self._versions != (self._steps._version, self._products._version)
+        return not self._watch.same() or self._versions != (self._steps._version, self._products._version)

@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 from .. import _compile
 from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
-from .._errors import make
+from .._errors import Error, make
 from ._capture import WithLoss, caller, check_module, exported, text_of
 from ._evaluate import Evaluation, array_of, given_back, load_leaves, opened
 from ._graph import Leaf, Writer, explained, leaves_of, names_of, tensors_of
@@ -220,11 +220,13 @@ class Step:
             feed |= {name: rate for name, rate in self._bridge.rates().items() if name in self._read}
         elif self._rate is not None:
             feed["lr"] = self._rate
-        with explained(self._notes):
+        try:
             if isinstance(self.program, SizedProgram):
                 loss = self.program.step(self._size(feed), **feed)["loss"]
             else:
                 loss = self.program.step(**feed).item("loss")
+        except Error as e:
+            raise explained(e, self._notes)
         if self._bridge is not None:
             self._bridge.made_step()
         if self._shared is not None:
@@ -233,6 +235,15 @@ class Step:
 
     def _check_held(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """An error if the step, as it was compiled, is no longer what module, loss and optimizer are to compute."""
+        same = self._held.unchanged() and [p.requires_grad for p in self._params] == self._asks
+        if not same or self._bridge is not None and not self._bridge.unchanged():
+            self._explain(args, kwargs)
+        if self._written is not None and (written := self._written.name()) is not None:
+            text = f"{written!r} was written by others since the step read it: sync_from() reads it, sync() writes the step's"
+            raise make("usage", text)
+
+    def _explain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Raises what is another one now, unless the module still computes what it did."""
         why = self._held.replaced() or self._held.written()
         if why is None and [p.requires_grad for p in self._params] != self._asks:
             pairs = zip(self._params, self._asks)
@@ -244,10 +255,6 @@ class Step:
             self._held, why = self._hold(), None
         if why is not None:
             raise _other(why)
-        written = self._written.name() if self._written is not None else None
-        if written is not None:
-            text = f"{written!r} was written by others since the step read it: sync_from() reads it, sync() writes the step's"
-            raise make("usage", text)
 
     def _warn(self, why: str) -> None:
         """Tells of the third change without effect: each captures the module once more."""
@@ -356,8 +363,11 @@ class Step:
                 self._evals.pop(next(iter(self._evals)))
             found = Evaluation(self.module, args, kwargs, self._choices)
         self._evals[key] = found
-        with opened(self.program, write=found.writes) as trained, explained(found.notes):
-            return found.run(trained, flat)
+        with opened(self.program, write=found.writes) as trained:
+            try:
+                return found.run(trained, flat)
+            except Error as e:
+                raise explained(e, found.notes)
 
     def __repr__(self) -> str:
         return f"<Step of {type(self.module).__name__}: {len(self.graph.params)} params>"
