@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import linecache
 from typing import Any
 
 import numpy as np
@@ -481,3 +482,17 @@ def test_momentum_moves_by_schedulers_alone() -> None:
     torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=8)
     with pytest.raises(ag.DataError, match="no momentum that moves"):
         agt.compile_step(m, F.cross_entropy, o, x, y)
+
+
+def test_captures_leave_nothing_behind() -> None:
+    """Torch keeps the text of each graph that it makes, which adds up where many steps are made."""
+    x, y = batch()
+
+    def made() -> None:
+        module = net()
+        agt.compile_step(module, F.cross_entropy, torch.optim.SGD(module.parameters(), 0.1), (x,), (y,)).eval(x)
+
+    made()
+    texts = len(linecache.cache)
+    made()
+    assert len(linecache.cache) == texts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import linecache
 import os
 from types import SimpleNamespace
 from typing import Any, Iterator, Mapping
@@ -38,8 +39,11 @@ def array_of(x: torch.Tensor) -> Any:
 def given_back() -> Iterator[None]:
     """Gives the memory of what is captured meanwhile back to the system: its nodes refer to one another in circles.
 
-    What was there before is not searched for circles, which would take longer than the capture of a small model.
+    What was there before is not searched for circles, which would take longer than the capture of a small model. Torch keeps
+    the text of each graph that it makes; those of graphs that are gone are dropped.
     """
+    texts: dict[str, str] = getattr(getattr(torch.fx.graph_module, "_loader", None), "eval_cache", {})
+    before = set(texts)
     apart = gc.get_freeze_count() == 0
     if apart:
         gc.freeze()
@@ -49,6 +53,9 @@ def given_back() -> Iterator[None]:
     finally:
         if apart:
             gc.unfreeze()
+        for name in [name for name in texts if name not in before]:
+            texts.pop(name, None)
+            linecache.cache.pop(name, None)
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)

@@ -361,7 +361,8 @@ class Step:
         if found is None or found.stale():
             if len(self._evals) >= _KEPT:
                 self._evals.pop(next(iter(self._evals)))
-            found = Evaluation(self.module, args, kwargs, self._choices)
+            with given_back():
+                found = Evaluation(self.module, args, kwargs, self._choices)
         self._evals[key] = found
         with opened(self.program, write=found.writes) as trained:
             try:
