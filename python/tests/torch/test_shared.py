@@ -215,6 +215,52 @@ def test_tensors_that_others_see_stay_where_they_are(how: str) -> None:
         assert torch.equal(flat, torch.nn.utils.parameters_to_vector(ours.parameters()).detach())
 
 
+@pytest.mark.parametrize("share", [True, False])
+def test_params_of_one_memory_are_an_error(share: bool) -> None:
+    """Torch would update the memory for each of them; a step would part them."""
+
+    def tied(m: nn.Module) -> nn.Module:
+        m[2].weight.data = m[0].weight.data.t()
+        return m
+
+    def made(m: nn.Module) -> Any:
+        return agt.compile_step(m, F.mse_loss, torch.optim.SGD(m.parameters(), 0.1), X, X, share=share)
+
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 6))
+
+    text = "'0.weight' and '2.weight' are two tensors with the same memory"
+    with pytest.raises(ag.UsageError, match=text):
+        made(tied(make()))
+    m = make()
+    step = made(m)
+    tied(m)
+    with pytest.raises(ag.UsageError, match=text if share else "'2.weight' was written"):
+        step(X, X)
+    with pytest.raises(ag.UsageError, match=text):
+        step.sync_from()
+    made(tied(make()).requires_grad_(False).append(nn.Linear(6, 6)))(X, X)
+
+
+def test_steps_in_inference_mode() -> None:
+    """What is moved there stays a tensor that torch trains on."""
+    x, y = batch()
+    ours, theirs = net(), net()
+    a, b = (torch.optim.AdamW(m.parameters(), 0.01) for m in (ours, theirs))
+    with torch.inference_mode():
+        step = agt.compile_step(ours, F.cross_entropy, a, x, y)
+    for _ in range(2):
+        a.load_state_dict(copy.deepcopy(a.state_dict()))
+        ours[0].weight.data = ours[0].weight.data.clone()
+        with torch.inference_mode():
+            got = [step(x, y)]
+        got += torch_steps(ours, a, x, y, 1)
+        assert got == pytest.approx(torch_steps(theirs, b, x, y, 2), rel=1e-5)
+    with torch.inference_mode():
+        step.release()
+    assert torch_steps(ours, a, x, y, 1) == pytest.approx(torch_steps(theirs, b, x, y, 1), rel=1e-5)
+
+
 def test_another_target_network_is_an_error() -> None:
     m = net()
     target = copy.deepcopy(m)

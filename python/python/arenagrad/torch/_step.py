@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 from .. import _compile
 from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
 from .._errors import make
+from ._attributes import check_apart
 from ._capture import WithLoss, caller, check_module, exported, text_of
 from ._evaluate import Evaluation, array_of, give_back, load_leaves, opened
 from ._graph import Leaf, Writer, explained, leaves_of, names_of, tensors_of
@@ -29,6 +30,7 @@ class Step:
     `step(x, y)` runs it and gives the loss. `program`, `graph` and `report` show what was compiled.
     """
 
+    @torch.inference_mode(False)
     def __init__(
         self,
         module: torch.nn.Module,
@@ -325,6 +327,7 @@ class Step:
         if self._shared is not None:
             self._shared.load()
             return
+        check_apart((name, leaf.value) for name, leaf in self._leaves.items())
         with opened(self.program) as program:
             load_leaves(program, self._leaves)
             if self._bridge is not None:
