@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import io
+import threading
 from collections import defaultdict
+from types import SimpleNamespace
 from typing import Any, Callable
 
 import pytest
@@ -259,6 +261,59 @@ def test_steps_in_inference_mode() -> None:
     with torch.inference_mode():
         step.release()
     assert torch_steps(ours, a, x, y, 1) == pytest.approx(torch_steps(theirs, b, x, y, 1), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw"])
+def test_an_interrupted_step_is_a_whole_one(name: str) -> None:
+    x, y = batch()
+    ours, theirs = net(), net()
+    ours.share_memory()  # so it is copied out after each step
+    a, b = (torch.optim.SGD(m.parameters(), 0.1, 0.9) if name == "sgd" else torch.optim.AdamW(m.parameters(), 0.01) for m in (ours, theirs))
+    step = agt.compile_step(ours, F.cross_entropy, a, x, y)
+    own = step.program
+
+    def interrupted(**feed: Any) -> Any:
+        own.step(**feed)
+        raise KeyboardInterrupt
+
+    step.program = SimpleNamespace(step=interrupted)  # type: ignore[assignment]
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            step(x, y)
+        torch_steps(theirs, b, x, y, 1)
+        assert differences(ours, theirs) < 1e-5
+        key = "momentum_buffer" if name == "sgd" else "step"
+        torch.testing.assert_close(a.state[ours[0].bias][key], b.state[theirs[0].bias][key], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_steps_are_compiled_in_several_threads() -> None:
+    """Torch captures in one thread at a time, and differentiates as ever in others and afterwards."""
+    made, end = [], threading.Event()
+
+    def compile_one() -> None:
+        m = net()
+        made.append(agt.compile_step(m, F.cross_entropy, torch.optim.SGD(m.parameters(), 0.1), *batch()))
+
+    def differentiate() -> None:
+        x = torch.ones(3, requires_grad=True)
+        while not end.is_set():
+            y = x * 2
+            y.register_hook(lambda g: g)
+            y.sum().backward()
+
+    beside = threading.Thread(target=differentiate)
+    threads = [threading.Thread(target=compile_one) for _ in range(3)]
+    for t in (beside, *threads):
+        t.start()
+    for t in threads:
+        t.join()
+    end.set()
+    beside.join()
+    differentiate()
+    m = net()
+    F.cross_entropy(m(batch()[0]), batch()[1]).backward()
+    assert [step(*batch()) for step in made] == pytest.approx([F.cross_entropy(m(batch()[0]), batch()[1]).item()] * 3, rel=1e-5)
 
 
 def test_another_target_network_is_an_error() -> None:

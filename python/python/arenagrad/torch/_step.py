@@ -223,16 +223,24 @@ class Step:
             feed |= {name: rate for name, rate in self._bridge.rates().items() if name in self._read}
         elif self._rate is not None:
             feed["lr"] = self._rate
-        with explained(self._notes):
-            if isinstance(self.program, SizedProgram):
-                loss = self.program.step(self._size(feed), **feed)["loss"]
-            else:
-                loss = self.program.step(**feed).item("loss")
+        try:
+            with explained(self._notes):
+                if isinstance(self.program, SizedProgram):
+                    loss = self.program.step(self._size(feed), **feed)["loss"]
+                else:
+                    loss = self.program.step(**feed).item("loss")
+        except KeyboardInterrupt:  # Python raises it when the step, which goes on to its end, gives its result
+            self._stepped()
+            raise
+        self._stepped()
+        return float(loss)
+
+    def _stepped(self) -> None:
+        """Counts a step, and tells torch of it."""
         if self._bridge is not None:
             self._bridge.made_step()
         if self._shared is not None:
             self._shared.stepped()
-        return float(loss)
 
     def _check_held(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """An error if the step, as it was compiled, is no longer what module, loss and optimizer are to compute."""
