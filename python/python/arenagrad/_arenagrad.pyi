@@ -185,7 +185,12 @@ class Trace:
 
 @final
 class _Watch:
-    def __new__(cls, entries: list[tuple[dict[Any, Any], Any, Any]], whole: list[dict[Any, Any]] = []) -> _Watch: ...
+    def __new__(
+        cls,
+        entries: list[tuple[dict[Any, Any], Any, Any]],
+        whole: list[dict[Any, Any]] = [],
+        without: list[tuple[dict[Any, Any], Any]] = [],
+    ) -> _Watch: ...
     def same(self) -> bool: ...
 
 @final

@@ -158,6 +158,8 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "requires_grad": lambda m, o: m.l.requires_grad_(False),
     "'l' is another": lambda m, o: setattr(m, "l", nn.Linear(6, 3)),
     "l.weight' is another": lambda m, o: m.load_state_dict(copy.deepcopy(m.state_dict()), assign=True),
+    "other hooks": lambda m, o: m.l.register_forward_hook(lambda layer, args, out: out * 2),
+    "another forward": lambda m, o: setattr(m.l, "forward", lambda x: F.linear(x, m.l.weight, -m.l.bias)),
     "l.weight' was written": lambda m, o: nn.init.zeros_(m.l.weight),
     "l.bias' was written": lambda m, o: m.l.bias.data.clamp_(-0.01, 0.01),
     "mean' was written": lambda m, o: m.mean.fill_(2.0),
@@ -207,7 +209,9 @@ def test_changes_without_effect_are_none() -> None:
     ours, theirs = Of(), Of()  # it reads no attribute, and has no modes
     a, b = sgd(ours), sgd(theirs)
     step = agt.compile_step(ours, F.cross_entropy, a, X, Y)
-    for change in (lambda: ours.eval(), lambda: setattr(ours, "number", 5.0), lambda: ours.items.append(1.0)):
+    seen: list[Any] = []
+    changes: list[Callable[[], Any]] = [ours.eval, lambda: setattr(ours, "number", 5.0), lambda: ours.items.append(1.0)]
+    for change in [*changes, lambda: ours.l.register_forward_hook(lambda layer, args, out: seen.append(out.shape))]:
         change()
         assert step(X, Y) == pytest.approx(torch_step(theirs, b), rel=1e-5)
 

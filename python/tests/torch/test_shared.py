@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import io
+import threading
 from collections import defaultdict
+from types import SimpleNamespace
 from typing import Any, Callable
 
 import pytest
@@ -213,6 +215,105 @@ def test_tensors_that_others_see_stay_where_they_are(how: str) -> None:
     assert places == [p.data_ptr() for p in ours.parameters()] and differences(ours, theirs) < 1e-5
     if how == "a part":
         assert torch.equal(flat, torch.nn.utils.parameters_to_vector(ours.parameters()).detach())
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_params_of_one_memory_are_an_error(share: bool) -> None:
+    """Torch would update the memory for each of them; a step would part them."""
+
+    def tied(m: nn.Module) -> nn.Module:
+        m[2].weight.data = m[0].weight.data.t()
+        return m
+
+    def made(m: nn.Module) -> Any:
+        return agt.compile_step(m, F.mse_loss, torch.optim.SGD(m.parameters(), 0.1), X, X, share=share)
+
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 6))
+
+    text = "'0.weight' and '2.weight' are two tensors with the same memory"
+    with pytest.raises(ag.UsageError, match=text):
+        made(tied(make()))
+    m = make()
+    step = made(m)
+    tied(m)
+    with pytest.raises(ag.UsageError, match=text if share else "'2.weight' was written"):
+        step(X, X)
+    with pytest.raises(ag.UsageError, match=text):
+        step.sync_from()
+    made(tied(make()).requires_grad_(False).append(nn.Linear(6, 6)))(X, X)
+
+
+def test_steps_in_inference_mode() -> None:
+    """What is moved there stays a tensor that torch trains on."""
+    x, y = batch()
+    ours, theirs = net(), net()
+    a, b = (torch.optim.AdamW(m.parameters(), 0.01) for m in (ours, theirs))
+    with torch.inference_mode():
+        step = agt.compile_step(ours, F.cross_entropy, a, x, y)
+    for _ in range(2):
+        a.load_state_dict(copy.deepcopy(a.state_dict()))
+        ours[0].weight.data = ours[0].weight.data.clone()
+        with torch.inference_mode():
+            got = [step(x, y)]
+        got += torch_steps(ours, a, x, y, 1)
+        assert got == pytest.approx(torch_steps(theirs, b, x, y, 2), rel=1e-5)
+    with torch.inference_mode():
+        step.release()
+    assert torch_steps(ours, a, x, y, 1) == pytest.approx(torch_steps(theirs, b, x, y, 1), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw"])
+def test_an_interrupted_step_is_a_whole_one(name: str) -> None:
+    x, y = batch()
+    ours, theirs = net(), net()
+    ours.share_memory()  # so it is copied out after each step
+    a, b = (torch.optim.SGD(m.parameters(), 0.1, 0.9) if name == "sgd" else torch.optim.AdamW(m.parameters(), 0.01) for m in (ours, theirs))
+    step = agt.compile_step(ours, F.cross_entropy, a, x, y)
+    own = step.program
+
+    def interrupted(**feed: Any) -> Any:
+        own.step(**feed)
+        raise KeyboardInterrupt
+
+    step.program = SimpleNamespace(step=interrupted)  # type: ignore[assignment]
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            step(x, y)
+        torch_steps(theirs, b, x, y, 1)
+        assert differences(ours, theirs) < 1e-5
+        key = "momentum_buffer" if name == "sgd" else "step"
+        torch.testing.assert_close(a.state[ours[0].bias][key], b.state[theirs[0].bias][key], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_steps_are_compiled_in_several_threads() -> None:
+    """Torch captures in one thread at a time, and differentiates as ever in others and afterwards."""
+    made, end = [], threading.Event()
+
+    def compile_one() -> None:
+        m = net()
+        made.append(agt.compile_step(m, F.cross_entropy, torch.optim.SGD(m.parameters(), 0.1), *batch()))
+
+    def differentiate() -> None:
+        x = torch.ones(3, requires_grad=True)
+        while not end.is_set():
+            y = x * 2
+            y.register_hook(lambda g: g)
+            y.sum().backward()
+
+    beside = threading.Thread(target=differentiate)
+    threads = [threading.Thread(target=compile_one) for _ in range(3)]
+    for t in (beside, *threads):
+        t.start()
+    for t in threads:
+        t.join()
+    end.set()
+    beside.join()
+    differentiate()
+    m = net()
+    F.cross_entropy(m(batch()[0]), batch()[1]).backward()
+    assert [step(*batch()) for step in made] == pytest.approx([F.cross_entropy(m(batch()[0]), batch()[1]).item()] * 3, rel=1e-5)
 
 
 def test_another_target_network_is_an_error() -> None:

@@ -13,7 +13,7 @@ import copy
 import random
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterable, Iterator, NamedTuple
 
 import numpy as np
 import torch
@@ -64,6 +64,15 @@ def same(a: Any, b: Any) -> bool:
 def own_name(name: str) -> str:
     """A name in a step without what the step itself calls the user's module, or the networks that this reads from outside."""
     return name.removeprefix("module.") if name.startswith("module.") else name.removeprefix("others.")
+
+
+def check_apart(named: Iterable[tuple[str, torch.Tensor]]) -> None:
+    """An error for a param whose memory another tensor has, too: torch would update it for both, and a step has two."""
+    places: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, x in named:
+        other, y = places.setdefault(x.data_ptr(), (name, x))
+        if y is not x and x.numel() and y.numel() and (x.requires_grad or y.requires_grad):
+            raise make("usage", f"{other!r} and {name!r} are two tensors with the same memory: let both names be one param, or clone one")
 
 
 def foreign(x: Any) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import re
+import threading
 import traceback
 import warnings
 from typing import Any, Iterator
@@ -34,6 +35,10 @@ KEEP = frozenset(
     "repeat_interleave diag_embed linalg_cross linalg_vector_norm logaddexp xlogy nan_to_num soft_margin_loss "
     "multi_margin_loss one_hot count_nonzero lerp linspace logspace".split()
 )
+
+
+# Torch captures in one thread at a time; what is put in place of its functions meanwhile is the process's.
+_ONE = threading.RLock()
 
 
 class WithLoss(torch.nn.Module):
@@ -77,19 +82,25 @@ def _own_derivatives_refused() -> Iterator[None]:
     tensor: Any = torch.Tensor
     engine: Any = torch.autograd
     apply, hook, run = function.__dict__["apply"], tensor.register_hook, engine._engine_run_backward
+    here = threading.get_ident()
 
     def differentiate(outputs: Any, seeds: Any, retain: Any, create_graph: Any, *rest: Any, **how: Any) -> Any:
         """A derivative within a call. Export would differentiate it again, also if it is to be a constant."""
+        if threading.get_ident() != here:
+            return run(outputs, seeds, retain, create_graph, *rest, **how)
         if how.get("accumulate_grad"):
             raise make("derivative", "backward() within a call is not captured: torch.autograd.grad gives a value")
         found = run(outputs, seeds, retain, create_graph, *rest, **how)
         return found if create_graph else tuple(x if x is None else x.detach() for x in found)
 
     def refuse_hook(x: Any, f: Any) -> Any:
+        if threading.get_ident() != here:
+            return hook(x, f)
         raise make("derivative", "register_hook() on a tensor's gradient, which torch.export does not record")
 
     def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        if cls.__name__.startswith("GeneratedBackwardFor_"):  # an op of torch.library, which stays whole
+        library = cls.__name__.startswith("GeneratedBackwardFor_")  # an op of torch.library, which stays whole
+        if library or threading.get_ident() != here:
             return apply.__get__(None, cls)(*args, **kwargs)
         text = f"{cls.__qualname__} is a torch.autograd.Function, whose derivative torch.export does not record"
         raise make("derivative", text + ": write it as a torch.library op, and give ag.torch.register() its counterpart")
@@ -227,15 +238,16 @@ def _kept_from_gradient(graph_module: torch.fx.GraphModule) -> None:
 
 def exported(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any = None) -> ExportedProgram:
     """The graph of a call of the module, without mutation, in the kinds of the table. The module stays as it is."""
-    before = Attributes(module)
-    try:
-        program = _followed(module, args, kwargs, shapes, before)
-        if module.effects.names:
+    with _ONE:
+        before = Attributes(module)
+        try:
+            program = _followed(module, args, kwargs, shapes, before)
+            if module.effects.names:
+                before.restore()
+                _check_stateless(module, program, args, kwargs, shapes, before)
+            return program
+        finally:
             before.restore()
-            _check_stateless(module, program, args, kwargs, shapes, before)
-        return program
-    finally:
-        before.restore()
 
 
 def _followed(

@@ -14,7 +14,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from .._arenagrad import Build, Var
 from .._errors import Error, make
 from . import _backward, _indexing, _layers, _linalg, _losses, _pointwise, _quant, _random, _reduce, _shape
-from ._attributes import own_name
+from ._attributes import check_apart, own_name
 from ._capture import place_of
 from ._kinds import TABLE, Refused, Site, arguments
 from ._values import constant, name_of
@@ -90,7 +90,8 @@ def leaves_of(program: ExportedProgram, names: dict[int, str], module: torch.nn.
     """The operands in order. Params and buffers have the module's names, tied ones the first of theirs."""
     tensors = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
     mutated = {s.target for s in program.graph_signature.output_specs if s.kind == OutputKind.BUFFER_MUTATION}
-    places = {x.data_ptr(): name for x, name in ((x, names[id(x)]) for x in tensors.values()) if x.numel()}
+    places = {x.data_ptr(): names[id(x)] for x in tensors.values() if x.numel()}
+    check_apart((names[id(x)], x) for x in tensors.values())
     leaves, at = [], 0
     for spec in program.graph_signature.input_specs:
         target = spec.target or ""

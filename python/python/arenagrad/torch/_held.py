@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import functools
 import hashlib
+import itertools
 import types
 from collections import deque
 from typing import Any, Iterator, Mapping
@@ -167,6 +168,10 @@ class Held:
         self._tensors: list[tuple[torch.Tensor, int, bytes, str]] = []
         self._kept = kept
         self._objects: set[int] = set()
+        # Where calls of modules find hooks, and a `forward` of an object's own.
+        self._hooks = [d for part in module.modules() for d in (part._forward_pre_hooks, part._forward_hooks)]
+        self._dicts = [part.__dict__ for part in module.modules()]
+        self._called = self._calls()
         fixed = {id(part.__dict__) for part in module.modules() if type(part) in _FIXED}
         for role, prefix, owner in owners(module):
             if role in ("module", "param"):
@@ -187,7 +192,10 @@ class Held:
         # One look shows whether all objects are the same, as they nearly always are. Of containers, contents are compared.
         entries = [*self._parts, *self._values]
         there = [isinstance(x[0], dict) and x[0].get(x[1]) is x[2] for x in entries]
-        self._watch = _Watch([x[:3] for x, yes in zip(entries, there) if yes])
+        found = [x[:3] for x, yes in zip(entries, there) if yes]
+        found += [(hooks, key, f) for hooks in self._hooks for key, f in hooks.items()]
+        found += [(d, "forward", d["forward"]) for d in self._dicts if "forward" in d]
+        self._watch = _Watch(found, self._hooks, [(d, "forward") for d in self._dicts if "forward" not in d])
         self._rest = [x for x, yes in zip(entries, there) if not yes]
 
     def unchanged(self) -> bool:
@@ -210,6 +218,10 @@ class Held:
                 if _kept(vars(x)[field]):
                     self._hold(vars(x), field, f"{name}.{field}")
 
+    def _calls(self) -> list[Any]:
+        """The hooks of modules, by their numbers, and the functions that are called in place of their classes' `forward`."""
+        return [*itertools.chain.from_iterable(filter(None, self._hooks)), *[d["forward"] for d in self._dicts if "forward" in d]]
+
     def replaced(self) -> str | None:
         """The first param or layer that is another one now, in words. No capture shows it."""
         for owner, key, part, name in self._parts:
@@ -228,6 +240,8 @@ class Held:
 
     def changed(self) -> str | None:
         """The first value that is another one now, in words."""
+        if self._called != self._calls():
+            return "a module has other hooks, or another forward, now"
         return _first(self._values)
 
 

@@ -14,7 +14,7 @@ import torch
 
 from .._arenagrad import Program, _Watch
 from .._errors import make
-from ._attributes import owners
+from ._attributes import check_apart, owners
 from ._evaluate import array_of
 from ._graph import Leaf
 from ._optim import PRODUCT, STEP, Bridge
@@ -47,9 +47,12 @@ class Shared:
         # Where modules hold buffers: a call in torch may put other tensors there.
         self._buffers: list[tuple[dict[str, Any], str, Leaf]] = []
 
+    @torch.inference_mode(False)
     def move(self) -> None:
         """Moves the module's tensors into the program, one after another: no two copies of all weights are there at a time."""
-        for values, name, leaf in self._found():
+        found = self._found()
+        check_apart((name, leaf.value) for _, name, leaf in found)
+        for values, name, leaf in found:
             form = _form(leaf.value)
             if form != self._forms[name]:
                 raise make("data", f"{name!r} is {form} now, and the step is compiled for {self._forms[name]}: compile a step anew")
@@ -64,6 +67,7 @@ class Shared:
         if self._state is not None:
             self._state.move()
 
+    @torch.inference_mode(False)
     def give(self) -> None:
         """Gives module and optimizer the program's tensors, whatever they have now."""
         for values, name, leaf in self._found():
@@ -113,6 +117,7 @@ class Shared:
         if self._state is not None:
             self._state.stepped()
 
+    @torch.inference_mode(False)
     def release(self) -> None:
         """Gives the tensors memory of their own, so that they do not keep the program's."""
         tensors, places = self._tensors, self._places
@@ -140,6 +145,7 @@ class _State:
         self._bridge.load(self._program)
         self.give()
 
+    @torch.inference_mode(False)
     def give(self) -> None:
         """Gives the optimizer the program's tensors."""
         bridge, states = self._bridge, self._program.states

@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 from .. import _compile
 from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
 from .._errors import Error, make
+from ._attributes import check_apart
 from ._capture import WithLoss, caller, check_module, exported, text_of
 from ._evaluate import Evaluation, array_of, given_back, load_leaves, opened
 from ._graph import Leaf, Writer, explained, leaves_of, names_of, tensors_of
@@ -29,6 +30,7 @@ class Step:
     `step(x, y)` runs it and gives the loss. `program`, `graph` and `report` show what was compiled.
     """
 
+    @torch.inference_mode(False)
     def __init__(
         self,
         module: torch.nn.Module,
@@ -227,11 +229,18 @@ class Step:
                 loss = self.program.step(**feed).item("loss")
         except Error as e:
             raise explained(e, self._notes)
+        except KeyboardInterrupt:  # Python raises it when the step, which goes on to its end, gives its result
+            self._stepped()
+            raise
+        self._stepped()
+        return float(loss)
+
+    def _stepped(self) -> None:
+        """Counts a step, and tells torch of it."""
         if self._bridge is not None:
             self._bridge.made_step()
         if self._shared is not None:
             self._shared.stepped()
-        return float(loss)
 
     def _check_held(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """An error if the step, as it was compiled, is no longer what module, loss and optimizer are to compute."""
@@ -261,7 +270,7 @@ class Step:
         self._changes += 1
         if self._changes == 3:
             text = f"{why}, which changes nothing that the step computes, but each such change captures the module once more"
-            warnings.warn(text + ": keep it elsewhere, or make it an input", stacklevel=4)
+            warnings.warn(text + ": keep it elsewhere, or make it an input", stacklevel=5)
 
     def _same(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Whether the module computes what it did when it was captured."""
@@ -331,6 +340,7 @@ class Step:
         if self._shared is not None:
             self._shared.load()
             return
+        check_apart((name, leaf.value) for name, leaf in self._leaves.items())
         with opened(self.program) as program:
             load_leaves(program, self._leaves)
             if self._bridge is not None:
