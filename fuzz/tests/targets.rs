@@ -1,4 +1,4 @@
-//! Every target on its seeds and on mutants from a fixed seed; and the runner on targets that are wrong.
+//! Every target on its seeds and on mutants from a fixed seed, by the program; and the runner on targets that are wrong.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -7,6 +7,8 @@ use arenagrad_fuzz::corpus::read_corpus;
 use arenagrad_fuzz::finding::{keep_panics, run_input};
 use arenagrad_fuzz::runner::{crash_dir, fuzz_target};
 use arenagrad_fuzz::targets::{MemoryLimit, TARGETS, Target};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Inputs of each target. Code without optimisation is slow.
 const RUNS: u64 = if cfg!(debug_assertions) { 150 } else { 2000 };
@@ -21,17 +23,31 @@ const PLANTED: Target = Target {
     memory: MemoryLimit { base: 1 << 20, each: 0 },
 };
 
-/// Findings are kept for the whole process, so this is one test.
+/// Two programs at a time.
 #[test]
-fn targets_find_nothing_and_the_runner_finds_what_is_planted() {
-    the_runner_finds_what_is_planted();
-    for t in TARGETS {
-        let seeds = (t.seeds)();
-        assert!(!seeds.is_empty() && seeds == (t.seeds)(), "{}: the seeds are the same each time", t.name);
-        let report = fuzz_target(t, &Options { runs: RUNS + seeds.len() as u64, ..Options::runs(RUNS) }).unwrap();
-        assert_eq!((report.findings, report.runs), (0, RUNS + seeds.len() as u64), "{}: see the lines above", t.name);
-        println!("{}: {} runs", t.name, report.runs);
-    }
+fn targets_find_nothing() {
+    let next = AtomicUsize::new(0);
+    let run_all = || {
+        while let Some(t) = TARGETS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let seeds = (t.seeds)();
+            assert!(!seeds.is_empty() && seeds == (t.seeds)(), "{}: the seeds are the same each time", t.name);
+            let runs = (RUNS + seeds.len() as u64).to_string();
+            let mut program = Command::new(env!("CARGO_BIN_EXE_arenagrad-fuzz"));
+            let out = program.args([t.name, "--runs", &runs, "--seconds", "600", "--json"]).output().unwrap();
+            let line = String::from_utf8_lossy(&out.stdout);
+            let all = format!("\"runs\":{runs},");
+            assert!(
+                out.status.success() && line.contains(&all),
+                "{}: {}{line}",
+                t.name,
+                String::from_utf8_lossy(&out.stderr)
+            );
+        }
+    };
+    std::thread::scope(|threads| {
+        let handles = [threads.spawn(run_all), threads.spawn(run_all)];
+        handles.into_iter().for_each(|h| h.join().unwrap());
+    });
 }
 
 /// Each target is one of cargo-fuzz, too.
@@ -48,6 +64,8 @@ fn cargo_fuzz_has_the_same_targets() {
     }
 }
 
+/// Findings are kept for the whole process.
+#[test]
 fn the_runner_finds_what_is_planted() {
     let _ = std::fs::remove_dir_all(crash_dir("planted"));
     let found = fuzz_target(&PLANTED, &Options::runs(20_000)).unwrap();
