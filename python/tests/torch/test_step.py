@@ -77,6 +77,50 @@ def test_optimisers_start_stop_and_go_on_in_torch(name: str) -> None:
     assert differences(ours, theirs) < 1e-9
 
 
+def test_one_example_may_stand_for_several_inputs() -> None:
+    """As the first states of an LSTM, or rows that an autoencoder gives back. Steps and evaluations get others."""
+
+    class Lstm(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.r = nn.LSTM(6, 3)
+
+        def forward(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+            return self.r(x, (h, c))[0]
+
+    torch.manual_seed(0)
+    m, zeros = Lstm(), torch.zeros(1, 8, 3)
+    step = agt.compile_step(m, F.mse_loss, torch.optim.SGD(m.parameters(), 0.1), (torch.zeros(1, 8, 6), zeros, zeros), zeros)
+    x = torch.randn(1, 8, 6)
+    h, c, y = (torch.randn(1, 8, 3) for _ in range(3))
+    expected = F.mse_loss(m(x, h, c), y).item()
+    torch.testing.assert_close(step.eval(x, h, h), m(x, h, h).detach())
+    torch.testing.assert_close(step.eval(x, h, c), m(x, h, c).detach())
+    assert step(x, h, c, y) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_layers_of_transformers_take_masks(causal: bool) -> None:
+    """As an input, whose values torch would look at to find a faster way."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.e = nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 8, 0.0), 1)
+            self.d = nn.TransformerDecoder(nn.TransformerDecoderLayer(6, 2, 8, 0.0), 1)
+
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return self.d(x, self.e(x, mask), tgt_mask=mask)
+
+    torch.manual_seed(0)
+    m, x = Net(), torch.randn(4, 2, 6)
+    mask = nn.Transformer.generate_square_subsequent_mask(4)
+    given = mask if causal else torch.randn(4, 4)
+    expected = F.mse_loss(m(x, given), x).item()
+    step = agt.compile_step(m, F.mse_loss, torch.optim.SGD(m.parameters(), 0.1), (x, mask), x)
+    assert step(x, given, x) == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_fresh_optimisers_get_their_state(name: str) -> None:
     x, y = batch()

@@ -13,6 +13,7 @@ from typing import Any, Iterator
 
 import torch
 from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
 
 from .._errors import Error, make
 from ._attributes import Attributes, Effects
@@ -55,11 +56,16 @@ class WithLoss(torch.nn.Module):
         self.effects = Effects()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        with self.effects.call(self):
-            out = self.module(*args[: self.inputs], **kwargs)
-            if self.loss is None:
-                return getattr(out, "loss", out)
-            return self.loss(out, *args[self.inputs :])
+        try:
+            with self.effects.call(self):
+                out = self.module(*args[: self.inputs], **kwargs)
+                if self.loss is None:
+                    return getattr(out, "loss", out)
+                return self.loss(out, *args[self.inputs :])
+        except RuntimeError as e:
+            if "data-dependent" not in str(e):
+                raise
+            raise _failed(e) from e  # torch would print the whole graph first
 
 
 def _opname(op: Any) -> str:
@@ -238,6 +244,8 @@ def _kept_from_gradient(graph_module: torch.fx.GraphModule) -> None:
 
 def exported(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any = None) -> ExportedProgram:
     """The graph of a call of the module, without mutation, in the kinds of the table. The module stays as it is."""
+    # Torch takes a tensor that is given twice for one operand.
+    args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, (args, kwargs))
     with _ONE:
         before = Attributes(module)
         try:
@@ -266,10 +274,25 @@ def _followed(
 
 
 @contextlib.contextmanager
+def _masks_as_given() -> Iterator[None]:
+    """`nn.TransformerEncoder` and its decoder would look whether a mask's values are causal, which changes no result."""
+    layers: Any = torch.nn.modules.transformer
+    own = layers._detect_is_causal_mask
+    layers._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    try:
+        yield
+    finally:
+        layers._detect_is_causal_mask = own
+
+
+@contextlib.contextmanager
 def _capturing() -> Iterator[None]:
     """What torch is to do differently while it captures. Its errors become errors with the user's line."""
     checked = torch.distributions.Distribution._validate_args
-    with warnings.catch_warnings(), _own_derivatives_refused(), kept_padded(), _lines_of_functions(), _in_less_time():
+    changes = _own_derivatives_refused(), kept_padded(), _lines_of_functions(), _masks_as_given(), _in_less_time()
+    with warnings.catch_warnings(), contextlib.ExitStack() as undo:
+        for change in changes:
+            undo.enter_context(change)
         warnings.simplefilter("ignore")
         # Checks of values, some of which branch on them; a graph drops the others.
         torch.distributions.Distribution.set_default_validate_args(False)
