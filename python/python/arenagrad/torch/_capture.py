@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import os
-import re
 import threading
-import traceback
-import warnings
-from typing import Any, Iterator
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -17,8 +11,9 @@ from torch.utils import _pytree as pytree
 
 from .._errors import Error, make
 from ._attributes import Attributes, Effects
+from ._capturing import capturing
 from ._held import digest, networks
-from ._packed import kept_padded
+from ._lines import failed, place_of
 from ._within import replayed
 
 # What stays whole, because one op or layer here computes it. All else is decomposed.
@@ -65,7 +60,7 @@ class WithLoss(torch.nn.Module):
         except RuntimeError as e:
             if "data-dependent" not in str(e):
                 raise
-            raise _failed(e) from e  # torch would print the whole graph first
+            raise failed(e) from e  # torch would print the whole graph first
 
 
 def _opname(op: Any) -> str:
@@ -81,45 +76,6 @@ def decompositions() -> Any:
     return table
 
 
-@contextlib.contextmanager
-def _own_derivatives_refused() -> Iterator[None]:
-    """Export records what `torch.autograd.Function` computes, not its derivative, and no hooks: a call of one is an error."""
-    function: Any = torch.autograd.Function
-    tensor: Any = torch.Tensor
-    engine: Any = torch.autograd
-    apply, hook, run = function.__dict__["apply"], tensor.register_hook, engine._engine_run_backward
-    here = threading.get_ident()
-
-    def differentiate(outputs: Any, seeds: Any, retain: Any, create_graph: Any, *rest: Any, **how: Any) -> Any:
-        """A derivative within a call. Export would differentiate it again, also if it is to be a constant."""
-        if threading.get_ident() != here:
-            return run(outputs, seeds, retain, create_graph, *rest, **how)
-        if how.get("accumulate_grad"):
-            raise make("derivative", "backward() within a call is not captured: torch.autograd.grad gives a value")
-        found = run(outputs, seeds, retain, create_graph, *rest, **how)
-        return found if create_graph else tuple(x if x is None else x.detach() for x in found)
-
-    def refuse_hook(x: Any, f: Any) -> Any:
-        if threading.get_ident() != here:
-            return hook(x, f)
-        raise make("derivative", "register_hook() on a tensor's gradient, which torch.export does not record")
-
-    def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        library = cls.__name__.startswith("GeneratedBackwardFor_")  # an op of torch.library, which stays whole
-        if library or threading.get_ident() != here:
-            return apply.__get__(None, cls)(*args, **kwargs)
-        text = f"{cls.__qualname__} is a torch.autograd.Function, whose derivative torch.export does not record"
-        raise make("derivative", text + ": write it as a torch.library op, and give ag.torch.register() its counterpart")
-
-    function.apply, tensor.register_hook = classmethod(refuse), refuse_hook
-    engine._engine_run_backward = differentiate
-    try:
-        yield
-    finally:
-        function.apply, tensor.register_hook = apply, hook
-        engine._engine_run_backward = run
-
-
 def check_module(module: torch.nn.Module) -> None:
     """An error for what no capture shows: other devices, complex params, hooks on gradients."""
     for what, tensors in (("param", module.named_parameters()), ("buffer", module.named_buffers())):
@@ -133,94 +89,6 @@ def check_module(module: torch.nn.Module) -> None:
     for name, part in module.named_modules():
         if part._backward_hooks or part._backward_pre_hooks:
             raise make("derivative", f"module {name!r} has backward hooks, which would not be called")
-
-
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-_PACKAGES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
-_LIBRARY = os.path.dirname(os.__file__) + os.sep
-
-
-def _users(file: str) -> bool:
-    """Whether a file is neither torch's, nor Python's, nor of this package."""
-    python = file.startswith(_LIBRARY) and "site-packages" not in file
-    return not (python or file.startswith(_PACKAGES) or file.startswith("<"))
-
-
-def place_of(node: Any) -> tuple[str, int] | None:
-    """The user's line that asked for a node: the innermost one outside of torch."""
-    frames = [(file, int(line)) for file, line in _FRAME.findall(node.meta.get("stack_trace") or "")]
-    outside = [f for f in frames if _users(f[0])]
-    return (outside or frames)[-1] if frames else None
-
-
-def caller() -> str | None:
-    """The innermost line of the stack that is the user's."""
-    frames = [f for f in traceback.extract_stack() if _users(f.filename)]
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
-
-
-@contextlib.contextmanager
-def _lines_of_functions() -> Iterator[None]:
-    """Nodes keep the lines of all functions that a call goes through, such as a loss; torch keeps those of `forward`."""
-    tracer: Any = torch.fx.proxy.TracerBase
-    kept = getattr(tracer, "_filter_traceback_frames", None)
-
-    def within(_: Any, frames: traceback.StackSummary) -> traceback.StackSummary:
-        call = max((i for i, f in enumerate(frames) if f.filename == __file__ and f.name == "forward"), default=-1)
-        inner = (f for f in frames[call + 1 :] if _users(f.filename) or f.name == "forward")
-        return traceback.StackSummary.from_list(list(inner))
-
-    if kept is not None:
-        tracer._filter_traceback_frames = within
-    try:
-        yield
-    finally:
-        if kept is not None:
-            tracer._filter_traceback_frames = kept
-
-
-@contextlib.contextmanager
-def _in_less_time() -> Iterator[None]:
-    """Torch prepares a capture for thirty namespaces of ops and ten kinds of devices, which takes longer than a small model
-    itself: it finds its ops once, and prepares for CPUs."""
-    exporting: Any = torch.export.exported_program
-    changes: list[tuple[Any, str, Any]] = [(torch._export.utils, "_materialize_cpp_cia_ops", functools.cache)]
-    for name in ("_AUTOGRAD_ALIAS_BACKEND_KEYS_TO_OVERRIDE", "_BACKEND_KEYS_TO_OVERRIDE"):
-        changes.append((exporting, name, lambda keys: [key for key in keys if re.search("CPU|Meta", str(key))]))
-    with contextlib.ExitStack() as undo:
-        for owner, name, change in changes:
-            was = getattr(owner, name, None)
-            if was is not None:
-                setattr(owner, name, change(was))
-                undo.callback(setattr, owner, name, was)
-        yield
-
-
-def _at(kind: str, text: str, e: Exception, frames: list[tuple[str, Any]]) -> Error:
-    """An error with the innermost line outside of torch: of these frames, or of those that `e` went through."""
-    passed = [(f.filename, f.lineno) for f in traceback.extract_tb(e.__traceback__)]
-    outside = [f for f in passed if _users(f[0])] or [f for f in frames if _users(f[0])]
-    where = f"{outside[-1][0]}:{outside[-1][1]}" if outside else None
-    return make(kind, text + (f", at {where}" if where else ""), where)
-
-
-def _failed(e: Exception) -> Error:
-    if isinstance(e, Error):
-        return e if e.location else _at(e.kind, str(e), e, [])
-    text = str(e)
-    name = type(e).__name__
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    data = any(word in text or word in name for word in ("data-dependent", "DataDependent", "DynamicOutputShape", "unbacked"))
-    why = "a size or a branch follows from the data" if data else "torch.export fails"
-    if "ctc_loss" in text:
-        why += " (arenagrad.torch.losses.ctc_loss captures)"
-    if "gaussian_nll_loss" in text:
-        why += " (arenagrad.torch.losses.gaussian_nll_loss captures)"
-    if "fake tensor in the exported program constant" in text:
-        why += " (such as `x.data = …`, or a derivative by a copy of an input, within a call)"
-    if "Cache'>" in text:
-        why += " (a cache is no tensor: give the call use_cache=False)"
-    return _at("usage", f"the module cannot be captured: {why}: {name}: {first[:300]}", e, _FRAME.findall(text))
 
 
 def _kept_from_gradient(graph_module: torch.fx.GraphModule) -> None:
@@ -273,39 +141,8 @@ def _followed(
         return _exported_within(module, args, kwargs)
 
 
-@contextlib.contextmanager
-def _masks_as_given() -> Iterator[None]:
-    """`nn.TransformerEncoder` and its decoder would look whether a mask's values are causal, which changes no result."""
-    layers: Any = torch.nn.modules.transformer
-    own = layers._detect_is_causal_mask
-    layers._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
-    try:
-        yield
-    finally:
-        layers._detect_is_causal_mask = own
-
-
-@contextlib.contextmanager
-def _capturing() -> Iterator[None]:
-    """What torch is to do differently while it captures. Its errors become errors with the user's line."""
-    checked = torch.distributions.Distribution._validate_args
-    changes = _own_derivatives_refused(), kept_padded(), _lines_of_functions(), _masks_as_given(), _in_less_time()
-    with warnings.catch_warnings(), contextlib.ExitStack() as undo:
-        for change in changes:
-            undo.enter_context(change)
-        warnings.simplefilter("ignore")
-        # Checks of values, some of which branch on them; a graph drops the others.
-        torch.distributions.Distribution.set_default_validate_args(False)
-        try:
-            yield
-        except Exception as e:
-            raise _failed(e) from e
-        finally:
-            torch.distributions.Distribution.set_default_validate_args(checked)
-
-
 def _exported(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> ExportedProgram:
-    with _capturing():
+    with capturing():
         program = torch.export.export(module, args, kwargs or None, dynamic_shapes=shapes, strict=False)
         _kept_from_gradient(program.graph_module)
         return program.run_decompositions(decompositions())
@@ -319,7 +156,7 @@ def _differentiates(e: Error) -> bool:
 
 def _exported_within(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
     """The graph of a call that differentiates."""
-    with _capturing():
+    with capturing():
         replay = replayed(module, args, kwargs, place_of)
     module.forward = replay  # type: ignore[method-assign]
     try:

@@ -15,8 +15,8 @@ from .._arenagrad import Build, Var
 from .._errors import Error, make
 from . import _backward, _indexing, _layers, _linalg, _losses, _pointwise, _quant, _random, _reduce, _shape
 from ._attributes import check_apart, own_name
-from ._capture import place_of
 from ._kinds import TABLE, Refused, Site, arguments
+from ._lines import place_of
 from ._values import constant, name_of
 
 _FILES = (_backward, _indexing, _layers, _linalg, _losses, _pointwise, _quant, _random, _reduce, _shape)

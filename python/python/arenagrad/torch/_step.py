@@ -12,10 +12,11 @@ from .. import _compile
 from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
 from .._errors import Error, make
 from ._attributes import check_apart
-from ._capture import WithLoss, caller, check_module, exported, text_of
+from ._capture import WithLoss, check_module, exported, text_of
 from ._evaluate import Evaluation, array_of, given_back, load_leaves, opened
 from ._graph import Leaf, Writer, explained, leaves_of, names_of, tensors_of
 from ._held import Held, Written
+from ._lines import caller
 from ._optim import Bridge
 from ._report import Report, report_of
 from ._shared import Shared
