@@ -1,5 +1,6 @@
 //! Takes sums of products out of loops: `c ← c + a·b` in each iteration becomes one product over the stacks of a and b,
-//! behind the loop. The gradient of a recurrent weight is such a sum.
+//! behind the loop. The gradient of a recurrent weight is such a sum. That of its bias is `c ← c + Σa`, which becomes one
+//! sum over the stack of a, if the loop has that stack anyway.
 //!
 //! In the loop, each iteration reads and writes all of c for a product of few terms. Behind it, c is visited once for
 //! many terms. The loop stacks a and b, unless they are slices of its operands or stacked already.
@@ -11,8 +12,9 @@
 //! * the new stacks take no more bytes than those that the loop reads, so memory at most doubles where it was kept for
 //!   a derivative anyway.
 //!
-//! Invariant: the bits stay. Each element is one chain, in the order of the iterations, as in the loop (see the pattern
-//! `matmul-sum`). A product whose elements are sums of partial sums stays in the loop.
+//! Invariant: the bits of products stay. Each element is one chain, in the order of the iterations, as in the loop (see
+//! the pattern `matmul-sum`). A product whose elements are sums of partial sums stays in the loop. A sum over a stack adds
+//! in another order than the loop.
 
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
@@ -26,6 +28,7 @@ use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::matmul::lower::product_of_dims;
 use crate::nodes::ops::matmul::stacked::MatmulAddStackAttrs;
+use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 
@@ -48,14 +51,14 @@ pub fn move_sums_out<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Resul
     })
 }
 
-/// A sum of products that leaves a loop.
+/// A sum of products or of sums that leaves a loop.
 struct CarriedSum {
     /// Its place among the carries.
     carry: usize,
     /// The addition in the loop.
     add: Node,
-    /// The product that is added.
-    product: Node,
+    /// The product, or the sum, that is added.
+    term: Node,
 }
 
 /// A loop, and the sums that leave it.
@@ -79,7 +82,7 @@ impl<'x> SummingLoop<'x> {
         let read: usize = g.args_of(n)[scan.xs()..].iter().map(bytes).fold(0, usize::saturating_add);
         for carry in 0..scan.carries {
             let Some(sum) = this.sum_of(carry, &reads) else { continue };
-            let factors = g.args_of(sum.product);
+            let factors = g.args_of(sum.term);
             let mut new: Vec<Value> = factors.iter().copied().filter(|&f| this.stack_of(f).is_none()).collect();
             new.dedup();
             let elements: usize = new.iter().map(|&f| g.numel(f)).sum();
@@ -112,10 +115,15 @@ impl<'x> SummingLoop<'x> {
         let add = g.def[next.at()];
         let &[a, b] = g.args_of(add) else { return None };
         let p = if a == c { b } else { a };
-        let product = g.def[p.at()];
-        let sum = g.op[add.at()] == Op::ADD && (a == c || b == c) && g.op[product.at()] == Op::MATMUL;
+        let term = g.def[p.at()];
+        let sum = g.op[add.at()] == Op::ADD && (a == c || b == c);
         let alone = [c, p, next].iter().all(|&v| reads[v] == 1);
-        (sum && alone && self.is_chain(product)).then_some(CarriedSum { carry, add, product })
+        let leaves = match g.op[term.at()] {
+            Op::MATMUL => self.is_chain(term),
+            Op::REDUCE_SUM => self.is_stacked(g.args_of(term)[0]),
+            _ => false,
+        };
+        (sum && alone && leaves).then_some(CarriedSum { carry, add, term })
     }
 
     /// Whether each element of the product `n`, added to a sum, continues the chain of the sum, and its operands may
@@ -127,6 +135,11 @@ impl<'x> SummingLoop<'x> {
         let product = product_of_dims([&a, &b, &g.dims(y)], ta, tb).ok();
         let lanes = |p: Gemm| Gemm { accumulate: true, ..p }.sum_lanes_for(g.dtype[y.at()]);
         a.len().max(b.len()) < MAX_RANK && product.is_some_and(|p| lanes(p).is_none())
+    }
+
+    /// Whether there is a stack of `v`, and it may have one more axis.
+    fn is_stacked(&self, v: Value) -> bool {
+        self.g.dims(v).len() < MAX_RANK && self.stack_of(v).is_some()
     }
 
     /// Where the stack of `v` is: `None` if the loop is to make it.
@@ -169,7 +182,7 @@ impl<'x> SummingLoop<'x> {
             let body = g.region(src.str(src.region_names[s.body.at()]), &tys, |args| {
                 let mut map = Window::filled(src.region_values(s.body), Value::NONE);
                 operands.iter().zip(args).for_each(|(&i, x)| map[inner[i]] = x.v);
-                let gone = |n: Node| self.sums.iter().any(|sum| sum.add == n || sum.product == n);
+                let gone = |n: Node| self.sums.iter().any(|sum| sum.add == n || sum.term == n);
                 for n in src.region_nodes(s.body).filter(|&n| src.op[n.at()] != Op::ARG && !gone(n)) {
                     v.copy_into(n, &mut map);
                 }
@@ -189,10 +202,10 @@ impl<'x> SummingLoop<'x> {
         results.into_iter().chain(stacks).take(yields.len()).collect()
     }
 
-    /// Writes the products of `sum` over the stacks of its factors. `stacks` are those that the loop makes.
+    /// Writes `sum` over the stacks of what it adds. `stacks` are those that the loop makes.
     fn write_sum<'g>(&self, v: &RebuildVisit<'_, 'g>, sum: &CarriedSum, stacks: &[Var<'g>]) -> Var<'g> {
         let (src, g) = (self.g, v.g);
-        g.with(|e| e.set_loc(src.loc[sum.product.at()]));
+        g.with(|e| e.set_loc(src.loc[sum.term.at()]));
         let factor = |f: Value| {
             let x = match self.stack_of(f) {
                 Some(Stack::Operand(i)) => v.args[i],
@@ -202,11 +215,28 @@ impl<'x> SummingLoop<'x> {
             let dims = [&[self.scan.length], &src.dims(f)[..]].concat();
             if x.is_some() && *x.dims() != *dims { x.reshape(dims) } else { x }
         };
-        let &[a, b] = src.args_of(sum.product) else { return g.var(Value::NONE) };
-        let MatmulAttrs { ta, tb } = MatmulAttrs::of(&src.attrs(sum.product));
+        if src.op[sum.term.at()] == Op::REDUCE_SUM {
+            let all = sum_over_stack(factor(src.args_of(sum.term)[0]), &ReduceAttrs::of(&src.attrs(sum.term)).axes);
+            return v.args[sum.carry] + all.reshape(src.dims(src.out(sum.term)));
+        }
+        let &[a, b] = src.args_of(sum.term) else { return g.var(Value::NONE) };
+        let MatmulAttrs { ta, tb } = MatmulAttrs::of(&src.attrs(sum.term));
         let attrs = MatmulAddStackAttrs { ta, tb, reverse: self.scan.reverse };
         g.emit1(Op::MATMUL_ADD_STACK, &[factor(a), factor(b), v.args[sum.carry]], &attrs.list())
     }
+}
+
+/// The sum over axis 0 of `stack` and over `axes` of its elements. Leading axes become one, as where a batch of all
+/// elements is summed, so that both sums are the same node.
+fn sum_over_stack<'g>(stack: Var<'g>, axes: &[i64]) -> Var<'g> {
+    let dims = stack.dims();
+    let leading = axes.iter().enumerate().all(|(i, &axis)| axis == i as i64);
+    if leading {
+        let (summed, rest) = dims.split_at(axes.len() + 1);
+        return stack.reshape([&[summed.iter().product()], rest].concat()).sum([0]);
+    }
+    let axes: Vec<i64> = std::iter::once(0).chain(axes.iter().map(|axis| axis + 1)).collect();
+    stack.sum(&axes[..])
 }
 
 /// Where the stack of a value of the body is.

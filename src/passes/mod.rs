@@ -6,6 +6,7 @@
 //! * [`extend`](mod@extend) adds nodes that a user writes, such as a loss that is made of derivatives.
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
 //! * [`trim`] drops the parts of loops and choices that nothing reads; [`known_branch`] drops choices.
+//! * `last_of_stack` reads the last element of a stack from the carry that a loop stacks.
 //! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves nodes out of loops, `carried_sums`
 //!   sums of products; `join_maps` joins the pointwise nodes that stay in their bodies.
 //! * `keep_scan_states` keeps states of selective scans for their gradients.
@@ -35,6 +36,7 @@ pub mod keep_half;
 #[cfg(feature = "recurrent")]
 mod keep_scan_states;
 pub mod known_branch;
+mod last_of_stack;
 pub mod lint;
 pub mod moves;
 pub mod optimiser;

@@ -138,7 +138,7 @@ pub const PIPELINE: &[Pass] = &[
     // After rematerialisation, which may run a loop in stretches; before patterns, which join a sum with its product.
     Pass {
         name: SUMS,
-        doc: "take sums of products out of loops",
+        doc: "take sums of products, and of what loops stack, out of loops",
         stage: Some(Stage::Fused),
         needed: |g| graph_has_op(g, |def| matches!(def.lower, Lower::Loop)),
         run: |g, n| move_sums_and_trim(g, &mut n.hits),

@@ -3,6 +3,7 @@
 //!
 //! A rule looks at one node and at the definitions of its operands in the new graph. Its hits are counted by name.
 
+use super::last_of_stack::last_of_stack;
 use super::rebuild::{RebuildVisit, rebuild};
 use crate::arena::Value;
 use crate::error::Result;
@@ -78,6 +79,7 @@ const RULES: &[Rule] = &[
     ),
     // A slice of as many elements along each axis has all of them: its steps are 1 where an axis has two or more.
     define_rule("slice-all", &[Op::SLICE], operand_of_same_type),
+    define_rule("slice-last", &[Op::SLICE], last_of_stack),
     define_rule("pad-nothing", &[Op::PAD], operand_of_same_type),
     define_rule("flip-nothing", &[Op::FLIP], |v| {
         FlipAttrs::of(&v.src.attrs(v.node)).axes.is_empty().then_some(v.args[0])

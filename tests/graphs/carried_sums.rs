@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{How, PLAIN, Tensor, TensorDraws, run, same_conform_bits};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::graph::{Builder, DType, GradOptions, Graph, GraphBuf, Init, Loop, Var, Vmap, grad};
 use arenagrad::prelude::{Precision, Session};
 use arenagrad::tools::arena::Region;
@@ -163,4 +163,25 @@ fn precisions_keep_their_bits() {
             assert!(moved == plain, "{rows} rows in {}", precision.name());
         }
     }
+}
+
+/// The gradients of biases of a recurrent net, one of them outside the loop: both are one sum over a stack.
+#[test]
+fn sums_over_what_is_stacked_leave() {
+    let g = Builder::new("biases");
+    let (w, v) =
+        (g.param("w", [4, 4], DType::F64, Init::Normal(0.3)), g.param("v", [3, 4], DType::F64, Init::Normal(0.3)));
+    let [b, c] = ["b", "c"].map(|name| g.param(name, [4], DType::F64, Init::Zeros));
+    let (h, xs) = (g.input("h", [5, 4], DType::F64), g.input("xs", [7, 5, 3], DType::F64));
+    let ahead = xs.reshape([35, 3]).matmul(v) + b.broadcast([35, 4]);
+    let (last, _) = g.scan_with(Loop::default(), &[h], &[ahead.reshape([7, 5, 4])], |s, x| {
+        (vec![(s[0].matmul(w) + c.broadcast([5, 4]) + x[0]).tanh()], vec![])
+    });
+    let step = gradient(&g.finish([last[0].square().sum(..).named("loss")]).unwrap());
+    let (moved, plain) = (optimised(&step, true), optimised(&step, false));
+    assert_eq!([nodes_called(&moved, "reduce_sum").1, nodes_called(&plain, "reduce_sum").1], [0, 1], "{moved:?}");
+    assert_eq!(nodes_called(&moved, "reduce_sum").0, nodes_called(&plain, "reduce_sum").0, "{moved:?}");
+    let (x, how) = (drawn(&step, 3), How { optimise: false, ..PLAIN });
+    let (got, want) = (run(&moved, &x, how), run(&plain, &x, how));
+    assert!(got.iter().zip(&want).all(|(a, b)| conform_distance(&a.data, &b.data) <= 1e-14), "{got:?}\n{want:?}");
 }

@@ -20,6 +20,7 @@ use crate::passes::fuse::FusionPolicy;
 use crate::passes::fusion_notes::Trace;
 use crate::passes::hoist::move_out_for_adjoint;
 use crate::passes::inline::{InlineCalls, inlined};
+use crate::passes::last_of_stack::read_last_from_carries;
 use crate::passes::patterns::{rules_before_ad, write_before_ad};
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf};
 
@@ -94,6 +95,11 @@ pub const AD_PREPARATION: &[AdPass] = &[
         name: "decompose",
         doc: "on the way from leaves to results: decompose ops that are differentiated so, write regions in place",
         run: |g, aim| decompose_on_the_way(g, aim).map(Some),
+    },
+    AdPass {
+        name: "last",
+        doc: "read the last elements of stacks from carries, which have their derivatives without a stack",
+        run: |g, _| read_last_from_carries(g),
     },
     AdPass {
         name: "hoist",
