@@ -27,7 +27,9 @@ pub use iota::{Iota, iota_kernel, iota_kernel_for};
 pub use pad::{Pad, pad_kernel, pad_kernel_for};
 
 /// Approximate number of elements in a unit.
-const UNIT: usize = 4096;
+const UNIT: usize = 512;
+/// Elements of a row of tiles at most, if units of a transpose are rows of tiles.
+const TRANSPOSED: usize = 1 << 16;
 /// Maximal number of axes of a copy.
 pub const MAX_RANK: usize = 8;
 /// Columns of the source in a tile of a transpose. They are adjacent in each source row.
@@ -102,7 +104,7 @@ impl StridedCopy {
     /// Elements of the output in a unit.
     pub fn per_unit(&self) -> usize {
         let tiles = TILE_ROWS * self.dims[self.rank - 1];
-        match self.transposes() && tiles <= 16 * UNIT {
+        match self.transposes() && tiles <= TRANSPOSED {
             true => tiles * (UNIT / tiles).max(1),
             false => UNIT,
         }

@@ -15,10 +15,10 @@ use super::operands::{RegisterTileOperands, View};
 use super::pack_block::{Block, pack_block};
 use super::prefetch::PrefetchQueue;
 use super::sgd_epilogue::SgdEpilogue;
+use super::tile_observer::{BlockedTileObserver, NextBlockedTerms};
 use super::tuning::{PACK_ROWS, PAD, PREFETCH_C_TERMS};
 use crate::abi::MatrixMut;
 use crate::simd::Token;
-use std::ops::Range;
 
 /// A block of one product of a batch.
 pub struct BlockedProduct<'a, T> {
@@ -154,9 +154,19 @@ pub fn multiply_block<T: GemmFloat>(
                 let (block, step) = (c.part(0..rows, 0..cols), end.sgd());
                 let BlockedPlan { far_c, far_new_c, .. } = *plan;
                 let part = BlockedProductSums { tiles, tallest, k, c: block, add, step, far_c, far_new_c };
-                match plan.by_rows {
-                    true => part.compute_by_rows(token, a, &mut panels, plan.far_a),
-                    false => part.compute(token, a, &mut panels, &mut ()),
+                // A browser's module has no prefetches, nor a copy of the loops for them.
+                let prefetches = cfg!(not(target_arch = "wasm32")) && plan.prefetch_next;
+                let next = (prefetches && rows == all && cols == n).then_some(pc + k).filter(|&pc| pc < g.k);
+                match (plan.by_rows, next) {
+                    (true, _) => part.compute_by_rows(token, a, &mut panels, plan.far_a),
+                    (false, None) => part.compute(token, a, &mut panels, &mut ()),
+                    (false, Some(pc)) => {
+                        let (terms, tiles) =
+                            (plan.kc.min(g.k - pc), tiles.count * n.div_ceil(T::width(token, tallest, n)));
+                        let operands = [(&p.a[pc * g.a.col..], g.a.col, all), (&p.b[pc * g.b.row..], g.b.row, n)];
+                        let mut lines = NextBlockedTerms { operands, terms, k, tiles, at: 0 };
+                        part.compute(token, a, &mut panels, &mut lines);
+                    }
                 }
                 if pc + k == g.k {
                     end.apply(c, (ic, jc));
@@ -192,23 +202,6 @@ pub struct BlockedProductSums<'a, T> {
     pub far_c: bool,
     /// Whether a new C is prefetched.
     pub far_new_c: bool,
-}
-
-/// An observer of the tiles of a block.
-pub trait BlockedTileObserver<T> {
-    /// Runs before a tile is computed. Fills `lines` with what to prefetch for the next tile. `next` gives its rows and
-    /// columns; the rows may be below the block.
-    fn before_blocked_tile(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>));
-    /// Runs after a tile has been computed. It begins at row `i` and column `j` of the block.
-    fn after_blocked_tile(&mut self, i: usize, j: usize, tile: MatrixMut<'_, T>);
-}
-
-/// Observes nothing.
-impl<T> BlockedTileObserver<T> for () {
-    #[inline(always)]
-    fn before_blocked_tile(&mut self, _: &mut PrefetchQueue, _: impl FnOnce() -> (Range<usize>, Range<usize>)) {}
-    #[inline(always)]
-    fn after_blocked_tile(&mut self, _: usize, _: usize, _: MatrixMut<'_, T>) {}
 }
 
 /// The micro-panels of a block of B.
@@ -282,25 +275,16 @@ impl<T: GemmFloat> BlockedProductSums<'_, T> {
         let each = self.each_tile();
         let BlockedProductSums { tiles, tallest, k, mut c, .. } = self;
         let cols = c.cols();
-        let width_at = |j: usize| T::width(token, tallest, cols - j);
         let mut lines = PrefetchQueue::default();
         let mut j = 0;
         while j < cols {
-            let width = width_at(j);
+            let width = T::width(token, tallest, cols - j);
             b.prefetch(token, j + width, (tiles.count, k), tallest, &mut lines);
             let panel = b.at(token, j, width, k, tallest);
-            for (t, (i, height)) in tiles.each().enumerate() {
-                observer.before_blocked_tile(&mut lines, || {
-                    let ((i, height), j) = match (t + 1 < tiles.count, j + width < cols) {
-                        (true, _) => (tiles.tile(t + 1), j),
-                        (_, true) => (tiles.tile(0), j + width),
-                        _ => ((tiles.rows, tiles.tile(0).1), 0),
-                    };
-                    (i..i + height, j..j + width_at(j))
-                });
+            for (i, height) in tiles.each() {
+                observer.before_blocked_tile(&mut lines, i..i + height, j..j + width);
                 let (a, to) = (a.of_tile((i, height), k), c.part(i..i + height, j..j + width));
                 T::tile(token, each.operands(a, panel, to, lines.any()));
-                observer.after_blocked_tile(i, j, c.part(i..i + height, j..j + width));
             }
             j += width;
         }
@@ -412,15 +396,23 @@ fn pack_panels<T: GemmFloat>(a: View<'_, T>, tiles: BlockedTiles, k: usize, to: 
         let row_panel = PACK_ROWS.min(k - p);
         for (i, height) in tiles.each() {
             let panel = &mut to[i * k + p * height..][..row_panel * height];
+            let from = View { data: &a.data[p * a.col + i..], ..a };
             match height {
-                // A copy of constant length is two moves, any other one a call.
-                6 => panel.as_chunks_mut::<6>().0.iter_mut().enumerate().for_each(|(q, to)| {
-                    to.copy_from_slice(&a.data[(p + q) * a.col + i..][..6]);
-                }),
+                6 => pack_panel_rows::<T, 6>(from, panel),
+                5 => pack_panel_rows::<T, 5>(from, panel),
+                4 => pack_panel_rows::<T, 4>(from, panel),
                 _ => panel.chunks_exact_mut(height).enumerate().for_each(|(q, to)| {
-                    to.copy_from_slice(&a.data[(p + q) * a.col + i..][..height]);
+                    to.copy_from_slice(&from.data[q * a.col..][..height]);
                 }),
             }
         }
+    }
+}
+
+/// Packs the first `H` rows of `a`. A copy of constant length is two moves, any other one a call.
+#[inline(always)]
+fn pack_panel_rows<T: GemmFloat, const H: usize>(a: View<'_, T>, to: &mut [T]) {
+    for (q, to) in to.as_chunks_mut::<H>().0.iter_mut().enumerate() {
+        to.copy_from_slice(&a.data[q * a.col..][..H]);
     }
 }

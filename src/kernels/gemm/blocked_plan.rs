@@ -6,8 +6,8 @@ use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
 use super::tuning::{
     A_IN_L1, ALIASED_A, ALIASED_B, BLOCK_A, BLOCK_B, BLOCK_B_SHARED, BLOCK_C_ACT_GRAD, FAR_ROWS, KC, KC_LARGE_C,
-    LARGE_C, MICRO_PANELS, MIN_TILE_ROWS, PACK_A_COLS, PACK_A_PAGES_COLS, PACK_A_PAGES_STRIDE, PACK_B_ROWS, PAD,
-    PREFETCH_B, PREFETCH_C, PREFETCH_C_TERMS, SHORT_SUMS, Tuning,
+    LARGE_C, MICRO_PANELS, MIN_TILE_ROWS, PACK_A_COLS, PACK_B_ROWS, PACK_FAR_A_COLS, PAD, PREFETCH_B, PREFETCH_C,
+    PREFETCH_C_TERMS, SHORT_SUMS, Tuning,
 };
 use crate::simd::Token;
 
@@ -31,6 +31,8 @@ pub struct BlockedPlan {
     pub by_rows: bool,
     /// Whether the rows of A are prefetched, too.
     pub far_a: bool,
+    /// Whether the rows of both operands for a block of k are prefetched during the block before it.
+    pub prefetch_next: bool,
     /// Micro-panels of B are at most as wide as tiles of this many rows. Tiles of fewer rows may be wider, but scratch
     /// has no room for wider micro-panels.
     pub panel_rows: usize,
@@ -51,7 +53,11 @@ impl BlockedPlan {
         let large_b = (bytes_b > tuning.b_in_l2 || b_stride >= FAR_ROWS) && !tuning.panel_in_l1.fits(g.k, b_stride);
         let pack_b = g.b.col != 1 || (g.m >= PACK_B_ROWS && large_b);
         let pack_a = packs_a(g, size, tuning);
-        let depth = if g.m.saturating_mul(c_row) > LARGE_C { KC_LARGE_C } else { KC };
+        let depth = match g.m.saturating_mul(c_row) > LARGE_C {
+            true => KC_LARGE_C,
+            false if pack_a && g.a.row == 1 => tuning.kc_packed,
+            false => KC,
+        };
         let kc = block_terms(g.k, depth);
         let mc = if g.m.saturating_mul(kc) <= BLOCK_A / size { g.m } else { BLOCK_A / size / kc };
         // The operand of an act-grad epilogue comes from memory. If all of B fits in a block, smaller blocks of C keep
@@ -73,6 +79,11 @@ impl BlockedPlan {
             far_new_c: g.k >= PREFETCH_C_TERMS && g.len().saturating_mul(size) > tuning.prefetch_new_c,
             by_rows: false,
             far_a: false,
+            prefetch_next: pack_a
+                && pack_b
+                && !by_panel
+                && (g.a.row, g.b.col) == (1, 1)
+                && bytes_of_terms(g, size) >= tuning.far_terms,
             panel_rows,
             mc,
             kc,
@@ -172,10 +183,12 @@ fn packs_a(g: &Gemm, size: usize, tuning: &Tuning) -> bool {
     let in_l1 = transposed && g.m.saturating_mul(g.k).saturating_mul(size) <= A_IN_L1;
     let aliased = g.a.row.max(g.a.col).saturating_mul(size).is_multiple_of(ALIASED_A) && g.n >= PACK_A_COLS / 4;
     let many_cols = if g.a.col == 1 { PACK_A_COLS } else { PACK_A_COLS / 2 };
-    let stride = g.a.col.saturating_mul(size);
-    let many_pages = transposed
-        && stride >= PACK_A_PAGES_STRIDE
-        && g.k.saturating_mul(stride) >= tuning.many_pages_a
-        && g.n >= PACK_A_PAGES_COLS;
-    g.m >= PACK_B_ROWS && !in_l1 && (g.n >= many_cols || aliased || many_pages)
+    let far = transposed && g.n >= PACK_FAR_A_COLS && bytes_of_terms(g, size) >= tuning.far_terms;
+    g.m >= PACK_B_ROWS && !in_l1 && (g.n >= many_cols || aliased || far)
+}
+
+/// Bytes of both operands.
+#[inline]
+fn bytes_of_terms(g: &Gemm, size: usize) -> usize {
+    g.k.saturating_mul(g.m.saturating_add(g.n)).saturating_mul(size)
 }

@@ -56,6 +56,8 @@ pub struct Gemm {
     pub act: Act,
     /// Whether the columns of C are summed, too. [`Gemm::with_sums`] sets it.
     pub sums: bool,
+    /// Whether units are rows of C even where columns would take less time: for users that read C by rows.
+    pub by_rows: bool,
     /// How products of `f32` are computed.
     pub precision: Precision,
     /// The batch dimensions. [`Gemm::with_batch`] sets them.
@@ -85,6 +87,7 @@ impl Gemm {
             bias: false,
             act: Act::None,
             sums: false,
+            by_rows: false,
             precision: Precision::F32,
             dims: Dims::default(),
         }
@@ -229,6 +232,7 @@ impl Gemm {
         let flags = u64::from(self.accumulate)
             | u64::from(self.bias) << 1
             | u64::from(self.sums) << 2
+            | u64::from(self.by_rows) << 3
             | (self.act as u64) << 8
             | (self.precision as u64) << 16;
         let head = [self.m, self.n, self.k, self.a.row, self.a.col, self.b.row, self.b.col, self.dims.rank];
@@ -277,6 +281,7 @@ impl Gemm {
             bias: words[0] & 2 != 0,
             act: Act::from_word(words[0] >> 8 & 0xff),
             sums: words[0] & 4 != 0,
+            by_rows: words[0] & 8 != 0,
             precision: Precision::ALL[(words[0] >> 16) as usize].0,
             dims: Dims::default(),
         }

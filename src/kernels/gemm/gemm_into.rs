@@ -1,14 +1,16 @@
-//! Products that are not stored: a sink consumes each tile while it is in cache.
+//! Products that are not stored: a sink consumes each block while it is in cache.
 //!
 //! A block of columns of B, packed over all of k, stays in L2 beside the sink's own data, while one panel of rows of A
 //! after another is multiplied by it. The sums of a panel are complete before the next panel begins, so partial sums
-//! need little scratch. The sink's data is prefetched one tile ahead.
+//! need little scratch. The sink's data of a panel is prefetched tile by tile while the panel is computed. Then the
+//! sink consumes the panel, in rows of many elements: a tile's rows are two vectors, and a loop that short costs more
+//! than its work.
 //!
-//! Invariant: tiles have the bits of the product. Fused weight updates use this.
+//! Invariant: blocks have the bits of the product. Fused weight updates use this.
 
 use super::algorithm::Algorithm;
 use super::bf16::{self, Bf16Engine};
-use super::blocked::{self, BlockedMicroPanels, BlockedProductSums, BlockedRows, BlockedTileObserver, BlockedTiles};
+use super::blocked::{self, BlockedMicroPanels, BlockedProductSums, BlockedRows, BlockedTiles};
 use super::blocked_plan::BlockedPlan;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
@@ -16,46 +18,36 @@ use super::gemm_units::gemm_unit_row;
 use super::operands::View;
 use super::prefetch::PrefetchQueue;
 use super::sink::{RecastSink, TileSink};
-use super::tuning::{MICRO_PANELS, PAD, SINK_BLOCK_A, SINK_BLOCK_B, SINK_ROWS};
+use super::tile_observer::BlockedTileObserver;
+use super::tuning::{MICRO_PANELS, PAD, SINK_BLOCK_A, SINK_BLOCK_B, SINK_COLS, SINK_ROWS};
 use crate::abi::MatrixMut;
 use crate::simd::Token;
 use std::ops::Range;
 
-/// The observer that passes the tiles of one block of scratch to the sink.
+/// The observer that has the sink's data prefetched.
 struct GemmIntoObserver<'t, K> {
     /// The sink.
-    to: &'t mut K,
-    /// Whether sums are complete after this block of k.
+    to: &'t K,
+    /// Whether sums are complete after this block of k, so that the sink is next.
     whole: bool,
     /// Terms of the sums in this block of k.
     k: usize,
-    /// The block's first row of C.
+    /// The panel's first row of C.
     row: usize,
-    /// The block's first column of C.
+    /// The panel's first column of C.
     col: usize,
-    /// The end of the rows of C that pass this block of columns.
-    rows: usize,
 }
 
 impl<T, K: TileSink<T>> BlockedTileObserver<T> for GemmIntoObserver<'_, K> {
     #[inline(always)]
-    fn before_blocked_tile(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>)) {
-        let (rows, cols) = next();
-        let (rows, cols) = (self.row + rows.start..self.row + rows.end, self.col + cols.start..self.col + cols.end);
+    fn before_blocked_tile(&mut self, lines: &mut PrefetchQueue, rows: Range<usize>, cols: Range<usize>) {
         lines.clear();
-        // Tiles of the next row panel may be one row lower than those of this one.
-        let rows = rows.start..rows.end.min(self.rows);
-        if self.whole && !rows.is_empty() {
+        if self.whole {
+            let (rows, cols) = (self.row + rows.start..self.row + rows.end, self.col + cols.start..self.col + cols.end);
             self.to.prefetch(rows, cols, lines);
             if let Some(lines) = lines.any() {
                 lines.spread(1, self.k);
             }
-        }
-    }
-    #[inline(always)]
-    fn after_blocked_tile(&mut self, i: usize, j: usize, tile: MatrixMut<'_, T>) {
-        if self.whole {
-            self.to.consume(self.row + i, self.col + j, tile);
         }
     }
 }
@@ -78,7 +70,7 @@ impl GemmIntoPlan {
         let (size, panels) = (size_of::<T>(), MICRO_PANELS / size_of::<T>());
         let plan = BlockedPlan::new::<T>(g);
         let mc = even_block_len(g.m, SINK_BLOCK_A / size / g.k, SINK_ROWS);
-        let nc = even_block_len(g.n, SINK_BLOCK_B / size / g.k, panels);
+        let nc = even_block_len(g.n, (SINK_BLOCK_B / size / g.k).min(SINK_COLS / size), panels);
         let plan = BlockedPlan { by_panel: false, mc, nc, ..plan };
         let cuts = g.k.div_ceil(plan.kc);
         let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
@@ -171,9 +163,10 @@ pub fn multiply_rows<T: GemmFloat>(
                         far_new_c: false,
                     };
                     let whole = pc + k == g.k;
-                    let mut sums = GemmIntoObserver { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
-                    part.compute(token, a.from(i, k), &mut panels, &mut sums);
+                    let mut lines = GemmIntoObserver { to, whole, k, row: ic + i, col: jc };
+                    part.compute(token, a.from(i, k), &mut panels, &mut lines);
                 }
+                to.consume(ic + i, jc, MatrixMut::new(block, row_panel.rows, cols));
             }
         }
     }

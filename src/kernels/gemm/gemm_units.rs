@@ -4,7 +4,10 @@
 
 use super::gemm_desc::Gemm;
 use super::precision::Precision;
-use super::tuning::{DIVIDED_COLS, FAR_B, PACK_B_ROWS, UNIT_COLS, UNIT_ROWS, UNIT_ROWS_BF16, UNIT_WORK};
+use super::tuning::{
+    DIVIDED_COLS, ELEMENT_WORK, FAR_B, PACK_B_ROWS, TRANSPOSED_LANES, Tuning, UNIT_COLS, UNIT_ROWS, UNIT_ROWS_BF16,
+    UNIT_WORK,
+};
 use super::{column_sums, transposed_product};
 use crate::abi::Split;
 use crate::reduce::pairwise;
@@ -24,12 +27,23 @@ impl Gemm {
         }
     }
 
+    /// Whether `threads` threads compute rows about as fast as columns, if each reads all of B: B fits a core's cache,
+    /// and a product that is computed by its transpose fills the lanes of tiles.
+    pub fn has_rows_for(&self, threads: usize) -> bool {
+        let rows = match (transposed_product::transposed_fits(self), self.precision) {
+            (true, _) => Tuning::current().transposed_lanes,
+            (false, Precision::F32) => UNIT_ROWS,
+            (false, _) => UNIT_ROWS_BF16,
+        };
+        threads > 1 && self.m >= threads.saturating_mul(rows) && self.k.saturating_mul(self.n) < FAR_B
+    }
+
     /// Columns of a unit, or `None` if units divide rows.
     pub(super) fn unit_columns(&self) -> Option<usize> {
         let (m, n, k) = (self.m, self.n, self.k);
         let (both, b) = (m.saturating_mul(k.saturating_add(n)), k.saturating_mul(n));
         let large = n >= DIVIDED_COLS && both.saturating_mul(2) <= b && (m >= PACK_B_ROWS || b >= FAR_B);
-        (self.batch().is_empty() && (transposed_product::transposed_fits(self) || (large && m > 1)))
+        (!self.by_rows && self.batch().is_empty() && (transposed_product::transposed_fits(self) || (large && m > 1)))
             .then(|| gemm_unit_share(m.saturating_mul(k), UNIT_COLS))
     }
 
@@ -44,10 +58,23 @@ impl Gemm {
             Precision::F32 => UNIT_ROWS,
             _ => UNIT_ROWS_BF16,
         };
-        let rows = gemm_unit_share(self.n.saturating_mul(self.k), step);
-        // Of a transposed product, each unit reads all of B, and all rows of A together.
-        let rows = if transposed_product::transposed_fits(self) { rows.next_multiple_of(self.m) } else { rows };
+        let rows = gemm_unit_share(self.row_work(), step);
+        let rows = match transposed_product::transposed_fits(self) {
+            // Its lanes are rows of C.
+            true if self.by_rows => rows.next_multiple_of(TRANSPOSED_LANES),
+            // Each unit reads all of B, and all rows of A together.
+            true => rows.next_multiple_of(self.m),
+            false => rows,
+        };
         rows.min(self.batches().saturating_mul(self.m)).saturating_mul(self.n)
+    }
+
+    /// The work of a row of C, in multiply-adds. Where it is little, elements count that are read and written.
+    fn row_work(&self) -> usize {
+        let own_b =
+            if self.all_b() > self.k.saturating_mul(self.n) { self.all_b() / (self.batches() * self.m) } else { 0 };
+        let elements = self.k.saturating_add(self.n).saturating_add(own_b);
+        self.n.saturating_mul(self.k).max(elements.saturating_mul(ELEMENT_WORK))
     }
 
     /// Number of units where they divide rows.

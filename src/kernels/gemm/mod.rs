@@ -10,8 +10,8 @@
 //!   tiles.
 //! * `register_tile`, `dots`, `transpose`, `tile_shapes`, `dispatch`: the innermost loops, compiled for each
 //!   instruction set.
-//! * `act_fn`, `epilogue`, `column_sums`, `pack_block`, `blocked_plan`, `blocked`: the general product, after BLIS (Van
-//!   Zee and van de Geijn, 2015).
+//! * `act_fn`, `epilogue`, `column_sums`, `pack_block`, `tile_observer`, `blocked_plan`, `blocked`: the general
+//!   product, after BLIS (Van Zee and van de Geijn, 2015).
 //! * `outer_product`, `gemv`, `transposed_product`, `bf16`: the other algorithms.
 //! * `algorithm`: which algorithm computes a product; `gemm_units`: how units divide it.
 //! * `gemm_into`: products that go to a sink instead of memory.
@@ -63,6 +63,7 @@ mod sink;
 mod stacked_product;
 #[cfg(test)]
 mod tests;
+mod tile_observer;
 mod tile_shapes;
 mod transpose;
 mod transposed_product;

@@ -6,12 +6,12 @@ use crate::abi::MatrixMut;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A consumer of a product's tiles. Rows count from the first row that the call computes.
+/// A consumer of a product's blocks. Rows count from the first row that the call computes.
 pub trait TileSink<T> {
-    /// Fills `lines` with what consuming the tile of `rows` and `cols` will read; it is prefetched while the tile
-    /// before is computed. An empty `lines` prefetches nothing.
+    /// Fills `lines` with what consuming the elements of `rows` and `cols` will read; it is prefetched while they or
+    /// those before them are computed. An empty `lines` prefetches nothing.
     fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut PrefetchQueue);
-    /// Consumes the finished tile that begins at row `row` and column `col`.
+    /// Consumes the finished block that begins at row `row` and column `col`.
     fn consume(&mut self, row: usize, col: usize, tile: MatrixMut<'_, T>);
 }
 

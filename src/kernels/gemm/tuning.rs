@@ -17,6 +17,8 @@ pub const LOG_PAGE: u32 = 12;
 
 /// Minimum multiply-adds of a unit: a few microseconds, some ten times the cost of a barrier.
 pub const UNIT_WORK: usize = 1 << 17;
+/// Multiply-adds that take as long as reading or writing an element that is used once.
+pub const ELEMENT_WORK: usize = 8;
 /// Rows of a unit are a multiple of this. Elements of a unit of a vector product are a multiple of 16 times this.
 pub const UNIT_ROWS: usize = 4;
 /// Rows of a unit are a multiple of this in a bf16 precision.
@@ -82,14 +84,10 @@ pub const SHORT_SUMS: usize = 64;
 /// From this many columns of C on, packing an A that is contiguous along k costs next to nothing. For an A that is
 /// contiguous along m, half as many are enough.
 pub const PACK_A_COLS: usize = 1024;
+/// From this many columns of C on, packing a transposed A from beyond L2 costs less than it saves.
+pub const PACK_FAR_A_COLS: usize = 48;
 /// A transposed A of at most this many bytes stays in L1 and is read in place.
 pub const A_IN_L1: usize = 16 << 10;
-/// From this many columns of C on, packing a transposed A that spans many pages costs less than it saves.
-pub const PACK_A_PAGES_COLS: usize = 96;
-/// Minimum bytes between columns of such an A.
-pub const PACK_A_PAGES_STRIDE: usize = 1536;
-/// Bytes of 64 pages: what the first level of a TLB holds.
-const TLB: usize = 64 << LOG_PAGE;
 /// If rows of B are this many bytes or more apart, an unpacked micro-panel falls into few cache sets.
 pub const FAR_ROWS: usize = 2048;
 /// Rows of A that are a multiple of this many bytes apart share cache sets.
@@ -128,6 +126,8 @@ pub const SINK_BLOCK_B: usize = 256 << 10;
 /// Rows of a block of a product for a sink: few, so that partial sums stay in L2; enough that a micro-panel of B, which
 /// comes from L2 too, serves several tiles.
 pub const SINK_ROWS: usize = 48;
+/// Bytes of a row of such a block at most, so that it stays in L2 beside what the sink reads for it.
+pub const SINK_COLS: usize = 1 << 10;
 
 // Products with a B that is decoded.
 
@@ -194,14 +194,18 @@ pub struct Tuning {
     pub b_in_l2: usize,
     /// Maximum bytes of a B that is packed micro-panel by micro-panel, each just before its use.
     pub panel_b: usize,
-    /// A transposed A that spans this many bytes or more misses in the TLB, because a tile reads only a row or two of
-    /// most pages.
-    pub many_pages_a: usize,
+    /// Maximum block size along k where a transposed A is packed.
+    pub kc_packed: usize,
     /// Bytes of a block of A where a B that stays in a cache is packed once for all blocks. Sums are then near when the
     /// epilogue runs. `None`: [`BLOCK_A`].
     pub block_a: Option<usize>,
     /// A new C of more bytes than this is prefetched, a tile ahead: few stores can wait for lines at once.
     pub prefetch_new_c: usize,
+    /// Rows of C that fill a tile of a product that is computed by its transpose: two vectors of lanes.
+    pub transposed_lanes: usize,
+    /// Operands of this many bytes together do not stay in L2. A transposed A is then packed, and both operands are
+    /// prefetched for the next block of k.
+    pub far_terms: usize,
     /// How a B from memory is packed whose rows are a multiple of [`ALIASED_B`] bytes apart. `None`: as any other.
     pub wide_blocks: Option<WideBlocks>,
 }
@@ -261,7 +265,7 @@ impl PanelInL1 {
 const L1: usize = 32 << 10;
 
 /// Tiles are up to four cache lines wide. An unpacked B in L2 is as fast as a packed one if its rows fall into
-/// different cache sets. TLB misses in A do not slow tiles down.
+/// different cache sets, and so is a transposed A.
 const AVX512: Tuning = Tuning {
     tile_rows: 6,
     dots_f32: DotsShape { rows: 3, by: 8, by_alone: 8 },
@@ -269,13 +273,17 @@ const AVX512: Tuning = Tuning {
     panel_in_l1: PanelInL1::Rows { most: 64, aliased: FAR_ROWS / 2 },
     b_in_l2: 2 * BLOCK_B,
     panel_b: 0,
-    many_pages_a: usize::MAX,
+    kc_packed: KC,
     block_a: None,
     prefetch_new_c: usize::MAX,
+    transposed_lanes: 2 * TRANSPOSED_LANES,
+    far_terms: usize::MAX,
     wide_blocks: None,
 };
 
-/// Tiles of several rows are mostly one cache line wide. Of an L2 of 512 KiB a block of A leaves half to B and C. A
+/// Tiles of several rows are mostly one cache line wide. A transposed A in place would take as much of the bandwidth of
+/// L2 as there is: a tile reads a part of each line, and lines of adjacent columns share cache sets. With blocks of 256
+/// terms a micro-panel of B fills half of L1. Of an L2 of 512 KiB a block of A leaves half to B and C. A
 /// micro-panel of a wide block is half of L1, and its block as large as L2.
 const AVX2: Tuning = Tuning {
     tile_rows: 6,
@@ -284,9 +292,11 @@ const AVX2: Tuning = Tuning {
     panel_in_l1: PanelInL1::Bytes(L1),
     b_in_l2: 0,
     panel_b: BLOCK_B,
-    many_pages_a: TLB,
+    kc_packed: KC / 2,
     block_a: Some(192 << 10),
     prefetch_new_c: 512 << 10,
+    transposed_lanes: TRANSPOSED_LANES,
+    far_terms: 384 << 10,
     wide_blocks: Some(WideBlocks { kc: 256, bytes: 512 << 10 }),
 };
 

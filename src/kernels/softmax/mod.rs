@@ -28,7 +28,7 @@ use crate::simd;
 use crate::vmath::{exp, log_in_place_slice};
 
 /// Approximate number of elements in a unit.
-const UNIT: usize = 4096;
+const UNIT: usize = 512;
 
 params! {
     /// Params of the softmax kernels: the view.

@@ -41,8 +41,8 @@ pub use tile_plan::program_scratch_len;
 /// Elements of a tile. A typical `f32` program has a handful of tile buffers, which fill a third of a 48 KiB cache.
 pub const TILE: usize = 512;
 
-/// Elements of a unit.
-pub const UNIT: usize = 8 * TILE;
+/// Elements of a unit: a tile, so that threads divide the small programs in bodies of loops, too.
+pub const UNIT: usize = TILE;
 
 /// Units of a program of `len` elements.
 #[inline]

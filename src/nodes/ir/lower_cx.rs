@@ -27,6 +27,8 @@ pub struct LowerCx<'x> {
     pub threads: usize,
     /// How products of `f32` are computed.
     pub precision: Precision,
+    /// Whether the node is in the body of a loop or of a choice.
+    pub in_body: bool,
     /// Calls, in order.
     pub calls: Vec<Call>,
     /// Temporaries.
@@ -39,7 +41,7 @@ impl<'x> LowerCx<'x> {
     /// A context for `node` and one thread, without calls.
     pub fn new(graph: Graph<'x>, node: Node, used: &'x [bool]) -> LowerCx<'x> {
         let (precision, calls, temps, views) = (Precision::F32, Vec::new(), Vec::new(), Vec::new());
-        LowerCx { graph, node, used, threads: 1, precision, calls, temps, views }
+        LowerCx { graph, node, used, threads: 1, precision, in_body: false, calls, temps, views }
     }
 
     /// Attributes.

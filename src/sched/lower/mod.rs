@@ -184,6 +184,7 @@ impl<'g> Lowerer<'g> {
         let used = self.used[outs.clone()].to_vec();
         let mut cx = LowerCx::new(g, n, &used);
         cx.threads = self.how.threads;
+        cx.in_body = self.code.iterated;
         cx.precision = self.how.precision.get(n.at()).copied().unwrap_or_default();
         let named = |e: String| lowerer_error(format!("{}: {e}", def.name));
         lower_any_op(&mut cx).map_err(named)?;

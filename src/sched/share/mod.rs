@@ -23,6 +23,9 @@ const LADDER: [usize; 12] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
 /// With a small one, threads find more of their operands in their own caches; with a large one, there are fewer
 /// barriers.
 const GRAINS: [u64; 3] = [1_000_000, 4_000_000, 16_000_000];
+/// The same in bodies of loops, each of which has a grain of its own. With the least one, small instructions follow the
+/// division of their neighbours, so that no thread fetches what another has written.
+const GRAINS_IN_LOOPS: [u64; 4] = [250_000, 1_000_000, 4_000_000, 16_000_000];
 
 /// Which instructions are divided, and among how many threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +67,9 @@ pub fn share_tapes(plan: &Checked) -> Tapes {
     let mut least = modelled_time::modelled_step(plan, &best);
     let all = LADDER.into_iter().filter(|&n| n < plan.threads).chain((plan.threads > 1).then_some(plan.threads));
     for threads in all {
+        let loops = divide_loops(&plan.code, threads, Sharing::Grain(0));
         for grain in GRAINS {
-            let tapes = divide_tapes(plan, threads, Sharing::Grain(grain));
+            let tapes = divide_around(plan, threads, Sharing::Grain(grain), loops.clone());
             let time = modelled_time::modelled_step(plan, &tapes);
             if time < least {
                 (best, least) = (tapes, time);
@@ -89,24 +93,42 @@ fn divides_any(plan: &Checked, sharing: Sharing, threads: usize) -> bool {
         || code.loops.iter().any(|l| divides_any(&l.plan, sharing, threads))
 }
 
-/// The tapes of the body of `l`: for all threads if that is shorter, else for one.
+/// The tapes of the body of `l`. By grains, those that the model says are shortest, for all threads or for one.
 fn divide_loop(l: &PlannedBody, threads: usize, sharing: Sharing) -> Tapes {
-    let single = |sharing| divide_tapes(&l.plan, 1, sharing);
-    if threads == 1 || !divides_any(&l.plan, sharing, threads) {
-        return single(sharing);
+    let Sharing::Grain(_) = sharing else {
+        let threads = if divides_any(&l.plan, sharing, threads) { threads } else { 1 };
+        return divide_tapes(&l.plan, threads, sharing);
+    };
+    let mut best = divide_tapes(&l.plan, 1, Sharing::Never);
+    if threads == 1 {
+        return best;
     }
-    let team = divide_tapes(&l.plan, threads, sharing);
-    let Sharing::Grain(_) = sharing else { return team };
-    let single = single(Sharing::Never);
-    let sooner = modelled_time::modelled_run(&l.plan, &team).saturating_add(modelled_time::modelled_barrier(threads))
-        < modelled_time::modelled_run(&l.plan, &single);
-    if sooner { team } else { single }
+    let loops = divide_loops(&l.plan.code, threads, sharing);
+    let mut least = modelled_time::modelled_run(&l.plan, &best);
+    for grain in GRAINS_IN_LOOPS {
+        let tapes = divide_around(&l.plan, threads, Sharing::Grain(grain), loops.clone());
+        let time =
+            modelled_time::modelled_run(&l.plan, &tapes).saturating_add(modelled_time::modelled_barrier(threads));
+        if time < least {
+            (best, least) = (tapes, time);
+        }
+    }
+    best
+}
+
+/// The tapes of the bodies of `code`.
+fn divide_loops(code: &Instructions, threads: usize, sharing: Sharing) -> Vec<Tapes> {
+    code.loops.iter().map(|l| divide_loop(l, threads, sharing)).collect()
 }
 
 /// The tapes of `plan` for `threads` threads, at most as many as it was planned for.
 fn divide_tapes(plan: &Checked, threads: usize, sharing: Sharing) -> Tapes {
+    divide_around(plan, threads, sharing, divide_loops(&plan.code, threads, sharing))
+}
+
+/// As [`divide_tapes`], with the tapes of its bodies.
+fn divide_around(plan: &Checked, threads: usize, sharing: Sharing, mut inner: Vec<Tapes>) -> Tapes {
     let code = &plan.code;
-    let mut inner: Vec<Tapes> = code.loops.iter().map(|l| divide_loop(l, threads, sharing)).collect();
     for i in 0..code.len() {
         // All threads run both branches of a choice, or one thread does.
         let bodies = code.body_range(i);

@@ -10,6 +10,7 @@ use crate::sched::instructions::{BufKind, Operand};
 use crate::sched::lower::lower;
 use crate::sched::modelled_time::InstrTime;
 use crate::sched::schedule;
+use crate::sched::share::share_tapes;
 
 const F32: DType = DType::F32;
 
@@ -98,6 +99,33 @@ fn as_many_iterations_are_planned_as_can_be_counted() {
     assert_eq!(planned(&chosen, most), Ok(rest + each * most));
     let told = "if: its branches have too many instructions".to_string();
     assert_eq!(planned(&chosen, most + 1), Err(told));
+}
+
+/// In a body, threads divide a product by rows where each gets enough, and what follows in the same way.
+#[test]
+fn instructions_of_a_body_are_divided_alike() {
+    let text = "region @body(%h: f32[64,128], %w: f32[128,128]) {\n  %y = matmul %h, %w ta=false tb=true : f32[64,128]\n  \
+                %t = tanh %y : f32[64,128]\n  %s = add %t, %h : f32[64,128]\n  yield %s\n}\n\
+                graph @g {\n  %h = input : f32[64,128]\n  %w = input : f32[128,128]\n  %x = scan %h, %w body=@body \
+                carries=1 consts=1 length=8 reverse=false : f32[64,128]\n  \
+                %p = matmul %h, %w ta=false tb=true : f32[64,128]\n  return x=%x, p=%p\n}\n";
+    let graph = parse(text).unwrap();
+    let columns = Split::Columns { row: 128, width: 32 };
+    let splits = |threads: usize| {
+        let code = lower(graph.view(), threads).unwrap().code;
+        let outside = code.writes.iter().any(|o| o.split == columns);
+        (code.loops[0].plan.code.writes_of(0)[0].split, outside)
+    };
+    assert_eq!(splits(2), (Split::PerUnit(16 * 128), true));
+    assert_eq!([splits(1), splits(5)], [(columns, true); 2]);
+
+    let plan = schedule(graph.view(), 2).unwrap().plan;
+    let inner = &share_tapes(&plan).inner[0];
+    assert_eq!(inner.threads(), 2);
+    for t in 0..2 {
+        let own: Vec<u32> = inner.thread(t).iter().filter(|e| !e.barrier && e.instr < 3).map(|e| e.instr).collect();
+        assert_eq!(own, [0, 1, 2], "thread {t}");
+    }
 }
 
 /// A loop that may end early begins with zeros in what it stacks, and reads the number of its iterations.

@@ -16,7 +16,7 @@ const TERMS: usize = 512;
 
 /// Channels whose weights are adjacent: those of a tile of sixteen registers, which stay in L1.
 fn panel<T>() -> usize {
-    if isa() == Isa::Avx2 { gathered_channels::<T>() } else { GROUP }
+    if cfg!(target_arch = "x86_64") && isa() == Isa::Avx2 { gathered_channels::<T>() } else { GROUP }
 }
 
 /// Elements of [weights, their transposes, strip, sums].

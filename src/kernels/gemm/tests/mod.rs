@@ -346,7 +346,7 @@ fn batch_dimensions_merge() {
 #[test]
 fn words_round_trip() {
     let dims = [Batch { size: 3, a: 7, b: 0 }, Batch { size: 2, a: 1, b: 900 }];
-    for g in layouts(Gemm { bias: true, act: Act::Relu, accumulate: true, ..Gemm::new(3, 4, 5) }) {
+    for g in layouts(Gemm { bias: true, act: Act::Relu, accumulate: true, by_rows: true, ..Gemm::new(3, 4, 5) }) {
         let g = g.with_batch(&dims).unwrap();
         let mut words = g.to_words();
         words.push(99);

@@ -64,6 +64,37 @@ fn the_matrices_of_a_batch_are_transposed_one_by_one() {
     }
 }
 
+/// The product with units of rows, in ranges of units, has the bits of the whole product.
+fn by_rows<T: GemmFloat>(g: Gemm) {
+    let g = Gemm { by_rows: true, ..g };
+    let (Split::PerUnit(each), units) = g.division() else { panic!("{g:?} is divided by columns") };
+    let rows = each / g.n;
+    assert!(units > 1 && rows.is_multiple_of(if transposed_product::transposed_fits(&g) { 16 } else { 4 }), "{g:?}");
+    let (case, scratch) = (Case::<T>::new(g), g.scratch_len::<T>());
+    let want = case.by(Token::current(), 1, None);
+    let bias = g.third().then_some(&case.third[..]);
+    let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), bias].into_iter().flatten().map(In::of).collect();
+    let writes = [Out::of::<T>(g.len(), each), Out(scratch, size_of::<T>(), Split::PerThread(scratch))];
+    let got = harness::run_in_ranges(run_product::<T>, &g.to_words(), &reads, &writes, units);
+    assert!(harness::written_elements::<T>(&got, 0) == want, "{g:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too large for an interpreter")]
+fn units_of_rows_have_the_bits_of_columns() {
+    for (m, n, k) in [(32, 512, 256), (48, 133, 300), (128, 700, 300), (61, 130, 1300)] {
+        let g = Gemm::new(m, n, k).with_b_transposed();
+        assert!(matches!(g.division().0, Split::Columns { .. }), "{g:?}");
+        by_rows::<f32>(Gemm { bias: true, act: Act::Tanh, ..g });
+        by_rows::<f64>(Gemm { act: Act::TanhGrad, ..g });
+    }
+    by_rows::<f32>(Gemm { bias: true, ..Gemm::new(49, 300, 1100) });
+    let nt = |m: usize| Gemm::new(m, 512, 256).with_b_transposed();
+    assert!(nt(64).has_rows_for(2) && !nt(64).has_rows_for(1) && !nt(64).has_rows_for(5));
+    // Each thread would read a matrix that fits no core's cache.
+    assert!(!Gemm::new(64, 1024, 512).has_rows_for(2) && Gemm::new(8, 384, 128).has_rows_for(2));
+}
+
 #[test]
 fn a_wide_matrix_along_k_is_transposed() {
     let fits = |g: Gemm| transposed_product::transposed_fits(&g);

@@ -105,6 +105,7 @@ pub fn emit_product_call(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf,
 /// The call of a product of `reads`.
 fn emit_product_to(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], to: MatmulTo, flops: u64) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
+    let g = Gemm { by_rows: cx.in_body && g.has_rows_for(cx.threads), ..g };
     let scratch = g.scratch_len_for(dtype);
     let (split, units) = g.division();
     let whole = if let Split::Columns { .. } = split { whole_operands_of_columns(&g) } else { whole_operands(&g) };
