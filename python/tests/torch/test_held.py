@@ -154,6 +154,7 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "tensor' was": lambda m, o: setattr(m, "tensor", torch.zeros(3)),
     "tensor 'tensor'": lambda m, o: m.tensor.mul_(2),
     "tensor 'order'": lambda m, o: m.order.copy_(torch.tensor([2, 1, 0])),
+    "'order' is another": lambda m, o: setattr(m, "order", torch.tensor([2, 1, 0])),
     "training": lambda m, o: m.eval(),
     "requires_grad": lambda m, o: m.l.requires_grad_(False),
     "'l' is another": lambda m, o: setattr(m, "l", nn.Linear(6, 3)),
@@ -163,6 +164,7 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "l.weight' was written": lambda m, o: nn.init.zeros_(m.l.weight),
     "l.bias' was written": lambda m, o: m.l.bias.data.clamp_(-0.01, 0.01),
     "mean' was written": lambda m, o: m.mean.fill_(2.0),
+    "'mean' was written": lambda m, o: setattr(m, "mean", torch.zeros(3)),
     "weight_decay": lambda m, o: o.param_groups[0].update(weight_decay=0.1),
     "made before the step": lambda m, o: o.param_groups[0].update(momentum=0.5),
     "2 groups now": lambda m, o: o.add_param_group({"params": [nn.Parameter(torch.ones(1))]}),
@@ -210,10 +212,29 @@ def test_changes_without_effect_are_none() -> None:
     a, b = sgd(ours), sgd(theirs)
     step = agt.compile_step(ours, F.cross_entropy, a, X, Y)
     seen: list[Any] = []
-    changes: list[Callable[[], Any]] = [ours.eval, lambda: setattr(ours, "number", 5.0), lambda: ours.items.append(1.0)]
+    changes: list[Callable[[], Any]] = [ours.eval, lambda: setattr(ours, "order", torch.arange(3)), lambda: setattr(ours, "number", 5.0), lambda: ours.items.append(1.0)]
     for change in [*changes, lambda: ours.l.register_forward_hook(lambda layer, args, out: seen.append(out.shape))]:
         change()
         assert step(X, Y) == pytest.approx(torch_step(theirs, b), rel=1e-5)
+
+
+def test_masks_that_are_constants_are_known() -> None:
+    """As in networks of graphs: a loss of some rows. They are those of the capture, or it is an error."""
+    trained = torch.tensor([True, False] * 4)
+
+    def loss(out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(out[trained], y[trained]) + out[~trained, 1:].pow(2).mean() + out[:, wide[0]].mean() + out[wide].sum()
+
+    wide = torch.ones(8, 3) > torch.arange(3)
+    ours, theirs = Of(), Of()
+    a, b = sgd(ours), sgd(theirs)
+    step = agt.compile_step(ours, loss, a, X, Y)
+    for _ in range(3):
+        assert step(X, Y) == pytest.approx(torch_step(theirs, b, loss), rel=1e-5)
+    assert furthest(ours, theirs) < 1e-6
+    trained[0] = False
+    with pytest.raises(ag.UsageError, match="'trained' has other values"):
+        step(X, Y)
 
 
 def test_changes_at_each_step_are_warned_of() -> None:

@@ -166,6 +166,8 @@ class Held:
         self._parts: list[tuple[Any, str, Any, str]] = []
         # Constants of the graph, with the number of their last write and a digest of their values.
         self._tensors: list[tuple[torch.Tensor, int, bytes, str]] = []
+        # Buffers among them, with where modules have them: another one may come there.
+        self._buffers: list[tuple[Any, str, torch.Tensor, str]] = []
         self._kept = kept
         self._objects: set[int] = set()
         # Where calls of modules find hooks, and a `forward` of an object's own.
@@ -182,6 +184,8 @@ class Held:
             for key in attributes(owner) if role == "attribute" else owner:
                 if (id(owner), key) not in apart:
                     self._hold(owner, key, prefix + key, role == "attribute")
+                if role == "buffer" and isinstance(owner[key], torch.Tensor) and id(owner[key]) not in kept:
+                    self._buffers.append((owner, key, owner[key], prefix + key))
             if role == "attribute" and modes:
                 self._hold(owner, "training", prefix + "training")
         for owner, key in _places(module, f):
@@ -236,6 +240,13 @@ class Held:
                 if digest(x) != bits:
                     return f"tensor {name!r} has other values now"
                 self._tensors[i] = (x, x._version, bits, name)
+        for i, (owner, key, x, name) in enumerate(self._buffers):
+            now = owner.get(key)
+            if now is not x:
+                if not isinstance(now, torch.Tensor) or (now.dtype, now.shape, digest(now)) != (x.dtype, x.shape, digest(x)):
+                    return f"buffer {name!r} is another one now"
+                self._buffers[i] = (owner, key, now, name)
+                self._tensors.append((now, now._version, digest(now), name))
         return None
 
     def changed(self) -> str | None:
@@ -262,8 +273,11 @@ class Written:
     """Which tensors are written elsewhere. `x.data.clamp_()` leaves no trace but the values, so these are summed up, too:
     at the first call, the second, the fourth …, which costs little, and finds what is done after each step."""
 
-    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+    def __init__(self, tensors: Mapping[str, torch.Tensor], module: nn.Module) -> None:
         self._names, self._tensors = list(tensors), list(tensors.values())
+        names = {id(x): name for name, x in tensors.items()}
+        buffers = [(owner, key, x) for role, _, owner in owners(module) if role == "buffer" for key, x in owner.items()]
+        self._buffers = [(owner, key, x, names[id(x)]) for owner, key, x in buffers if id(x) in names]
         self._were = [x._version for x in self._tensors]
         self._sums = list(map(_sum, self._tensors))
         self._calls, self._next = 0, 1
@@ -271,6 +285,7 @@ class Written:
     def name(self) -> str | None:
         """The first one that has been written since."""
         name = _differs(self._names, self._were, [x._version for x in self._tensors])
+        name = name or next((name for owner, key, x, name in self._buffers if owner.get(key) is not x), None)
         self._calls += 1
         if name is None and self._calls == self._next:
             self._next *= 2

@@ -79,6 +79,18 @@ def _qr(s: Site, a: Var, mode: str = "reduced") -> Any:
     return a.qr()
 
 
+@kind("linalg_householder_product.default")
+def _householder(s: Site, a: Var, tau: Var) -> Var:
+    # H₁…Hₖ = I − V·T·Vᵀ, where T = (I + diag(τ)·striu(Vᵀ·V))⁻¹·diag(τ), and V has ones on its diagonal.
+    n, k = a.shape[-1], tau.shape[-1]
+    eye = s.var(torch.eye(a.shape[-2], n), a.dtype)
+    v = (a.tril(-1) + eye).narrow(a.ndim - 1, 0, k)
+    tau = tau.unsqueeze(tau.ndim)
+    top = v.narrow(a.ndim - 2, 0, n).t() * tau
+    w = ((v.t() @ v).triu(1) * tau).triangular_solve(top, upper=True, transpose=False, unit=True, singular="nan")
+    return eye - v @ w
+
+
 @kind("linalg_solve_triangular.default")
 def _triangular(s: Site, a: Any, b: Any, upper: bool = True, left: bool = True, unitriangular: bool = False) -> Var:
     if not left:

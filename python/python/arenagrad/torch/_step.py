@@ -315,7 +315,7 @@ class Step:
 
     def _read_all(self) -> None:
         """Notes that program and module agree."""
-        self._written = Written({name: x.value for name, x in self._leaves.items() if name not in self._moved})
+        self._written = Written({name: x.value for name, x in self._leaves.items() if name not in self._moved}, self._whole)
 
     def sync(self) -> None:
         """Writes weights, buffers and the optimizer's state back into the module and the optimizer."""
