@@ -394,3 +394,31 @@ def test_a_derivative_within_a_call_is_a_constant_without_create_graph(create_gr
     m = Of(backward)
     with pytest.raises(ag.DerivativeError, match="backward.. within a call"):
         agt.compile_step(m, F.cross_entropy, sgd(m), X, Y)
+
+
+def test_hooks_that_a_first_call_installs_are_installed_once() -> None:
+    """As models of transformers do, which record their hidden states so."""
+
+    class Recorded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if not getattr(self, "ready", False):
+                self.a.register_forward_hook(lambda layer, given, out: 2 * out)
+                self.ready = True
+            return self.b(self.a(x))
+
+    torch.manual_seed(0)
+    net = Recorded()
+    start = copy.deepcopy(net)
+    x, y = torch.randn(4, 3), torch.randn(4, 2)
+    step = agt.compile_step(net, F.mse_loss, torch.optim.SGD(net.parameters(), lr=0.1), (x,), (y,))
+    loss = step(x, y)
+    assert len(net.a._forward_hooks) == 0
+    assert loss == pytest.approx(F.mse_loss(start(x), y).item(), rel=1e-6)
+    assert torch.allclose(step.eval(x), net(x), atol=1e-6)
+    assert len(net.a._forward_hooks) == 1
+    step(x, y)
+    assert torch.allclose(step.eval(x), net(x), atol=1e-6)

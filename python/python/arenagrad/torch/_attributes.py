@@ -127,11 +127,19 @@ class Attributes:
     """The values of a tree of modules as they are now."""
 
     def __init__(self, module: torch.nn.Module) -> None:
+        self._owners: list[tuple[str, str, Any, dict[Any, Any]]]
         self._owners = [(role, prefix, owner, _own(owner)) for role, prefix, owner in owners(module)]
+        # Models of transformers install hooks when they are called for the first time, and note so in an attribute.
+        self._owners += [
+            ("hook", f"{name}.{kind}.", hooks, dict(hooks))
+            for name, part in module.named_modules()
+            for kind, hooks in vars(part).items()
+            if kind.startswith(("_forward_hooks", "_forward_pre_hooks"))
+        ]
         self._contents: dict[int, tuple[str, Any, Any]] = {}
         for _, prefix, _, values in self._owners:
             for key, x in values.items():
-                self._keep(prefix + key, x)
+                self._keep(f"{prefix}{key}", x)
 
     def _keep(self, name: str, x: Any) -> None:
         if type(x) in _CONTAINERS and id(x) not in self._contents:
@@ -144,7 +152,7 @@ class Attributes:
     def changed(self) -> list[Change]:
         """The values that are others now."""
         changes = [
-            Change(role, prefix + key, owner, key, values.get(key, _ABSENT), owner.get(key, _ABSENT))
+            Change(role, f"{prefix}{key}", owner, key, values.get(key, _ABSENT), owner.get(key, _ABSENT))
             for role, prefix, owner, values in self._owners
             for key in {**values, **_own(owner)}
         ]

@@ -6,10 +6,7 @@ import threading
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.export import ExportedProgram
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from .._errors import Error, make
@@ -17,6 +14,7 @@ from ._attributes import Attributes, Effects
 from ._capturing import capturing
 from ._held import digest, networks
 from ._lines import failed, place_of
+from ._masks import MasksKnown
 from ._within import replayed
 
 # What stays whole, because one op or layer here computes it. All else is decomposed.
@@ -40,37 +38,6 @@ KEEP = frozenset(
 _ONE = threading.RLock()
 
 
-class _MasksKnown(TorchFunctionMode):
-    """Indexes by a mask that is a constant, such as that of a graph's nodes to train on, by the places where it is true: of these,
-    torch knows how many there are."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.Tensor.__getitem__:
-            items = args[1] if isinstance(args[1], tuple) else (args[1],)
-            if any(map(_known_mask, items)):
-                with _in_values():
-                    places = [x.nonzero(as_tuple=True) if _known_mask(x) else (x,) for x in items]
-                args = (args[0], tuple(x for some in places for x in some))
-        elif func.__name__ in _OF_MASKS and all(map(_known_mask, args)):
-            with _in_values():
-                return func(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
-
-
-_OF_MASKS = frozenset("__invert__ __and__ __or__ __xor__ bitwise_not logical_not logical_and logical_or logical_xor".split())
-
-
-@contextlib.contextmanager
-def _in_values() -> Iterator[None]:
-    """Computes with the values of constants, and records nothing."""
-    with disable_proxy_modes_tracing(), unset_fake_temporarily():
-        yield
-
-
-def _known_mask(x: Any) -> bool:
-    return type(x) is torch.Tensor and x.dtype == torch.bool and x.ndim > 0 and not is_fake(x)
-
-
 class WithLoss(torch.nn.Module):
     """A module and its loss as one module, with the networks that they read from outside."""
 
@@ -86,7 +53,7 @@ class WithLoss(torch.nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            with self.effects.call(self), _MasksKnown():
+            with self.effects.call(self), MasksKnown():
                 out = self.module(*args[: self.inputs], **kwargs)
                 if self.loss is None:
                     return getattr(out, "loss", out)

@@ -195,8 +195,8 @@ class _State:
         return _Watch(entries, [state, *state.values()])
 
     def stepped(self) -> None:
-        """Notes a step of the program. The first one begins the momentum of SGD."""
-        if self._kind == "SGD" and self._bridge.count == 1:
+        """Notes a step of the program. The first one, which may have been interrupted here, begins the momentum of SGD."""
+        if self._kind == "SGD" and self._bridge.count <= 2:
             self.give()
         self._write()
 

@@ -228,16 +228,16 @@ class Step:
                 loss = self.program.step(self._size(feed), **feed)["loss"]
             else:
                 loss = self.program.step(**feed).item("loss")
+            self._stepped()
         except Error as e:
             raise explained(e, self._notes)
-        except KeyboardInterrupt:  # Python raises it when the step, which goes on to its end, gives its result
+        except KeyboardInterrupt:  # most often Python raises it when the step, which goes on to its end, gives its result
             self._stepped()
             raise
-        self._stepped()
         return float(loss)
 
     def _stepped(self) -> None:
-        """Counts a step, and tells torch of it."""
+        """Counts a step, and tells torch of it. Doing so twice does no harm."""
         if self._bridge is not None:
             self._bridge.made_step()
         if self._shared is not None:
