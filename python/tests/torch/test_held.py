@@ -16,6 +16,7 @@ from torch import nn
 
 import arenagrad as ag
 import arenagrad.torch as agt
+from arenagrad._arenagrad import _Watch
 
 torch.manual_seed(0)
 X, Y = torch.randn(8, 6), torch.randint(0, 3, (8,))
@@ -422,3 +423,22 @@ def test_hooks_that_a_first_call_installs_are_installed_once() -> None:
     assert len(net.a._forward_hooks) == 1
     step(x, y)
     assert torch.allclose(step.eval(x), net(x), atol=1e-6)
+
+
+def test_a_watch_sees_objects_numbers_of_them_and_keys_that_are_not_to_be_there() -> None:
+    value: list[int] = []
+    place: dict[str, Any] = {"a": value}
+    watch = _Watch([(place, "a", value)], [place], [(place, "b")])
+    assert watch.same()
+    place["a"] = []
+    assert not watch.same()
+    place["a"] = value
+    place["c"] = 1
+    assert not watch.same()
+    del place["c"], place["a"]
+    place["b"] = value
+    assert not watch.same()
+    assert not _Watch([(place, "a", value)]).same()
+    assert not _Watch([], [], [(place, "b")]).same()
+    with pytest.raises(TypeError, match="unhashable"):
+        _Watch([(place, [], value)]).same()
