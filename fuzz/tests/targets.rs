@@ -1,4 +1,4 @@
-//! Every target on its seeds and on mutants from a fixed seed, by the program; and the runner on targets that are wrong.
+//! Every target on its seeds and on mutants from a fixed seed, by the program; and the runner on wrong targets.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

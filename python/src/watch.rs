@@ -7,8 +7,8 @@ use pyo3::types::PyDict;
 /// What a dictionary held under a key.
 type Entry = (Py<PyDict>, Py<PyAny>, Py<PyAny>);
 
-/// Dictionaries, keys, and the objects that are to be there; dictionaries that are to have as many as they had; and keys
-/// that others are not to have.
+/// Dictionaries, keys, and the objects that are to be there; dictionaries that are to have as many as they had; and
+/// keys that others are not to have.
 #[pyclass(frozen, module = "arenagrad")]
 pub struct _Watch {
     entries: Vec<Entry>,

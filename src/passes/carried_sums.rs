@@ -1,6 +1,6 @@
 //! Takes sums of products out of loops: `c ← c + a·b` in each iteration becomes one product over the stacks of a and b,
-//! behind the loop. The gradient of a recurrent weight is such a sum. That of its bias is `c ← c + Σa`, which becomes one
-//! sum over the stack of a, if the loop has that stack anyway.
+//! behind the loop. The gradient of a recurrent weight is such a sum. That of its bias is `c ← c + Σa`, which becomes
+//! one sum over the stack of a, if the loop has that stack anyway.
 //!
 //! In the loop, each iteration reads and writes all of c for a product of few terms. Behind it, c is visited once for
 //! many terms. The loop stacks a and b, unless they are slices of its operands or stacked already.
@@ -13,8 +13,8 @@
 //!   a derivative anyway.
 //!
 //! Invariant: the bits of products stay. Each element is one chain, in the order of the iterations, as in the loop (see
-//! the pattern `matmul-sum`). A product whose elements are sums of partial sums stays in the loop. A sum over a stack adds
-//! in another order than the loop.
+//! the pattern `matmul-sum`). A product whose elements are sums of partial sums stays in the loop. A sum over a stack
+//! adds in another order than the loop.
 
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
