@@ -71,8 +71,9 @@ impl Gemm {
 
     /// The work of a row of C, in multiply-adds. Where it is little, elements count that are read and written.
     fn row_work(&self) -> usize {
-        let own_b =
-            if self.all_b() > self.k.saturating_mul(self.n) { self.all_b() / (self.batches() * self.m) } else { 0 };
+        // Rows of C: none, if the product is empty.
+        let rows = self.batches().saturating_mul(self.m).max(1);
+        let own_b = if self.all_b() > self.k.saturating_mul(self.n) { self.all_b() / rows } else { 0 };
         let elements = self.k.saturating_add(self.n).saturating_add(own_b);
         self.n.saturating_mul(self.k).max(elements.saturating_mul(ELEMENT_WORK))
     }

@@ -282,6 +282,12 @@ fn nothing_to_compute_and_nothing_to_sum() {
         assert_eq!((g.units(), g.is_empty()), (0, true));
         layouts(g).into_iter().for_each(check);
     }
+    // Matrices without rows, each with a B of its own, and no matrices.
+    for (m, size) in [(0, 3), (4, 0)] {
+        let g = Gemm::new(m, 6, 2).with_batch(&[Batch { size, a: m * 2, b: 12 }]).unwrap();
+        assert_eq!((g.units(), g.is_empty()), (0, true));
+        check(g);
+    }
     for (m, n) in [(3, 5), (1, 70), (70, 1), (1, 1)] {
         let g = Gemm::new(m, n, 0);
         layouts(g).into_iter().for_each(check);
