@@ -188,8 +188,8 @@ class _Watch:
     def __new__(
         cls,
         entries: list[tuple[dict[Any, Any], Any, Any]],
-        whole: list[dict[Any, Any]] = [],
-        without: list[tuple[dict[Any, Any], Any]] = [],
+        whole: list[dict[Any, Any]] = ...,
+        without: list[tuple[dict[Any, Any], Any]] = ...,
     ) -> _Watch: ...
     def same(self) -> bool: ...
 
