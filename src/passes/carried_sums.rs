@@ -226,8 +226,8 @@ impl<'x> SummingLoop<'x> {
     }
 }
 
-/// The sum over axis 0 of `stack` and over `axes` of its elements. Leading axes become one, as where a batch of all
-/// elements is summed, so that both sums are the same node.
+/// The sum over axis 0 of `stack` and over `axes` of its elements. If `axes` lead, they and axis 0 become one axis.
+/// Then the gradients of a recurrent layer's two biases, one added in the loop and one before it, are the same node.
 fn sum_over_stack<'g>(stack: Var<'g>, axes: &[i64]) -> Var<'g> {
     let dims = stack.dims();
     let leading = axes.iter().enumerate().all(|(i, &axis)| axis == i as i64);

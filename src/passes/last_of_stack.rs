@@ -53,7 +53,7 @@ fn last_carry(g: Graph<'_>, n: Node) -> Option<Last> {
                 let perm = to_size_attrs(&TransposeAttrs::of(&g.attrs(made)).perm);
                 order.iter_mut().for_each(|axis| *axis = perm[*axis]);
             }
-            // The directions of a recurrent layer that has one.
+            // A recurrent layer joins its directions, also where there is one.
             Op::CONCAT if g.args_of(made).len() == 1 => {}
             _ => break,
         }
@@ -68,8 +68,9 @@ fn last_carry(g: Graph<'_>, n: Node) -> Option<Last> {
     let yields = g.region_yields(scan.body);
     let carry = yields[..scan.carries].iter().position(|y| *y == yields[result])?;
     let axis = order.iter().position(|&axis| axis == 0)?;
-    let last = if scan.reverse { 0 } else { scan.length.checked_sub(1)? as i64 };
+    let end = scan.length.checked_sub(1)? as i64;
+    let last = if scan.reverse { 0 } else { end };
     // A loop that may end early may not reach it.
-    let reads_last = scan.exit.is_none() && scan.length > 0 && (starts[axis], limits[axis]) == (last, last + 1);
+    let reads_last = scan.exit.is_none() && (starts[axis], limits[axis]) == (last, last + 1);
     Some(Last { carry: g.outs_of(made).nth(carry)?, order, axis }).filter(|_| reads_last)
 }

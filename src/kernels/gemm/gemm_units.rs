@@ -71,7 +71,7 @@ impl Gemm {
 
     /// The work of a row of C, in multiply-adds. Where it is little, elements count that are read and written.
     fn row_work(&self) -> usize {
-        // Rows of C: none, if the product is empty.
+        // An empty product has no rows.
         let rows = self.batches().saturating_mul(self.m).max(1);
         let own_b = if self.all_b() > self.k.saturating_mul(self.n) { self.all_b() / rows } else { 0 };
         let elements = self.k.saturating_add(self.n).saturating_add(own_b);
