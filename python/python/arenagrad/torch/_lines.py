@@ -67,6 +67,7 @@ def _at(kind: str, text: str, e: Exception, frames: list[tuple[str, Any]]) -> Er
 
 
 def failed(e: Exception) -> Error:
+    """What ended a capture, as an error that names the user's line."""
     if isinstance(e, Error):
         return e if e.location else _at(e.kind, str(e), e, [])
     text = str(e)

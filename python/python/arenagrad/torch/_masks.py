@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from torch.overrides import TorchFunctionMode
 
+# What combines masks.
 _OF_MASKS = frozenset("__invert__ __and__ __or__ __xor__ bitwise_not logical_not logical_and logical_or logical_xor".split())
 
 
@@ -24,7 +25,7 @@ class MasksKnown(TorchFunctionMode):
                 with _in_values():
                     places = [x.nonzero(as_tuple=True) if _known_mask(x) else (x,) for x in items]
                 args = (args[0], tuple(x for some in places for x in some))
-        elif func.__name__ in _OF_MASKS and all(map(_known_mask, args)):
+        elif getattr(func, "__name__", "") in _OF_MASKS and all(map(_known_mask, args)):
             with _in_values():
                 return func(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))

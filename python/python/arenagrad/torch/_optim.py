@@ -135,7 +135,8 @@ class Bridge:
         # One look shows whether all are the same objects, as they nearly always are.
         own = [(vars(self.optimizer), "state", self._state), (vars(self.optimizer), "param_groups", self._groups)]
         self._watch = _Watch(own + [(group, key, x) for _, group, key, x in self._now if key != self._part])
-        self._names = [f".{i}" if i else "" for i in range(self._count)]
+        # What the names of the inputs of each group end with.
+        self._suffixes = [f".{i}" if i else "" for i in range(self._count)]
 
     def unchanged(self) -> bool:
         """Whether nothing of the optimizer is another one now."""
@@ -176,9 +177,9 @@ class Bridge:
     def rates(self) -> dict[str, float]:
         """The rates of the next step, and momenta that move, by the names of the program's inputs."""
         groups = self.optimizer.param_groups
-        rates = {"opt.lr" + name if name else "lr": float(_number(group["lr"])) for name, group in zip(self._names, groups)}
+        rates = {"opt.lr" + suffix if suffix else "lr": float(_number(group["lr"])) for suffix, group in zip(self._suffixes, groups)}
         if self.moves:
-            rates |= {"opt.momentum" + name: float(_momentum(group)) for name, group in zip(self._names, groups)}
+            rates |= {"opt.momentum" + suffix: float(_momentum(group)) for suffix, group in zip(self._suffixes, groups)}
         return rates
 
     def made_step(self) -> None:

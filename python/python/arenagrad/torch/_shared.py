@@ -102,7 +102,7 @@ class Shared:
                     raise make("usage", f"buffer {leaf.name!r} is no tensor now: put it back, or compile a step anew")
                 leaf.value = x
             self.move()
-        elif self._places != list(map(_place, self._tensors)):
+        elif self._places != list(map(_place, self._tensors)):  # by `x.data = …`
             self.move()
         for x, place in self._outside:
             place.copy_(x.detach())
