@@ -13,7 +13,7 @@ from .._errors import Error, make
 from ._attributes import Attributes, Effects
 from ._capturing import capturing
 from ._held import digest, networks
-from ._lines import failed, place_of
+from ._lines import failed, files_given_back, place_of
 from ._masks import MasksKnown
 from ._within import replayed
 
@@ -144,9 +144,11 @@ def _followed(
 
 def _exported(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> ExportedProgram:
     with capturing():
-        program = torch.export.export(module, args, kwargs or None, dynamic_shapes=shapes, strict=False)
-        _kept_from_gradient(program.graph_module)
-        return program.run_decompositions(decompositions())
+        with files_given_back():
+            program = torch.export.export(module, args, kwargs or None, dynamic_shapes=shapes, strict=False)
+            _kept_from_gradient(program.graph_module)
+        with files_given_back():
+            return program.run_decompositions(decompositions())
 
 
 def _differentiates(e: Error) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
 import os
 import re
 import traceback
@@ -56,6 +57,17 @@ def lines_of_functions() -> Iterator[None]:
     finally:
         if kept is not None:
             tracer._filter_traceback_frames = kept
+
+
+@contextlib.contextmanager
+def files_given_back() -> Iterator[None]:
+    """Drops what is read of source files meanwhile, to name lines of them: some hundred kilobytes. They are read again if asked for."""
+    before = set(linecache.cache)
+    try:
+        yield
+    finally:
+        for file in [file for file in linecache.cache.copy() if file not in before and os.path.exists(file)]:
+            linecache.cache.pop(file, None)
 
 
 def _at(kind: str, text: str, e: Exception, frames: list[tuple[str, Any]]) -> Error:
