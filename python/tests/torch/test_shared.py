@@ -290,10 +290,10 @@ def test_an_interrupted_step_is_a_whole_one(name: str) -> None:
 def test_steps_are_compiled_in_several_threads() -> None:
     """Torch captures in one thread at a time, and differentiates as ever in others and afterwards."""
     made, end = [], threading.Event()
+    (x, y), nets = batch(), [net() for _ in range(3)]  # seeds are the process's
 
-    def compile_one() -> None:
-        m = net()
-        made.append(agt.compile_step(m, F.cross_entropy, torch.optim.SGD(m.parameters(), 0.1), *batch()))
+    def compile_one(m: Any) -> None:
+        made.append(agt.compile_step(m, F.cross_entropy, torch.optim.SGD(m.parameters(), 0.1), x, y))
 
     def differentiate() -> None:
         x = torch.ones(3, requires_grad=True)
@@ -303,7 +303,7 @@ def test_steps_are_compiled_in_several_threads() -> None:
             y.sum().backward()
 
     beside = threading.Thread(target=differentiate)
-    threads = [threading.Thread(target=compile_one) for _ in range(3)]
+    threads = [threading.Thread(target=compile_one, args=(m,)) for m in nets]
     for t in (beside, *threads):
         t.start()
     for t in threads:
@@ -312,8 +312,9 @@ def test_steps_are_compiled_in_several_threads() -> None:
     beside.join()
     differentiate()
     m = net()
-    F.cross_entropy(m(batch()[0]), batch()[1]).backward()
-    assert [step(*batch()) for step in made] == pytest.approx([F.cross_entropy(m(batch()[0]), batch()[1]).item()] * 3, rel=1e-5)
+    loss = F.cross_entropy(m(x), y)
+    loss.backward()
+    assert [step(x, y) for step in made] == pytest.approx([loss.item()] * 3, rel=1e-5)
 
 
 def test_another_target_network_is_an_error() -> None:
