@@ -28,8 +28,11 @@ impl CostClass {
 
     /// Copies, fills, slices, and kernels without a class.
     pub const COPY: CostClass = CostClass::new(60, 0, 33_000);
-    /// Gathers and scatters.
+    /// Scatters.
     pub const INDEX: CostClass = CostClass::new(60, 0, 100_000);
+    /// Rows and elements of tables by index; an operation is a byte that is read or written. The rest of a table costs
+    /// nothing.
+    pub const GATHER: CostClass = CostClass::new(60, 100_000, 0);
     /// Products in f32.
     pub const PRODUCT: CostClass = CostClass::new(180, 8_700, 10_000);
     /// Products in f64.
@@ -100,6 +103,11 @@ impl CostClass {
     pub const fn time(self, ops: u64, bytes: u64) -> u64 {
         let ops = ops.saturating_mul(self.op as u64).saturating_add(bytes.saturating_mul(self.byte as u64));
         self.fixed().saturating_add(ops / 1000)
+    }
+
+    /// Whether the time depends on the bytes of the operands.
+    pub const fn counts_bytes(self) -> bool {
+        self.byte > 0
     }
 
     /// Picoseconds of an empty call.

@@ -312,6 +312,7 @@ fn name_cost_class(class: CostClass, family: &str) -> &'static str {
     let all = [
         ("COPY", CostClass::COPY),
         ("INDEX", CostClass::INDEX),
+        ("GATHER", CostClass::GATHER),
         ("PRODUCT", CostClass::PRODUCT),
         ("PRODUCT_F64", CostClass::PRODUCT_F64),
         ("PRODUCT_I8", CostClass::PRODUCT_I8),

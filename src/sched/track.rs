@@ -158,7 +158,7 @@ mod tests {
     /// A body of `n` instructions, which all threads run if `team`.
     fn body(n: usize, length: usize, team: bool) -> PlannedBody {
         let mut p = HandPlan::new();
-        let time = InstrTime { total: u64::from(team), fixed: 0 };
+        let time = InstrTime { total: u64::from(team), ..InstrTime::default() };
         (0..n).for_each(|_| p.call(&Instr { units: 2, time, ..CALL }));
         hand_body(p.plan(2), length)
     }
@@ -167,7 +167,7 @@ mod tests {
     fn events(bodies: Vec<PlannedBody>) -> [usize; 2] {
         let mut p = HandPlan::new();
         let x = p.bytes(0, 64, BufKind::Activation);
-        let all = Instr { units: 2, time: InstrTime { total: 1, fixed: 0 }, ..CALL };
+        let all = Instr { units: 2, time: InstrTime { total: 1, ..InstrTime::default() }, ..CALL };
         p.call(&Instr { writes: &[x], ..all });
         p.call_bodies(bodies, &CALL);
         p.call(&Instr { reads: &[x], ..all });

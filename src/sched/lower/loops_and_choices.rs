@@ -392,7 +392,7 @@ impl Lowerer<'_> {
             units: 1,
             node: n,
             flops,
-            time: InstrTime { total: time, fixed: 0 },
+            time: InstrTime { total: time, fixed: 0, by_bytes: true },
             whole: 0,
             copies: false,
             body: (first, self.code.loops.len() as u32),

@@ -1,21 +1,21 @@
 //! Sharing: how many threads a program gets, and which units of each instruction each thread gets.
 //!
 //! Shares follow from shapes and the number of threads. Results do not depend on them, because a unit gives the same
-//! result on every thread. By [`modelled_time`], an instruction that is too small to share runs on thread 0, and a
-//! small one on the first few threads. A barrier is set only where one thread touches bytes that another writes, or
-//! where one thread may stop the step before another writes leaves. [`races`](super::races) proves the tapes by other
-//! means.
+//! result on every thread. By [`modelled_time`], an instruction that is too small to share runs on one thread, and a
+//! small one on the first few. Where the model says that it is shorter, instructions of one thread that do not need one
+//! another run side by side. A barrier is set only where one thread touches bytes that another writes, or where one
+//! thread may stop the step before another writes leaves. [`races`](super::races) proves the tapes by other means.
 
 use super::checker::Checked;
 use super::faults::FaultCommits;
-use super::instructions::{Instructions, Operand};
+use super::instructions::Instructions;
 use super::modelled_time;
-use super::plan::Plan;
 use super::planned_body::PlannedBody;
 use super::tape::{Entry, Tapes};
-use crate::kernels::abi::Split;
-use std::collections::BTreeMap;
 use std::ops::Range;
+use window::{ShareWindow, Who};
+
+mod window;
 
 /// Numbers of threads that are tried, beside one and the number that the plan was made for.
 const LADDER: [usize; 12] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
@@ -33,10 +33,13 @@ pub enum Sharing {
     /// No instruction.
     Never,
     /// Instructions that take at least this many picoseconds on one thread, and loops around them, run on all threads.
+    /// Those that have one unit run side by side.
     AtLeast(u64),
     /// Each thread of an instruction gets at least this many picoseconds. A loop runs on all threads if the model says
-    /// that it is shorter that way.
+    /// that it is shorter that way. What is not divided runs on thread 0.
     Grain(u64),
+    /// As `Grain`, but what is not divided runs on the thread that has the least to do.
+    Beside(u64),
 }
 
 impl Sharing {
@@ -46,9 +49,14 @@ impl Sharing {
         let worth = match self {
             Sharing::Never => 1,
             Sharing::AtLeast(least) => threads * usize::from(time >= least),
-            Sharing::Grain(grain) => usize::try_from(time / grain.max(1)).unwrap_or(threads),
+            Sharing::Grain(grain) | Sharing::Beside(grain) => usize::try_from(time / grain.max(1)).unwrap_or(threads),
         };
         worth.min(threads).min(code.units[i]).max(1)
+    }
+
+    /// Whether what is not divided runs on the thread that has the least to do.
+    fn beside(self) -> bool {
+        matches!(self, Sharing::AtLeast(_) | Sharing::Beside(_))
     }
 }
 
@@ -68,8 +76,8 @@ pub fn share_tapes(plan: &Checked) -> Tapes {
     let all = LADDER.into_iter().filter(|&n| n < plan.threads).chain((plan.threads > 1).then_some(plan.threads));
     for threads in all {
         let loops = divide_loops(&plan.code, threads, Sharing::Grain(0));
-        for grain in GRAINS {
-            let tapes = divide_around(plan, threads, Sharing::Grain(grain), loops.clone());
+        for sharing in GRAINS.into_iter().flat_map(|grain| [Sharing::Grain(grain), Sharing::Beside(grain)]) {
+            let tapes = divide_around(plan, threads, sharing, loops.clone());
             let time = modelled_time::modelled_step(plan, &tapes);
             if time < least {
                 (best, least) = (tapes, time);
@@ -95,7 +103,7 @@ fn divides_any(plan: &Checked, sharing: Sharing, threads: usize) -> bool {
 
 /// The tapes of the body of `l`. By grains, those that the model says are shortest, for all threads or for one.
 fn divide_loop(l: &PlannedBody, threads: usize, sharing: Sharing) -> Tapes {
-    let Sharing::Grain(_) = sharing else {
+    let (Sharing::Grain(_) | Sharing::Beside(_)) = sharing else {
         let threads = if divides_any(&l.plan, sharing, threads) { threads } else { 1 };
         return divide_tapes(&l.plan, threads, sharing);
     };
@@ -105,8 +113,8 @@ fn divide_loop(l: &PlannedBody, threads: usize, sharing: Sharing) -> Tapes {
     }
     let loops = divide_loops(&l.plan.code, threads, sharing);
     let mut least = modelled_time::modelled_run(&l.plan, &best);
-    for grain in GRAINS_IN_LOOPS {
-        let tapes = divide_around(&l.plan, threads, Sharing::Grain(grain), loops.clone());
+    for sharing in GRAINS_IN_LOOPS.into_iter().flat_map(|grain| [Sharing::Grain(grain), Sharing::Beside(grain)]) {
+        let tapes = divide_around(&l.plan, threads, sharing, loops.clone());
         let time =
             modelled_time::modelled_run(&l.plan, &tapes).saturating_add(modelled_time::modelled_barrier(threads));
         if time < least {
@@ -141,29 +149,50 @@ fn divide_around(plan: &Checked, threads: usize, sharing: Sharing, mut inner: Ve
     let inner = inner;
     let mut by_thread: Vec<Vec<Entry>> = vec![Vec::new(); threads];
     let commits = if threads > 1 { FaultCommits::new(plan) } else { FaultCommits::default() };
-    let mut open = ShareWindow::default();
+    // Since the last barrier: what was touched, and how long each thread has run.
+    let (mut open, mut busy) = (ShareWindow::default(), vec![0u64; threads]);
     for i in 0..code.len() {
         let (instr, width) = (i as u32, sharing.width(code, i, threads));
-        let team = width > 1;
+        let barrier = Entry { instr, barrier: true, from: 0, to: 0 };
         if inner.get(code.body_range(i)).is_some_and(|t| t.iter().any(|t| t.threads() > 1)) {
             // All threads run the loop, with a barrier before it and after each iteration.
             for tape in &mut by_thread {
-                tape.push(Entry { instr, barrier: true, from: 0, to: 0 });
-                tape.push(Entry { instr, barrier: false, from: 0, to: 1 });
+                tape.extend([barrier, Entry { instr, barrier: false, from: 0, to: 1 }]);
             }
-            open = ShareWindow::default();
+            (open, busy) = (ShareWindow::default(), vec![0; threads]);
             continue;
         }
-        if threads > 1 && !(open.settles(&commits, i, team) && open.admit(plan, i, team)) {
-            by_thread.iter_mut().for_each(|tape| tape.push(Entry { instr, barrier: true, from: 0, to: 0 }));
-            open = ShareWindow::default();
-            open.settles(&commits, i, team);
-            open.admit(plan, i, team);
+        // The tapes of a body are for thread 0.
+        let beside = width == 1 && sharing.beside() && !code.has_body(i);
+        let first = |busy: &[u64]| match width {
+            1 if beside => Who::One((0..threads).min_by_key(|&t| busy[t]).unwrap_or(0)),
+            1 => Who::One(0),
+            _ => Who::Several,
+        };
+        let mut who = first(&busy);
+        if threads > 1 {
+            let mut waits = open.in_the_way(plan, &commits, i, who);
+            if let Some(Who::One(t)) = waits.filter(|_| beside) {
+                // It may follow on that thread.
+                who = Who::One(t);
+                waits = open.in_the_way(plan, &commits, i, who);
+            }
+            if waits.is_some() {
+                by_thread.iter_mut().for_each(|tape| tape.push(barrier));
+                (open, busy) = (ShareWindow::default(), vec![0; threads]);
+                who = first(&busy);
+            }
+            open.add(plan, &commits, i, who);
         }
-        for (t, tape) in by_thread.iter_mut().enumerate() {
-            let r = if t < width { units_of_thread(code.units[i], width, t) } else { 0..0 };
+        let runs = match who {
+            Who::One(t) => t..t + 1,
+            Who::Several => 0..width,
+        };
+        for (k, t) in runs.enumerate() {
+            let r = units_of_thread(code.units[i], width, k);
+            busy[t] = busy[t].saturating_add(code.time[i].total / width as u64);
             if !r.is_empty() {
-                tape.push(Entry { instr, barrier: false, from: r.start, to: r.end });
+                by_thread[t].push(Entry { instr, barrier: false, from: r.start, to: r.end });
             }
         }
     }
@@ -174,95 +203,4 @@ fn divide_around(plan: &Checked, threads: usize, sharing: Sharing, mut inner: Ve
         all
     });
     Tapes { at, entries, inner }
-}
-
-/// A set of bytes, as disjoint ranges: start to end.
-#[derive(Default)]
-struct ShareBytes(BTreeMap<usize, usize>);
-
-impl ShareBytes {
-    fn add(&mut self, mut r: Range<usize>) {
-        if r.is_empty() {
-            return;
-        }
-        while let Some((&start, &end)) = self.0.range(..=r.end).next_back()
-            && end >= r.start
-        {
-            r = r.start.min(start)..r.end.max(end);
-            self.0.remove(&start);
-        }
-        self.0.insert(r.start, r.end);
-    }
-
-    fn overlaps(&self, r: &Range<usize>) -> bool {
-        !r.is_empty() && self.0.range(..r.end).next_back().is_some_and(|(_, &end)| end > r.start)
-    }
-}
-
-/// The bytes touched since the last barrier: by thread 0 alone (`solo`), and by several threads (`team`).
-#[derive(Default)]
-struct ShareWindow {
-    solo_reads: ShareBytes,
-    solo_writes: ShareBytes,
-    team_reads: ShareBytes,
-    team_writes: ShareBytes,
-    /// Per-thread scratch, by offset: its end and the bytes of one thread. Thread `t` touches part `t` of it in every
-    /// instruction.
-    scratch: BTreeMap<usize, (usize, usize)>,
-    /// True if an instruction that may stop the step ran on thread 0, or on several threads.
-    solo_stops: bool,
-    team_stops: bool,
-}
-
-impl ShareWindow {
-    /// Adds instruction `i`, unless it writes leaves while another thread may still stop the step.
-    fn settles(&mut self, commits: &FaultCommits, i: usize, team: bool) -> bool {
-        if commits.writes[i] && (self.team_stops || (team && self.solo_stops)) {
-            return false;
-        }
-        self.solo_stops |= commits.stops[i] && !team;
-        self.team_stops |= commits.stops[i] && team;
-        true
-    }
-
-    /// Adds instruction `i`, unless it touches bytes that another thread may be touching.
-    fn admit(&mut self, plan: &Plan, i: usize, team: bool) -> bool {
-        let code = &plan.code;
-        let range = |o: &Operand| plan.arena_range(o);
-        let reads = || code.reads_of(i).iter().map(range);
-        let (scratch, writes): (Vec<&Operand>, Vec<&Operand>) =
-            code.writes_of(i).iter().partition(|o| matches!(o.split, Split::PerThread(_)));
-        let read_clash = |r: &Range<usize>| self.team_writes.overlaps(r) || (team && self.solo_writes.overlaps(r));
-        let write_clash = |r: &Range<usize>| {
-            read_clash(r) || self.team_reads.overlaps(r) || (team && self.solo_reads.overlaps(r)) || self.in_scratch(r)
-        };
-        let clash = reads().any(|r| read_clash(&r) || self.in_scratch(&r))
-            || writes.iter().any(|o| write_clash(&range(o)))
-            || scratch.iter().any(|o| self.scratch_clash(&range(o), o.size * o.len / plan.threads.max(1)));
-        if clash {
-            return false;
-        }
-        let (read_set, write_set) = match team {
-            true => (&mut self.team_reads, &mut self.team_writes),
-            false => (&mut self.solo_reads, &mut self.solo_writes),
-        };
-        reads().for_each(|r| read_set.add(r));
-        writes.iter().for_each(|o| write_set.add(range(o)));
-        for o in scratch.iter().filter(|o| o.bytes() > 0) {
-            let r = range(o);
-            self.scratch.insert(r.start, (r.end, o.bytes() / plan.threads.max(1)));
-        }
-        true
-    }
-
-    fn in_scratch(&self, r: &Range<usize>) -> bool {
-        !r.is_empty() && self.scratch.range(..r.end).next_back().is_some_and(|(_, &(end, _))| end > r.start)
-    }
-
-    /// Per-thread scratch clashes with everything but per-thread scratch of the same bytes and the same division.
-    fn scratch_clash(&self, r: &Range<usize>, stride: usize) -> bool {
-        let touched = [&self.solo_reads, &self.solo_writes, &self.team_reads, &self.team_writes];
-        let same = self.scratch.get(&r.start) == Some(&(r.end, stride));
-        touched.iter().any(|u| u.overlaps(r)) || (!same && self.in_scratch(r))
-    }
 }

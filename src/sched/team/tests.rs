@@ -17,7 +17,13 @@ use std::time::Duration;
 fn one_call(kernel: Kernel, threads: usize) -> (Exec, TensorArena) {
     let mut p = HandPlan::new();
     let y = Operand { split: Split::PerUnit(1), ..p.bytes(0, threads, BufKind::Output) };
-    p.call(&Instr { kernel, writes: &[y], units: threads, time: InstrTime { total: 1, fixed: 0 }, ..CALL });
+    p.call(&Instr {
+        kernel,
+        writes: &[y],
+        units: threads,
+        time: InstrTime { total: 1, ..InstrTime::default() },
+        ..CALL
+    });
     let plan = p.plan(threads);
     let exec = Exec::new(&plan, share_tapes_above(&plan, 1)).unwrap();
     assert_eq!(exec.threads(), threads);

@@ -23,7 +23,7 @@ pub const CALL: Instr<'static> = Instr {
     units: 1,
     node: Node(0),
     flops: 0,
-    time: InstrTime { total: 0, fixed: 0 },
+    time: InstrTime { total: 0, fixed: 0, by_bytes: false },
     whole: 0,
     copies: false,
     body: NO_LOOP,

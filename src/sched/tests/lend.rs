@@ -26,7 +26,7 @@ fn exec(between: Kernel) -> Arc<Exec> {
     let mut p = HandPlan::new();
     let leaf = |p: &mut HandPlan, at: usize| p.bytes(at * LINE, LINE, BufKind::State);
     let (first, second) = (leaf(&mut p, 0), leaf(&mut p, 1));
-    let call = Instr { time: InstrTime { total: 10, fixed: 0 }, ..CALL };
+    let call = Instr { time: InstrTime { total: 10, ..InstrTime::default() }, ..CALL };
     p.call(&Instr { kernel: fill, params: &[1], writes: &[first], ..call });
     p.call(&Instr { kernel: between, ..call });
     p.call(&Instr { kernel: fill, params: &[2], writes: &[second], ..call });

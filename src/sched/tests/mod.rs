@@ -1,5 +1,6 @@
 //! Tests of whole schedules: programs against plain evaluation, and wrong plans against the checker.
 
+mod beside;
 pub mod bomb;
 mod bugs;
 pub mod code;

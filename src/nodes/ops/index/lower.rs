@@ -47,8 +47,9 @@ pub fn emit_ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 fn push_gather(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
-    let call = Call::new(kernel, p.to_words(), p.units()).cost_class(CostClass::INDEX).reads_args(2).looks(1, p.n);
-    cx.call(call.writes(Buf::Out(0), p.per_unit()));
+    let bytes = 2 * cx.out_dims(0).numel() * cx.dtype(0).size() + cx.arg_dims(1).numel() * cx.dtype(1).size();
+    let call = Call::new(kernel, p.to_words(), p.units()).cost_class(CostClass::GATHER).ops(bytes as u64);
+    cx.call(call.reads_args(2).looks(1, p.n).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
 
