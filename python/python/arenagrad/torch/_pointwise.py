@@ -302,6 +302,8 @@ def _prelu(s: Site, x: Any, slope: Any) -> Var:
     slope = s.var(slope)
     if slope.ndim == 1 and x.ndim > 1:
         slope = slope.reshape([1, slope.shape[0]] + [1] * (x.ndim - 2))
+    if x.ndim == 0:
+        slope = slope.reshape([])
     return _choose(s, x > 0.0, x, x * slope)
 
 
@@ -338,6 +340,7 @@ def _same(s: Site, x: Any, *_: Any) -> Var:
 
 
 kind("detach.default", "detach_copy.default")(lambda s, x: s.var(x).stop_gradient())
+kind("polar.default")(lambda s, size, angle: (s.var(size) * s.var(angle).cos()).complex(s.var(size) * s.var(angle).sin()))
 kind("complex.default")(lambda s, re, im: _spread(s.var(re), im).complex(_spread(s.var(im), re)))
 kind("ldexp.Tensor")(lambda s, x, by: s.float(x) * s.float(by).exp2())
 kind("real.default")(lambda s, x: x.real() if x.dtype[0] == "c" else x)
