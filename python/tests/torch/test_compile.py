@@ -44,6 +44,16 @@ def test_without_gradients_and_with_options() -> None:
         assert torch.allclose(compiled(x), net(x), atol=1e-6)
 
 
+def test_gradients_by_frequency() -> None:
+    torch._dynamo.reset()
+    theirs = torch.nn.Embedding(4, 3, scale_grad_by_freq=True)
+    ours = copy.deepcopy(theirs)
+    x = torch.tensor([[0, 2, 1], [2, 3, 1]])
+    torch.compile(ours, backend=arenagrad, dynamic=False)(x).sum().backward()
+    theirs(x).sum().backward()
+    assert torch.allclose(ours.weight.grad, theirs.weight.grad)
+
+
 def test_what_is_not_mapped_is_named() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(torch.special.i0e, backend=arenagrad)

@@ -124,6 +124,9 @@ def _embedding_backward(s: Site, dy: Any, indices: Any, rows: int, padding: int,
     dy = s.var(dy).reshape([indices.size, dy.shape[-1]])
     if padding >= 0:
         dy = indices.not_equal(float(padding)).reshape([indices.size, 1]).broadcast(dy.shape).select(dy, dy.full_like(0.0))
+    if by_freq:
+        counts = s.b.full(1.0, (indices.size,), dy.dtype).scatter_add(indices, axis=0, size=rows)
+        dy = dy / counts.gather(indices, 0).unsqueeze(1)
     return dy.scatter_add(indices, axis=0, size=rows)
 
 
