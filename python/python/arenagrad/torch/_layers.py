@@ -286,7 +286,9 @@ def _batch_norm(
 def _batch_norm_alone(s: Site, x: Any, w: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
     x = s.var(x)
     gamma, beta = _affine(s, [x.shape[1]], w, bias, x.dtype)
-    return s.b.op("batch_norm", x, gamma, beta, eps=eps)[0], None, None
+    y, mean, var = s.b.op("batch_norm", x, gamma, beta, eps=eps)
+    # In torch, no gradient goes through the statistics.
+    return y, mean.stop_gradient(), (var.stop_gradient() + eps).rsqrt()
 
 
 @kind("_native_batch_norm_legit_no_training.default")

@@ -17,7 +17,7 @@ def _method(name: str) -> Any:
 
 _SAME = (
     "acos acosh asin asinh atan atanh cos cosh digamma erf erfc erfinv exp2 expm1 lgamma log log10 log1p log2 neg "
-    "rsqrt sigmoid sin sinh sqrt tan tanh sinc relu relu6 silu mish hardswish hardsigmoid selu sign"
+    "rsqrt sigmoid sin sinh sqrt tan tanh sinc relu6 silu mish hardswish hardsigmoid selu sign"
 )
 for _name in _SAME.split():
     kind(f"{_name}.default")(_method(_name))
@@ -281,6 +281,7 @@ def _elu(s: Site, x: Any, alpha: float = 1, scale: float = 1, input_scale: float
 
 
 kind("celu.default")(lambda s, x, alpha=1.0: s.float(x).celu(float(alpha)))
+kind("relu.default")(lambda s, x: x.relu() if s.dtype[0] == "f" else x.maximum(0.0))
 kind("leaky_relu.default")(lambda s, x, slope=0.01: s.float(x).leaky_relu(float(slope)))
 kind("softshrink.default")(lambda s, x, limit=0.5: s.float(x).softshrink(float(limit)))
 kind("hardshrink.default")(lambda s, x, limit=0.5: s.float(x).hardshrink(float(limit)))

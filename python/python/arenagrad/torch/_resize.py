@@ -14,7 +14,7 @@ from ._values import TORCH
 _aten: Any = torch.ops.aten
 
 
-def _along(x: Var, axis: int, matrix: Var) -> Var:
+def along(x: Var, axis: int, matrix: Var) -> Var:
     """The product of the rows along one axis with a matrix."""
     x = x.movedim([axis], [x.ndim - 1])
     y = x.reshape([math.prod(x.shape[:-1]), x.shape[-1]]) @ matrix
@@ -66,7 +66,7 @@ def _matrices(op: Any) -> Any:
             axis = x.ndim - axes + i
             n = x.shape[axis]
             units = torch.eye(n, dtype=TORCH[x.dtype])[None, None]
-            x = _along(x, axis, s.var(op(units, *arguments(i, n))[0, 0]))
+            x = along(x, axis, s.var(op(units, *arguments(i, n))[0, 0]))
         return x
 
     return resized
