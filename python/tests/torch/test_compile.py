@@ -65,6 +65,8 @@ LAYERS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "reflected edges": (lambda: torch.nn.ReflectionPad3d(1), (1, 2, 3, 4, 3)),
     "circular edges": (lambda: torch.nn.Conv2d(4, 3, 3, padding=1, padding_mode="circular"), (2, 4, 6, 7)),
     "convolution of volumes": (lambda: torch.nn.Conv3d(4, 8, (2, 3, 2), (1, 2, 2), (1, 0, 2), (2, 1, 1), 2), (2, 4, 5, 6, 4)),
+    "much output padding": (lambda: torch.nn.ConvTranspose2d(4, 3, 3, 1, 1, 1, dilation=2), (2, 4, 6, 7)),
+    "much output padding of volumes": (lambda: torch.nn.ConvTranspose3d(4, 3, 2, 1, 1, 1, dilation=2), (1, 4, 3, 4, 3)),
     "its transpose": (lambda: torch.nn.ConvTranspose3d(4, 8, (2, 3, 2), 2, 1, 1, 2), (2, 4, 5, 6, 4)),
 }
 

@@ -103,14 +103,25 @@ def _convolution_backward(
     how = {"stride": stride, "pad": [p for p in padding for _ in range(2)], "dilation": dilation, "groups": groups}
     dx = dw = None
     if transposed:
-        dx = _convolution(s, dy, w, None, stride, padding, dilation, False, 0, groups) if wanted[0] else None
-        dw = dy.conv2d_weight_grad(x, kernel=w.shape[2:], **how) if wanted[1] else None
+        dx = _cut(_convolution(s, dy, w, None, stride, padding, dilation, False, 0, groups), x.shape) if wanted[0] else None
+        # An output padding of a stride or more has room for windows that no element of x has.
+        spans = zip(dy.shape[2:], w.shape[2:], stride, padding, dilation)
+        sizes = [(n + 2 * pad - d * (k - 1) - 1) // step + 1 for n, k, step, pad, d in spans]
+        wide = x.pad([0] * 4, [0, 0, *(n - m for n, m in zip(sizes, x.shape[2:]))])
+        dw = dy.conv2d_weight_grad(wide, kernel=w.shape[2:], **how) if wanted[1] else None
     else:
         dx = dy.conv2d_input_grad(w, in_hw=x.shape[2:], **how) if wanted[0] else None
         dw = x.conv2d_weight_grad(dy, kernel=w.shape[2:], **how) if wanted[1] else None
     if n == 1:
         dx, dw = (v if v is None else v.reshape([*v.shape[:2], v.shape[3]]) for v in (dx, dw))
     return dx, dw, db
+
+
+def _cut(x: Var, shape: Any) -> Var:
+    """The first elements along each axis."""
+    for axis, n in enumerate(shape):
+        x = x if x.shape[axis] == n else x.narrow(axis, 0, n)
+    return x
 
 
 def _of_three_axes(
@@ -123,6 +134,7 @@ def _of_three_axes(
         spans = [(n - 1) * k - 2 * p + d * (q - 1) + 1 for n, k, p, d, q in zip(dy.shape[2:], stride, padding, dilation, w.shape[2:])]
         more = [n - m for n, m in zip(x.shape[2:], spans)]
         dx = _convolution(s, dy, w, None, stride, padding, dilation, not transposed, 0 if transposed else more, groups)
+        dx = _cut(dx, x.shape)
     if wanted[1]:
         # Batch and channels change places; what was the stride lies between the elements of the kernel.
         parts = []
