@@ -11,8 +11,7 @@ use crate::values::{dtype_of, given_attrs};
 use crate::var::Var;
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, Given, GraphBuf, VarId};
-use arenagrad::op::OpDef;
-use arenagrad::tools::ir::emit::Emit;
+use arenagrad::tools::passes::continued;
 use arenagrad::tools::passes::copier::Copier;
 use parking_lot::{Mutex, ReentrantMutex};
 use pyo3::prelude::*;
@@ -46,14 +45,9 @@ impl Build {
         }
     }
 
-    /// A builder that holds all of `g`. A graph that draws random numbers is refused: new draws would be its own.
+    /// A builder that holds all of `g`.
     pub fn extending(g: arenagrad::graph::Graph<'_>) -> arenagrad::Result<Build> {
-        let draws = |op: &&OpDef| op.attrs.iter().any(|field| field.name == "stream");
-        if let Some(op) = (0..g.nodes()).map(|n| g.ops[g.op[n].0 as usize]).find(draws) {
-            let text = format!("extend: the graph has {}, and a graph that draws numbers is not extended", op.name);
-            return Err(arenagrad::Error::new(Kind::Data, text));
-        }
-        let builder = Builder::rewriting(Emit::like(&g));
+        let builder = continued(g)?;
         let mut copy = Copier::new(g, &builder);
         copy.run(&mut |_| None);
         copy.signature();

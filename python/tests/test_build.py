@@ -364,3 +364,19 @@ class TestGraphs:
         assert any("softmax" in w and "test_build.py" in w for w in graphs[0].warnings)
         assert graphs[1].warnings == []
         assert ag.compile(graphs[0]).plan.warnings == graphs[0].warnings
+
+
+def test_graphs_with_attention_and_draws_are_extended() -> None:
+    """New draws differ from those of the graph."""
+    with ag.build("net") as b:
+        x = b.input("x", (1, 2, 3, 4))
+        b.output("y", ag.nn.attention(x, x, x))
+        b.output("u", b.uniform((1000,)))
+    with b.graph.extend() as more:
+        more.output("v", more.uniform((1000,)))
+        more.output("loss", more.value("y").mean())
+    p = ag.compile(more.graph)
+    p.init(seed=0)
+    out = p.step(x=np.ones((1, 2, 3, 4), np.float32))
+    assert out["loss"] == pytest.approx(1.0)
+    assert not np.array_equal(out["u"], out["v"])

@@ -64,3 +64,28 @@ def test_onnxruntime_gives_what_the_program_gives(make, tmp_path: Path) -> None:
     for name, value in zip(graph.outputs, found):
         assert np.abs(expected[name]).max() > 1e-2
         np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("mode", ["set", "add", "mul", "max", "min"])
+def test_orders_and_updates_are_written(mode, tmp_path: Path) -> None:
+    """Sorted rows, single elements and slices that are joined in, and coordinates as positions."""
+    with ag.build("order") as b:
+        x, at = b.input("x", (3, 4)), b.input("at", (3, 2), "i64")
+        b.output("falling", x.sort(-1, True)[0])
+        b.output("places", x.arg_sort(0))
+        b.output("elements", x.scatter(x.narrow(1, 0, 2), at, axis=1, mode=mode, own=True))
+        rows = at.narrow(1, 0, 1).flatten()
+        b.output("rows", x.scatter(x * 2.0, rows, axis=0, mode=mode, own=False))
+        b.output("rest", x.remainder(x.full_like(-0.7)))
+        b.output("rest of integers", at.remainder(at.full_like(-3.0)))
+        b.output("sums", x.cumsum(0, True, True))
+        b.output("points", b.op("ravel_index", at, sizes=[3, 4]))
+    program = ag.compile(b.graph)
+    program.init()
+    ag.onnx.save(tmp_path / "model.onnx", b.graph, program)
+    feed = {"x": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32), "at": np.array([[2, 0], [0, 3], [1, 2]])}
+    model = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    ours = program.step(**feed)
+    for name, value in zip(b.graph.outputs, model.run(list(b.graph.outputs), feed)):
+        assert np.allclose(ours[name], value, atol=1e-6), name
+        assert ours[name].dtype == value.dtype, name

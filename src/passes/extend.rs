@@ -45,7 +45,7 @@ pub fn extend<'a>(
     f: impl for<'g> FnOnce(&'g Builder, GraphValues<'_, 'g>) -> Vec<Var<'g>>,
 ) -> Result<GraphBuf> {
     let g = g.into();
-    let b = Builder::continuing(Emit::like(&g), first_free_stream(g)?);
+    let b = continued(g)?;
     let mut copy = Copier::new(g, &b);
     copy.run(&mut |_| None);
     copy.signature();
@@ -54,6 +54,11 @@ pub fn extend<'a>(
         Err(e) => b.fail(e.kind, e.message),
     };
     b.finish(f(&b, &value))
+}
+
+/// An empty builder for what extends `g`. Its random draws are none of `g`'s.
+pub fn continued(g: Graph<'_>) -> Result<Builder> {
+    Ok(Builder::continuing(Emit::like(&g), first_free_stream(g)?))
 }
 
 /// A number above those of all random draws of `g`. An error if there is none.

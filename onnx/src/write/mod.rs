@@ -3,6 +3,7 @@
 //! Ops that the format has become its nodes. Any other op is replaced by its decomposition, until only ops of the
 //! format are left.
 
+mod index;
 mod nodes;
 mod rules;
 

@@ -1,7 +1,7 @@
 //! What each op becomes.
 
 use super::nodes::{Given, Nodes, code, declaration};
-use super::without;
+use super::{index, without};
 use crate::error::Result;
 use arenagrad::graph::{DType, Graph};
 use arenagrad::tools::arena::{Node, Value};
@@ -101,7 +101,7 @@ const RULES: &[(&str, Rule)] = &[
         let (value, shape) = (w.number(n.number("value"), n.dtype(w.g)), w.ints(&signed(&n.dims(w.g))));
         n.done(w, "Expand", &[&value, &shape], Vec::new())
     }),
-    ("iota", iota),
+    ("iota", index::iota),
     ("reshape", |w, n| {
         let shape = w.ints(&signed(&n.dims(w.g)));
         n.done(w, "Reshape", &[&n.args[0], &shape], vec![("allowzero", Given::Int(1))])
@@ -128,8 +128,8 @@ const RULES: &[(&str, Rule)] = &[
         let value = w.number(n.number("value"), n.dtype(w.g));
         n.done(w, "Pad", &[&n.args[0], &pads, &value], Vec::new())
     }),
-    ("arg_max", |w, n| arg_extreme(w, n, "ArgMax")),
-    ("arg_min", |w, n| arg_extreme(w, n, "ArgMin")),
+    ("arg_max", |w, n| index::arg_extreme(w, n, "ArgMax")),
+    ("arg_min", |w, n| index::arg_extreme(w, n, "ArgMin")),
     ("matmul", matmul),
     ("softmax", |w, n| n.done(w, "Softmax", &[&n.args[0]], vec![("axis", Given::Int(n.int("axis")))])),
     ("log_softmax", |w, n| n.done(w, "LogSoftmax", &[&n.args[0]], vec![("axis", Given::Int(n.int("axis")))])),
@@ -147,8 +147,17 @@ const RULES: &[(&str, Rule)] = &[
     ("max_pool2d", |w, n| n.first(w, "MaxPool", n.windows(true))),
     ("avg_pool2d", average),
     ("gather", |w, n| n.all(w, "Gather", vec![("axis", Given::Int(n.int("axis")))])),
+    ("remainder", remainder),
+    ("cumsum", |w, n| {
+        let axis = w.ints(&[n.int("axis")]);
+        let attrs = ["exclusive", "reverse"].map(|name| (name, Given::Int(n.int(name))));
+        n.done(w, "CumSum", &[&n.args[0], &axis], attrs.into())
+    }),
+    ("arg_sort", index::arg_sort),
+    ("ravel_index", index::ravel),
+    ("scatter", index::scatter),
     ("take_along_axis", |w, n| n.all(w, "GatherElements", vec![("axis", Given::Int(n.int("axis")))])),
-    ("one_hot", one_hot),
+    ("one_hot", index::one_hot),
     ("scan", scan),
 ];
 
@@ -185,15 +194,15 @@ pub fn write(w: &mut Nodes<'_>, node: Node) -> Result<()> {
     }
 }
 
-fn signed(dims: &[usize]) -> Vec<i64> {
+pub(super) fn signed(dims: &[usize]) -> Vec<i64> {
     dims.iter().map(|&n| n as i64).collect()
 }
 
 /// A node with its attributes by name.
-struct Op<'g> {
-    node: Node,
+pub(super) struct Op<'g> {
+    pub(super) node: Node,
     attrs: Vec<(&'static str, Owned)>,
-    args: Vec<String>,
+    pub(super) args: Vec<String>,
     outs: Vec<String>,
     g: Graph<'g>,
 }
@@ -204,12 +213,12 @@ impl<'g> Op<'g> {
         Op { node, attrs, args: Vec::new(), outs: Vec::new(), g }
     }
 
-    fn get(&self, name: &str) -> Option<&Owned> {
+    pub(super) fn get(&self, name: &str) -> Option<&Owned> {
         self.attrs.iter().find(|(n, _)| *n == name).map(|(_, v)| v)
     }
 
     /// An integer or a flag.
-    fn int(&self, name: &str) -> i64 {
+    pub(super) fn int(&self, name: &str) -> i64 {
         match self.get(name) {
             Some(Owned::Int(i)) => *i,
             Some(Owned::Bool(b)) => i64::from(*b),
@@ -224,7 +233,7 @@ impl<'g> Op<'g> {
         }
     }
 
-    fn ints(&self, name: &str) -> Vec<i64> {
+    pub(super) fn ints(&self, name: &str) -> Vec<i64> {
         match self.get(name) {
             Some(Owned::Ints(list)) => list.clone(),
             _ => Vec::new(),
@@ -243,17 +252,17 @@ impl<'g> Op<'g> {
     }
 
     /// The dtype of the first result.
-    fn dtype(&self, g: Graph<'_>) -> DType {
+    pub(super) fn dtype(&self, g: Graph<'_>) -> DType {
         g.dtype[self.first_out().0 as usize]
     }
 
     /// The shape of the first result.
-    fn dims(&self, g: Graph<'_>) -> Vec<usize> {
+    pub(super) fn dims(&self, g: Graph<'_>) -> Vec<usize> {
         g.dims(self.first_out()).to_vec()
     }
 
     /// The node that gives the result.
-    fn done(&self, w: &mut Nodes<'_>, op: &str, inputs: &[&str], attrs: Vec<(&str, Given)>) -> Result<()> {
+    pub(super) fn done(&self, w: &mut Nodes<'_>, op: &str, inputs: &[&str], attrs: Vec<(&str, Given)>) -> Result<()> {
         w.node_to(op, inputs, self.outs[..1].to_vec(), attrs);
         Ok(())
     }
@@ -292,37 +301,6 @@ impl<'g> Op<'g> {
     }
 }
 
-/// 0, 1, 2 … along an axis: a row that is repeated.
-fn iota(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {
-    let (dims, dtype, axis) = (n.dims(w.g), n.dtype(w.g), n.int("axis") as usize);
-    let len = dims.get(axis).copied().unwrap_or(0);
-    let limits = [0, len as i64, 1].map(|x| w.constant(DType::I64, &[], x.to_le_bytes().to_vec()));
-    let row = w.node("Range", &[&limits[0], &limits[1], &limits[2]], Vec::new());
-    let row = w.node("Cast", &[&row], vec![("to", Given::Int(code(dtype)))]);
-    let mut column = vec![1; dims.len()];
-    column[axis] = len as i64;
-    let (column, shape) = (w.ints(&column), w.ints(&signed(&dims)));
-    let row = w.node("Reshape", &[&row, &column], vec![("allowzero", Given::Int(1))]);
-    n.done(w, "Expand", &[&row, &shape], Vec::new())
-}
-
-/// Rows with a single 1. `OneHot` of the format counts −1 from the end, where the library gives a row of zeros.
-fn one_hot(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {
-    let (from, depth) = (w.g.dtype[w.g.args_of(n.node)[0].0 as usize], n.int("depth"));
-    let numbers: Vec<i64> = (0..depth).collect();
-    let (axis, numbers) = (w.ints(&[-1]), w.ints(&numbers));
-    let column = w.node("Unsqueeze", &[&n.args[0], &axis], Vec::new());
-    let row = w.node("Cast", &[&numbers], vec![("to", Given::Int(code(from)))]);
-    let same = w.node("Equal", &[&column, &row], Vec::new());
-    n.done(w, "Cast", &[&same], vec![("to", Given::Int(code(n.dtype(w.g))))])
-}
-
-fn arg_extreme(w: &mut Nodes<'_>, n: &Op<'_>, op: &str) -> Result<()> {
-    let attrs = vec![("axis", Given::Int(n.int("axis"))), ("keepdims", Given::Int(0))];
-    let found = w.node(op, &[&n.args[0]], attrs);
-    n.done(w, "Cast", &[&found], vec![("to", Given::Int(code(n.dtype(w.g))))])
-}
-
 fn matmul(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {
     let mut sides = n.args.clone();
     for i in [0, 1].into_iter().filter(|&i| n.int(["ta", "tb"][i]) != 0) {
@@ -332,6 +310,17 @@ fn matmul(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {
         sides[i] = w.node("Transpose", &[&sides[i]], vec![("perm", Given::Ints(perm))]);
     }
     n.done(w, "MatMul", &[&sides[0], &sides[1]], Vec::new())
+}
+
+/// `Mod` of the format has the sign of the divisor for integers alone.
+fn remainder(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {
+    let (a, b) = (&n.args[0], &n.args[1]);
+    if !matches!(n.dtype(w.g), DType::F32 | DType::F64) {
+        return n.done(w, "Mod", &[a, b], Vec::new());
+    }
+    let rest = w.node("Mod", &[a, b], vec![("fmod", Given::Int(1))]);
+    let moved = w.node("Add", &[&rest, b], Vec::new());
+    n.done(w, "Mod", &[&moved, b], vec![("fmod", Given::Int(1))])
 }
 
 fn transposed(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {

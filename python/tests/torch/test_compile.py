@@ -44,6 +44,63 @@ def test_without_gradients_and_with_options() -> None:
         assert torch.allclose(compiled(x), net(x), atol=1e-6)
 
 
+def test_gradients_by_frequency() -> None:
+    torch._dynamo.reset()
+    theirs = torch.nn.Embedding(4, 3, scale_grad_by_freq=True)
+    ours = copy.deepcopy(theirs)
+    x = torch.tensor([[0, 2, 1], [2, 3, 1]])
+    torch.compile(ours, backend=arenagrad, dynamic=False)(x).sum().backward()
+    theirs(x).sum().backward()
+    assert torch.allclose(ours.weight.grad, theirs.weight.grad)
+
+
+LAYERS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "batch norm without statistics": (lambda: torch.nn.BatchNorm2d(4, track_running_stats=False), (2, 4, 6, 7)),
+    "instance norm": (lambda: torch.nn.InstanceNorm2d(4, affine=True), (2, 4, 6, 7)),
+    "average pool with ceil": (lambda: torch.nn.AvgPool2d(3, 2, 1, True, False), (2, 4, 6, 7)),
+    "average pool of volumes": (lambda: torch.nn.AvgPool3d((2, 3, 2), 2, 1, divisor_override=3), (2, 4, 5, 6, 4)),
+    "adaptive pool of volumes": (lambda: torch.nn.AdaptiveAvgPool3d((2, 3, 1)), (2, 4, 5, 6, 4)),
+    "largest of volumes": (lambda: torch.nn.MaxPool3d(2, 1), (2, 4, 5, 6, 4)),
+    "replicated edges": (lambda: torch.nn.Conv2d(4, 3, 3, padding=1, padding_mode="replicate"), (2, 4, 6, 7)),
+    "reflected edges": (lambda: torch.nn.ReflectionPad3d(1), (1, 2, 3, 4, 3)),
+    "circular edges": (lambda: torch.nn.Conv2d(4, 3, 3, padding=1, padding_mode="circular"), (2, 4, 6, 7)),
+    "convolution of volumes": (lambda: torch.nn.Conv3d(4, 8, (2, 3, 2), (1, 2, 2), (1, 0, 2), (2, 1, 1), 2), (2, 4, 5, 6, 4)),
+    "much output padding": (lambda: torch.nn.ConvTranspose2d(4, 3, 3, 1, 1, 1, dilation=2), (2, 4, 6, 7)),
+    "much output padding of volumes": (lambda: torch.nn.ConvTranspose3d(4, 3, 2, 1, 1, 1, dilation=2), (1, 4, 3, 4, 3)),
+    "its transpose": (lambda: torch.nn.ConvTranspose3d(4, 8, (2, 3, 2), 2, 1, 1, 2), (2, 4, 5, 6, 4)),
+}
+
+
+def compare(ours: Any, theirs: Any, shape: tuple[int, ...]) -> None:
+    """The result and all gradients beside torch's."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    x, y = (v.double().requires_grad_() for v in [torch.randn(shape)] * 2)
+    out, expected = torch.compile(ours, backend=arenagrad, dynamic=False)(x), theirs(y)
+    weights = torch.linspace(0.5, 1.5, expected.numel(), dtype=torch.float64).reshape(expected.shape)
+    (out * weights).sum().backward()
+    (expected * weights).sum().backward()
+    assert torch.allclose(out, expected, rtol=1e-10, atol=1e-10)
+    assert torch.allclose(x.grad, y.grad, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name: str) -> None:
+    layer, shape = LAYERS[name]
+    torch.manual_seed(0)
+    ours = layer().double()
+    theirs = copy.deepcopy(ours)
+    compare(ours, theirs, shape)
+    for p, q in zip(ours.parameters(), theirs.parameters()):
+        assert torch.allclose(p.grad, q.grad, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0, 2.0, 3.0, float("inf")])
+def test_distances(p: float) -> None:
+    f = lambda x: torch.cdist(x, x.flip(0) * 1.5 + 0.3, p=p)  # noqa: E731
+    compare(f, f, (2, 3, 4))
+
+
 def test_what_is_not_mapped_is_named() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(torch.special.i0e, backend=arenagrad)

@@ -34,6 +34,18 @@ def test_a_state_dict_of_a_checkpoint_is_loaded(tmp_path: Path) -> None:
         p.load(tmp_path / "checkpoint.pt", prefix="model", transpose=["*.weight", "h.*"])
 
 
+def test_tensors_with_attributes_and_parts_of_nothing(tmp_path: Path) -> None:
+    """A buffer has attributes; a row of a tensor without elements begins after its end."""
+    weight = torch.nn.Buffer(torch.randn(2, 3))
+    bias = torch.randn(2)
+    bias.owner = "fc"
+    torch.save({"fc.weight": weight, "fc.bias": bias, "none": torch.ones(2, 0, 3)[1]}, tmp_path / "w.pt")
+    p = program()
+    assert sorted(p.load(tmp_path / "w.pt", strict=False)) == ["fc.bias", "fc.weight"]
+    np.testing.assert_array_equal(p.params["fc.weight"], weight.numpy())
+    np.testing.assert_array_equal(p.params["fc.bias"], bias.numpy())
+
+
 def test_of_two_files_in_a_folder_one_is_read_and_it_is_said(tmp_path: Path) -> None:
     p = program()
     p.init(1)

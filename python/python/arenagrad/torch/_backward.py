@@ -9,7 +9,8 @@ import torch
 
 from .._arenagrad import Var
 from ._kinds import Refused, Site, kind
-from ._layers import _affine, _convolution, _each, _sides
+from ._layers import _affine, _convolution, _each
+from ._resize import along
 
 
 @kind("native_layer_norm.default")
@@ -93,7 +94,7 @@ def _convolution_backward(
     n = x.ndim - 2
     db = dy.sum([d for d in range(dy.ndim) if d != 1]) if wanted[2] else None
     if n > 2:
-        raise Refused("the derivative of a convolution of three axes under torch.compile")
+        return _of_three_axes(s, dy, x, w, stride, padding, dilation, transposed, groups, wanted, db)
     if n == 1:  # an axis of one more
         dy, x, w = (v.reshape([*v.shape[:2], 1, v.shape[2]]) for v in (dy, x, w))
     stride, padding, dilation = (
@@ -102,8 +103,12 @@ def _convolution_backward(
     how = {"stride": stride, "pad": [p for p in padding for _ in range(2)], "dilation": dilation, "groups": groups}
     dx = dw = None
     if transposed:
-        dx = _convolution(s, dy, w, None, stride, padding, dilation, False, 0, groups) if wanted[0] else None
-        dw = dy.conv2d_weight_grad(x, kernel=w.shape[2:], **how) if wanted[1] else None
+        dx = _cut(_convolution(s, dy, w, None, stride, padding, dilation, False, 0, groups), x.shape) if wanted[0] else None
+        # An output padding of a stride or more has room for windows that no element of x has.
+        spans = zip(dy.shape[2:], w.shape[2:], stride, padding, dilation)
+        sizes = [(n + 2 * pad - d * (k - 1) - 1) // step + 1 for n, k, step, pad, d in spans]
+        wide = x.pad([0] * 4, [0, 0, *(n - m for n, m in zip(sizes, x.shape[2:]))])
+        dw = dy.conv2d_weight_grad(wide, kernel=w.shape[2:], **how) if wanted[1] else None
     else:
         dx = dy.conv2d_input_grad(w, in_hw=x.shape[2:], **how) if wanted[0] else None
         dw = x.conv2d_weight_grad(dy, kernel=w.shape[2:], **how) if wanted[1] else None
@@ -112,10 +117,43 @@ def _convolution_backward(
     return dx, dw, db
 
 
-@kind("max_pool2d_with_indices_backward.default")
-def _max_pool_backward(s: Site, dy: Any, x: Any, kernel: Any, stride: Any, pad: Any, dilation: Any, ceil: bool, at: Any) -> Var:
-    zeros = s.b.full(0.0, x.shape, s.dtype).flatten(-2, -1)
-    return zeros.scatter(dy.flatten(-2, -1), at.flatten(-2, -1), axis=x.ndim - 2, mode="add", own=True).reshape(x.shape)
+def _cut(x: Var, shape: Any) -> Var:
+    """The first elements along each axis."""
+    for axis, n in enumerate(shape):
+        x = x if x.shape[axis] == n else x.narrow(axis, 0, n)
+    return x
+
+
+def _of_three_axes(
+    s: Site, dy: Var, x: Var, w: Var, stride: Any, padding: Any, dilation: Any, transposed: bool, groups: int, wanted: Any, db: Any
+) -> Any:
+    stride, padding, dilation = (_each(v, 3) for v in (stride, padding, dilation))
+    wide, small = (dy, x) if transposed else (x, dy)  # the operand and the result of the convolution that is not transposed
+    dx = dw = None
+    if wanted[0]:
+        spans = [(n - 1) * k - 2 * p + d * (q - 1) + 1 for n, k, p, d, q in zip(dy.shape[2:], stride, padding, dilation, w.shape[2:])]
+        more = [n - m for n, m in zip(x.shape[2:], spans)]
+        dx = _convolution(s, dy, w, None, stride, padding, dilation, not transposed, 0 if transposed else more, groups)
+        dx = _cut(dx, x.shape)
+    if wanted[1]:
+        # Batch and channels change places; what was the stride lies between the elements of the kernel.
+        parts = []
+        for a, b in zip(wide.chunk(groups, 1), small.chunk(groups, 1)):
+            a, b = a.movedim([1], [0]), b.movedim([1], [0])
+            part = _convolution(s, a, b, None, dilation, padding, stride, False, 0, 1)
+            for axis, k in enumerate(w.shape[2:], 2):
+                part = part.narrow(axis, 0, k)
+            parts.append(part.movedim([1], [0]))
+        dw = parts[0].concat(parts[1:], 0) if groups > 1 else parts[0]
+    return dx, dw, db
+
+
+def _max_pool_backward(n: int) -> Any:
+    def rule(s: Site, dy: Any, x: Any, kernel: Any, stride: Any, pad: Any, dilation: Any, ceil: bool, at: Any) -> Var:
+        zeros = s.b.full(0.0, x.shape, s.dtype).flatten(-n, -1)
+        return zeros.scatter(dy.flatten(-n, -1), at.flatten(-n, -1), axis=x.ndim - n, mode="add", own=True).reshape(x.shape)
+
+    return rule
 
 
 @kind("embedding_dense_backward.default")
@@ -124,18 +162,38 @@ def _embedding_backward(s: Site, dy: Any, indices: Any, rows: int, padding: int,
     dy = s.var(dy).reshape([indices.size, dy.shape[-1]])
     if padding >= 0:
         dy = indices.not_equal(float(padding)).reshape([indices.size, 1]).broadcast(dy.shape).select(dy, dy.full_like(0.0))
+    if by_freq:
+        counts = s.b.full(1.0, (indices.size,), dy.dtype).scatter_add(indices, axis=0, size=rows)
+        dy = dy / counts.gather(indices, 0).unsqueeze(1)
     return dy.scatter_add(indices, axis=0, size=rows)
 
 
-@kind("avg_pool2d_backward.default")
-def _avg_pool_backward(
-    s: Site, dy: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil: bool, count_pad: bool, divisor: int | None
-) -> Var:
-    if ceil or divisor is not None or x.ndim != 4:
-        raise Refused("the derivative of this average pool under torch.compile")
-    kernel = _each(kernel, 2)
-    how = {"kernel": kernel, "stride": _each(stride or kernel, 2), "pad": _sides(padding), "count_include_pad": count_pad}
-    return s.var(dy).avg_pool2d_backward(in_hw=x.shape[2:], **how)
+def _windows(n: int, out: int, kernel: int, stride: int, pad: int) -> torch.Tensor:
+    """The matrix of the sums of windows along one axis."""
+    first = torch.arange(out)[:, None] * stride - pad
+    at = torch.arange(n)[None]
+    return (at >= first) & (at < first + kernel)
+
+
+def _avg_pool_backward(n: int) -> Any:
+    op = getattr(torch.ops.aten, f"avg_pool{n}d").default
+
+    def rule(
+        s: Site, dy: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil: bool, count_pad: bool, divisor: int | None
+    ) -> Var:
+        kernel, pad = _each(kernel, n), _each(padding, n)
+        stride = _each(stride, n) if stride or stride == 0 else kernel
+        ones = torch.ones((1, 1, *x.shape[-n:]), dtype=s.results.dtype)
+        how = (kernel, stride, pad, ceil, count_pad)
+        counts = (op(ones, *how, 1) / op(ones, *how, divisor))[0, 0]
+        dx = s.var(dy) / s.var(counts)
+        for i in range(n):
+            axis = x.ndim - n + i
+            windows = _windows(x.shape[axis], dy.shape[axis], kernel[i], stride[i], pad[i])
+            dx = along(dx, axis, s.var(windows.to(s.results.dtype)))
+        return dx
+
+    return rule
 
 
 def _means(n: int, out: int, dtype: torch.dtype) -> torch.Tensor:
@@ -147,7 +205,43 @@ def _means(n: int, out: int, dtype: torch.dtype) -> torch.Tensor:
     return matrix
 
 
-@kind("_adaptive_avg_pool2d_backward.default")
-def _adaptive_avg_pool_backward(s: Site, dy: Any, x: Any) -> Var:
-    rows, columns = (_means(x.shape[d], dy.shape[d], s.results.dtype) for d in (-2, -1))
-    return s.var(rows.t()) @ s.var(dy) @ s.var(columns)
+def _adaptive_avg_pool_backward(n: int) -> Any:
+    def rule(s: Site, dy: Any, x: Any) -> Var:
+        dx = s.var(dy)
+        for axis in range(x.ndim - n, x.ndim):
+            dx = along(dx, axis, s.var(_means(x.shape[axis], dy.shape[axis], s.results.dtype)))
+        return dx
+
+    return rule
+
+
+def _pad_backward(mode: str, n: int) -> Any:
+    def rule(s: Site, dy: Any, x: Any, padding: Any) -> Var:
+        own = x.shape[-n:]
+        at = torch.arange(math.prod(own), dtype=torch.float64).reshape(1, 1, *own)
+        at = torch.nn.functional.pad(at, list(padding), mode=mode).long().flatten()
+        return s.var(dy).flatten(-n, -1).scatter_add(s.var(at), axis=x.ndim - n, size=math.prod(own)).reshape(x.shape)
+
+    return rule
+
+
+for _n in (2, 3):
+    kind(f"max_pool{_n}d_with_indices_backward.default")(_max_pool_backward(_n))
+    kind(f"avg_pool{_n}d_backward.default")(_avg_pool_backward(_n))
+    kind(f"_adaptive_avg_pool{_n}d_backward.default")(_adaptive_avg_pool_backward(_n))
+for _n in (1, 2, 3):
+    kind(f"replication_pad{_n}d_backward.default")(_pad_backward("replicate", _n))
+    kind(f"reflection_pad{_n}d_backward.default")(_pad_backward("reflect", _n))
+
+
+@kind("_cdist_backward.default")
+def _cdist_backward(s: Site, dy: Any, a: Any, b: Any, p: float, distances: Any) -> Var:
+    a, b = s.var(a), s.var(b)
+    d = a.unsqueeze(a.ndim - 1) - b.unsqueeze(b.ndim - 2)
+    far, dy = (s.var(x).unsqueeze(x.ndim) for x in (distances, dy))
+    if p == math.inf:
+        part = d.sign() * s.var((d.abs() - far).equal(0.0), d.dtype)
+    else:
+        share = d.abs() / (far > 0.0).select(far, far.full_like(1.0))
+        part = d.sign() * (d.equal(0.0).select(d.full_like(1.0), share)).pow(p - 1.0)
+    return (part * dy).sum(d.ndim - 2)

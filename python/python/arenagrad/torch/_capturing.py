@@ -14,6 +14,7 @@ import torch
 from .._errors import make
 from ._lines import failed, lines_of_functions
 from ._packed import kept_padded
+from ._replaced import replaced
 
 
 @contextlib.contextmanager
@@ -88,7 +89,7 @@ def _masks_as_given() -> Iterator[None]:
 def capturing() -> Iterator[None]:
     """What torch is to do differently while it captures. Its errors become errors with the user's line."""
     checked = torch.distributions.Distribution._validate_args
-    changes = _own_derivatives_refused(), kept_padded(), lines_of_functions(), _masks_as_given(), _in_less_time()
+    changes = _own_derivatives_refused(), kept_padded(), lines_of_functions(), _masks_as_given(), replaced(), _in_less_time()
     with warnings.catch_warnings(), contextlib.ExitStack() as undo:
         for change in changes:
             undo.enter_context(change)

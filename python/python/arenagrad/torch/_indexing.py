@@ -52,6 +52,13 @@ def _as_strided(s: Site, x: Any, size: Any, stride: Any, offset: int | None = No
     return s.var(x).flatten().gather(_places(s, size, stride, offset), 0)
 
 
+@kind("diagonal_scatter.default")
+def _diagonal_scatter(s: Site, x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Var:
+    x = s.var(x)
+    at = s.var(torch.arange(x.size).reshape(tuple(x.shape)).diagonal(offset, dim1, dim2).flatten())
+    return x.flatten().scatter(s.var(source, x.dtype).flatten(), at, axis=0, mode="set", own=False).reshape(x.shape)
+
+
 @kind("as_strided_scatter.default")
 def _as_strided_scatter(s: Site, x: Any, source: Any, size: Any, stride: Any, offset: int | None = None) -> Var:
     x, at = s.var(x), _places(s, size, stride, offset).flatten()
@@ -60,10 +67,14 @@ def _as_strided_scatter(s: Site, x: Any, source: Any, size: Any, stride: Any, of
 
 @kind("embedding.default")
 def _embedding(s: Site, table: Any, indices: Any, padding: int = -1, by_freq: bool = False, *_: Any) -> Var:
-    if by_freq:
-        raise Refused("an embedding with scale_grad_by_freq=True")
-    padding_row = None if padding < 0 else padding
-    return s.var(table).embedding(s.var(indices), padding_row)
+    table, indices = s.var(table), s.var(indices)
+    y = table.embedding(indices, None if padding < 0 else padding)
+    if not by_freq:
+        return y
+    # How often a row is read divides its gradient, and no value.
+    counts = s.b.full(1.0, (indices.size,), y.dtype).scatter_add(indices.flatten(), axis=0, size=table.shape[0])
+    fixed = y.stop_gradient()
+    return fixed + (y - fixed) / counts.gather(indices, 0).unsqueeze(indices.ndim)
 
 
 @kind("embedding_bag.padding_idx", "embedding_bag.default", "_embedding_bag.default", "_embedding_bag_forward_only.default")

@@ -286,7 +286,9 @@ def _batch_norm(
 def _batch_norm_alone(s: Site, x: Any, w: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
     x = s.var(x)
     gamma, beta = _affine(s, [x.shape[1]], w, bias, x.dtype)
-    return s.b.op("batch_norm", x, gamma, beta, eps=eps)[0], None, None
+    y, mean, var = s.b.op("batch_norm", x, gamma, beta, eps=eps)
+    # In torch, no gradient goes through the statistics.
+    return y, mean.stop_gradient(), (var.stop_gradient() + eps).rsqrt()
 
 
 @kind("_native_batch_norm_legit_no_training.default")
@@ -366,39 +368,6 @@ for _name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
     kind(f"{_name}.input")(recurrent(_name))
 
 
-_MODES = {"nearest": "nearest", "_nearest_exact": "nearest_exact", "linear": "linear", "cubic": "cubic"}
-
-
-def _upsample(mode: str, axes: int) -> Any:
-    def rule(s: Site, x: Any, size: Any, *rest: Any) -> Var:
-        x, n = s.var(x), axes
-        aligned = bool(rest[0]) if mode in ("linear", "cubic") else False
-        scales: Any = rest[-1] if rest else None
-        own = x.shape[-n:]
-        if size is None:
-            size = [math.floor(k * f) for k, f in zip(own, scales)]
-            if not aligned and any(k * f != out for k, f, out in zip(own, scales, size)):
-                raise Refused(f"resizing by {scales} of {list(own)}, which gives no whole sizes: give size= instead")
-        return x.interpolate(list(size), _MODES[mode] + ("_aligned" if aligned else ""))
-
-    return rule
-
-
-for _axes, _of_linear in ((1, "linear1d"), (2, "bilinear2d"), (3, "trilinear3d")):
-    kind(f"upsample_{_of_linear}.vec")(_upsample("linear", _axes))
-    kind(f"upsample_nearest{_axes}d.vec")(_upsample("nearest", _axes))
-    kind(f"_upsample_nearest_exact{_axes}d.vec")(_upsample("_nearest_exact", _axes))
-kind("upsample_bicubic2d.vec")(_upsample("cubic", 2))
-
-
-@kind("grid_sampler.default", "grid_sampler_2d.default")
-def _grid_sampler(s: Site, x: Any, grid: Any, mode: int = 0, padding: int = 0, aligned: bool = False) -> Var:
-    if x.ndim != 4:
-        raise Refused(f"grid_sample of {x.ndim} axes; images have 4")
-    modes, outside = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")
-    return s.var(x).grid_sample(s.var(grid), modes[mode], outside[padding], bool(aligned))
-
-
 def _sides(padding: Any) -> list[int]:
     return [p for p in _each(padding, 2) for _ in range(2)]
 
@@ -414,6 +383,3 @@ def _col2im(s: Site, x: Any, size: Any, kernel: Any, dilation: Any, padding: Any
     x = s.var(x)
     how = {"in_hw": size, "kernel": kernel, "stride": stride, "pad": _sides(padding), "dilation": dilation}
     return x.col2im(**how) if x.ndim == 3 else x.unsqueeze(0).col2im(**how).squeeze(0)
-
-
-

@@ -9,6 +9,7 @@ import torch
 
 from .._arenagrad import Var
 from ._kinds import Refused, Site, kind
+from ._values import TORCH
 
 
 @kind("_linalg_solve_ex.default", "linalg_solve_ex.default")
@@ -63,6 +64,26 @@ def _matrix_exp(s: Site, a: Var) -> Var:
     for n in range(_SQUARINGS):
         y = (k > float(n)).select(y @ y, y)
     return y
+
+
+@kind("linalg_pinv.atol_rtol_tensor")
+def _pinv(s: Site, a: Any, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Var:
+    a = s.var(a)
+    u, sizes, vt = a.stop_gradient().svd()
+    atol = s.b.full(0.0, (), a.dtype) if atol is None else s.var(atol, a.dtype)
+    default = max(a.shape[-2:]) * torch.finfo(TORCH[a.dtype]).eps
+    # As in torch, the default counts if there is no atol.
+    rtol = (atol > 0.0).select(atol.full_like(0.0), atol.full_like(default)) if rtol is None else s.var(rtol, a.dtype)
+    least = atol.maximum(rtol * sizes.amax(sizes.ndim - 1)).unsqueeze(sizes.ndim - 1)
+    kept = (sizes > least).broadcast(sizes.shape)
+    inverses = kept.select(1.0 / kept.select(sizes, sizes.full_like(1.0)), sizes.full_like(0.0))
+    p = (vt.t() * inverses.unsqueeze(sizes.ndim - 1)) @ u.t()
+    # The derivative, which exists though singular values may be equal. `d` is zero.
+    fixed = a.stop_gradient()
+    d = a - fixed
+    right = p @ p.t() @ d.t() @ (s.var(torch.eye(a.shape[-2]), a.dtype) - fixed @ p)
+    left = (s.var(torch.eye(a.shape[-1]), a.dtype) - p @ fixed) @ d.t() @ p.t() @ p
+    return p + right + left - p @ d @ p
 
 
 @kind("_linalg_svd.default")

@@ -22,16 +22,14 @@ _KINDS: dict[str, tuple[Any, dict[str, str]]] = {
         ours.RmsProp,
         {"alpha": "alpha", "eps": "eps", "momentum": "momentum", "centered": "centered"},
     ),
-    "Adagrad": (
-        ours.Adagrad,
-        {"lr_decay": "lr_decay", "initial_accumulator_value": "initial_accumulator_value", "eps": "eps"},
-    ),
+    # The initial value is a part of the sum, which torch makes with the optimizer.
+    "Adagrad": (ours.Adagrad, {"lr_decay": "lr_decay", "eps": "eps"}),
     "Adadelta": (ours.Adadelta, {"rho": "rho", "eps": "eps"}),
     "NAdam": (ours.NAdam, {"betas": "betas", "eps": "eps", "momentum_decay": "momentum_decay"}),
 }
-# What a state of torch's is called there; here it is `opt.<name>.<param>`.
+# What a state of torch's is called there, in torch's order; here it is `opt.<name>.<param>`.
 _STATES = (
-    "exp_avg exp_avg_sq max_exp_avg_sq exp_inf square_avg grad_avg momentum_buffer sum acc_delta".split()
+    "exp_avg exp_avg_sq max_exp_avg_sq exp_inf square_avg momentum_buffer grad_avg sum acc_delta".split()
 )
 # How many steps were made, and what NAdam multiplies at each.
 STEP, PRODUCT = "opt.step", "opt.mu_product"
@@ -233,15 +231,15 @@ class Bridge:
         # A program that was resumed has made other steps than this object has counted.
         if STEP in states:
             self.count = int(states[STEP])
-        for p, key, name in self.pairs(states):
-            state, value = self.optimizer.state[p], torch.from_numpy(states[name])
-            if isinstance(state.get(key), torch.Tensor):
-                state[key].copy_(value)
-            elif self.begun(value):
-                state[key] = value.clone()
         kind = type(self.optimizer).__name__
         for p in self.params.values() if kind != "SGD" else ():
             state = self.optimizer.state[p]
             state["step"] = self.count if kind == "SparseAdam" else torch.tensor(float(self.count))
             if PRODUCT in states:
                 state["mu_product"] = torch.tensor(float(states[PRODUCT]))
+        for p, key, name in self.pairs(states):
+            state, value = self.optimizer.state[p], torch.from_numpy(states[name])
+            if isinstance(state.get(key), torch.Tensor):
+                state[key].copy_(value)
+            elif self.begun(value):
+                state[key] = value.clone()

@@ -17,7 +17,7 @@ def _method(name: str) -> Any:
 
 _SAME = (
     "acos acosh asin asinh atan atanh cos cosh digamma erf erfc erfinv exp2 expm1 lgamma log log10 log1p log2 neg "
-    "rsqrt sigmoid sin sinh sqrt tan tanh sinc relu relu6 silu mish hardswish hardsigmoid selu sign"
+    "rsqrt sigmoid sin sinh sqrt tan tanh sinc relu6 silu mish hardswish hardsigmoid selu sign"
 )
 for _name in _SAME.split():
     kind(f"{_name}.default")(_method(_name))
@@ -281,6 +281,7 @@ def _elu(s: Site, x: Any, alpha: float = 1, scale: float = 1, input_scale: float
 
 
 kind("celu.default")(lambda s, x, alpha=1.0: s.float(x).celu(float(alpha)))
+kind("relu.default")(lambda s, x: x.relu() if s.dtype[0] == "f" else x.maximum(0.0))
 kind("leaky_relu.default")(lambda s, x, slope=0.01: s.float(x).leaky_relu(float(slope)))
 kind("softshrink.default")(lambda s, x, limit=0.5: s.float(x).softshrink(float(limit)))
 kind("hardshrink.default")(lambda s, x, limit=0.5: s.float(x).hardshrink(float(limit)))
@@ -302,6 +303,8 @@ def _prelu(s: Site, x: Any, slope: Any) -> Var:
     slope = s.var(slope)
     if slope.ndim == 1 and x.ndim > 1:
         slope = slope.reshape([1, slope.shape[0]] + [1] * (x.ndim - 2))
+    if x.ndim == 0:
+        slope = slope.reshape([])
     return _choose(s, x > 0.0, x, x * slope)
 
 
@@ -338,6 +341,7 @@ def _same(s: Site, x: Any, *_: Any) -> Var:
 
 
 kind("detach.default", "detach_copy.default")(lambda s, x: s.var(x).stop_gradient())
+kind("polar.default")(lambda s, size, angle: (s.var(size) * s.var(angle).cos()).complex(s.var(size) * s.var(angle).sin()))
 kind("complex.default")(lambda s, re, im: _spread(s.var(re), im).complex(_spread(s.var(im), re)))
 kind("ldexp.Tensor")(lambda s, x, by: s.float(x) * s.float(by).exp2())
 kind("real.default")(lambda s, x: x.real() if x.dtype[0] == "c" else x)

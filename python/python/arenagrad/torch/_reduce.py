@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from .._arenagrad import Var
 from ._kinds import Refused, Site, axes_of, kind
+from ._shape import _expand
 
 
 def _over(x: Var, dims: Any, keep: bool, f: Any) -> Var:
@@ -88,8 +91,13 @@ kind("argmin.default")(_arg("arg_min"))
 
 def _spread(name: str) -> Any:
     def rule(s: Site, x: Var, dims: Any = None, correction: Any = 1, keep: bool = False) -> Var:
-        correction = 1 if correction is None else int(correction)
-        return _over(x, dims, keep, lambda x, axes, keep: getattr(x, name)(axes, correction, keep))
+        correction = 1 if correction is None else correction
+        if correction == int(correction):
+            return _over(x, dims, keep, lambda x, axes, keep: getattr(x, name)(axes, int(correction), keep))
+        n = math.prod(x.shape[axis] for axis in axes_of(x, dims) if x.ndim)
+        factor = n / (n - correction) if n > correction else math.inf
+        y = _over(x, dims, keep, lambda x, axes, keep: getattr(x, name)(axes, 0, keep))
+        return y * (factor if name == "var" else factor**0.5)
 
     return rule
 
@@ -164,12 +172,14 @@ def _topk(s: Site, x: Var, k: int, dim: int = -1, largest: bool = True, is_sorte
 def _sort(s: Site, x: Var, *rest: Any) -> tuple[Var, Var]:
     stable = rest[:1] if len(rest) == 3 else ()
     dim, descending = rest[len(stable) :] if rest else (-1, False)
+    if x.ndim == 0:
+        return x, s.b.full(0.0, (), "i64")
     values, at = x.sort(dim, bool(descending))
     return values, s.var(at, "i64")
 
 
-kind("argsort.default")(lambda s, x, dim=-1, descending=False: s.var(x.arg_sort(dim, descending), "i64"))
-kind("argsort.stable")(lambda s, x, stable, dim=-1, descending=False: s.var(x.arg_sort(dim, descending), "i64"))
+kind("argsort.default")(lambda s, x, dim=-1, descending=False: _sort(s, x, dim, descending)[1])
+kind("argsort.stable")(lambda s, x, stable, dim=-1, descending=False: _sort(s, x, dim, descending)[1])
 
 
 def _ranked(s: Site, x: Var, dim: int, keep: bool, rank: int) -> tuple[Var, Var]:
@@ -217,6 +227,20 @@ def _searchsorted(
     if sorter is not None:
         raise Refused("searchsorted with a sorter")
     return _count_below(s, s.var(x), s.var(boundaries), right or side == "right")
+
+
+@kind("cosine_similarity.default")
+def _cosine_similarity(s: Site, a: Any, b: Any, dim: int = 1, eps: float = 1e-8) -> Var:
+    a, b = s.float(a), s.float(b)
+    shape = torch.broadcast_shapes(tuple(a.shape), tuple(b.shape))
+
+    def unit(x: Var) -> Var:
+        x = _expand(s, x, list(shape))
+        size = _norm(s, x, 2, [dim % x.ndim], True)
+        # As in torch, the bound is no part of the derivative.
+        return x / (size + (size.maximum(eps) - size).stop_gradient())
+
+    return (unit(a) * unit(b)).sum(dim % len(shape))
 
 
 def _normalised(name: str) -> Any:

@@ -208,7 +208,7 @@ def _filled(s: Site, x: Any, value: Any, *rest: Any) -> Var:
 
 kind("zeros_like.default", "empty_like.default")(lambda s, x, *_: s.b.full(0.0, x.shape, s.dtype))
 kind("ones_like.default")(lambda s, x, *_: s.b.full(1.0, x.shape, s.dtype))
-kind("new_zeros.default", "new_empty.default")(lambda s, x, size, *_: s.b.full(0.0, tuple(size), s.dtype))
+kind("new_zeros.default", "new_empty.default", "new_empty_strided.default")(lambda s, x, size, *_: s.b.full(0.0, tuple(size), s.dtype))
 kind("new_ones.default")(lambda s, x, size, *_: s.b.full(1.0, tuple(size), s.dtype))
 kind("sym_size.int")(lambda s, x, dim: x.shape[dim])
 kind("sym_numel.default")(lambda s, x: math.prod(x.shape))

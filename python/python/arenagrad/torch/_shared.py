@@ -152,6 +152,12 @@ class _State:
         # A program that was resumed has made other steps than were counted.
         if STEP in states:
             bridge.count = int(states[STEP])
+        # Torch counts by param: these numbers lie one after another, and are written at once. They are the first of a state.
+        n = len(bridge.params) if self._kind != "SGD" else 0
+        self._steps, self._products = torch.zeros(n), torch.zeros(n if PRODUCT in states else 0)
+        for key, numbers in (("step", self._steps), ("mu_product", self._products)):
+            for p, x in zip(bridge.params.values(), numbers.unbind()):
+                bridge.optimizer.state[p][key] = x
         self.tensors = []
         for p, key, name in bridge.pairs(states):
             value = torch.from_numpy(states[name])
@@ -159,12 +165,6 @@ class _State:
                 bridge.optimizer.state[p][key] = value
                 self.tensors.append(value)
         self.places = list(map(_place, self.tensors))
-        # Torch counts by param: these numbers lie one after another, and are written at once.
-        n = len(bridge.params) if self._kind != "SGD" else 0
-        self._steps, self._products = torch.zeros(n), torch.zeros(n if PRODUCT in states else 0)
-        for key, numbers in (("step", self._steps), ("mu_product", self._products)):
-            for p, x in zip(bridge.params.values(), numbers.unbind()):
-                bridge.optimizer.state[p][key] = x
         # Views, which each step reads.
         self._count = states[STEP] if STEP in states else None
         self._product = states[PRODUCT] if PRODUCT in states else None

@@ -124,6 +124,16 @@ impl Walk<'_> {
                 (Some(("torch._utils", "_rebuild_parameter" | "_rebuild_parameter_with_state")), Some([data, ..])) => {
                     self.visit(*data, name, depth + 1)
                 }
+                // A tensor with attributes, or of a class of its own, is what such a call makes of it.
+                (Some(("torch._tensor", "_rebuild_from_type_v2")), Some([made, kind, parts, ..])) => {
+                    match (pickle.global(*made), pickle.global(*kind), pickle.tuple(*parts)) {
+                        (Some(("torch._utils", "_rebuild_tensor_v2")), Some(("torch", "Tensor")), Some(parts)) => {
+                            self.tensor(parts, false, name).map_err(at)
+                        }
+                        (_, Some(kind), _) => Err(foreign(kind, name)),
+                        _ => Err(at(bad_checkpoint("a call of what is no name"))),
+                    }
+                }
                 (Some(("torch._utils", "_rebuild_tensor_v2")), Some(args)) => {
                     self.tensor(args, false, name).map_err(at)
                 }

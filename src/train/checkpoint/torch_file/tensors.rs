@@ -135,7 +135,8 @@ impl Described<'_> {
         let elements = dims.iter().try_fold(1u64, |n, &d| n.checked_mul(d as u64)).ok_or_else(outside)?;
         let steps = dims.iter().zip(strides).map(|(&d, &stride)| (d as u64).saturating_sub(1).checked_mul(stride));
         let last = steps.into_iter().try_fold(self.offset, |sum, step| sum.checked_add(step?)).ok_or_else(outside)?;
-        if if elements == 0 { self.offset > held } else { last >= held } {
+        // A part without elements may begin after its record's end.
+        if elements > 0 && last >= held {
             return Err(outside());
         }
         if self.lazy {
@@ -154,6 +155,7 @@ impl Described<'_> {
             true => None,
             false => Some(strides.iter().map(|&s| s as usize).collect()),
         };
-        Ok(Ok(Held { dtype, bytes, first: self.offset * size, strides }))
+        let first = if elements == 0 { 0 } else { self.offset * size };
+        Ok(Ok(Held { dtype, bytes, first, strides }))
     }
 }

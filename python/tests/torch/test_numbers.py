@@ -1,0 +1,103 @@
+"""Kinds beside torch in f64: values, gradients by steps, and evaluation."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import arenagrad.torch as agt
+
+
+class Of(nn.Module):
+    """A function of the input times a param."""
+
+    def __init__(self, f: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
+        super().__init__()
+        self.f = f
+        self.w = nn.Parameter(torch.ones_like(x))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.f(x * self.w)
+
+
+def weighed(y: torch.Tensor) -> torch.Tensor:
+    return (y * torch.linspace(0.5, 1.5, y.numel(), dtype=y.dtype).reshape(y.shape)).sum()
+
+
+def check(m: nn.Module, x: torch.Tensor, tolerance: float = 1e-10) -> None:
+    """Three steps and an evaluation beside torch's."""
+    theirs = copy.deepcopy(m)
+    a, b = (torch.optim.SGD(n.parameters(), 0.01) for n in (m, theirs))
+    step = agt.compile_step(m, weighed, a, x)
+    for _ in range(3):
+        b.zero_grad()
+        loss = weighed(theirs(x))
+        loss.backward()
+        b.step()
+        assert step(x) == pytest.approx(loss.item(), rel=tolerance, abs=tolerance)
+    for (name, p), q in zip(m.state_dict().items(), theirs.state_dict().values()):
+        assert torch.allclose(p, q, rtol=tolerance, atol=tolerance), name
+    assert torch.allclose(step.eval(x), theirs.eval()(x).detach(), rtol=tolerance, atol=tolerance)
+
+
+FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ...]]] = {
+    "variance by a fraction": (lambda x: x.var(0, correction=0.5), (5, 4)),
+    "deviation by a fraction": (lambda x: x.std(0, correction=1.5), (5, 4)),
+    "cosines below the bound": (lambda x: F.cosine_similarity(x * 1e-3, x.roll(1, 0) * 2e-3 + 0.1, dim=0, eps=0.1), (5, 4)),
+    "cosines of other shapes": (lambda x: F.cosine_similarity(x, x[0] + 0.3, dim=0), (5, 4)),
+    "sizes of fractions": (lambda x: F.interpolate(x, scale_factor=(0.7, 2.3), mode="bilinear"), (2, 3, 5, 7)),
+    "bicubic sizes of fractions": (lambda x: F.interpolate(x, scale_factor=1.5, mode="bicubic"), (2, 3, 5, 7)),
+    "antialias": (lambda x: F.interpolate(x, size=(2, 9), mode="bicubic", antialias=True), (2, 3, 5, 7)),
+    "pseudoinverse": (torch.linalg.pinv, (2, 3, 4)),
+    "pseudoinverse by a bound": (lambda x: torch.linalg.pinv(x, rtol=0.3), (5, 4)),
+    "least squares": (lambda x: torch.linalg.lstsq(x, torch.ones(5, 2, dtype=x.dtype)).solution, (5, 4)),
+    "covariance": (lambda x: torch.cov(x), (3, 4)),
+    "correlations": (lambda x: x.corrcoef(), (3, 4)),
+    "diagonal": (lambda x: x.diagonal_scatter(x.diagonal(1).sin(), 1), (4, 5)),
+    "polar": (lambda x: torch.view_as_real(torch.polar(x.abs() + 0.1, x)), (3,)),
+    "order of a number": (lambda x: x.sum().sort().values, (3,)),
+    "slope of a number": (lambda x: F.prelu(x.sum(), torch.tensor([0.3], dtype=x.dtype)), (3,)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str) -> None:
+    f, shape = FUNCTIONS[name]
+    torch.manual_seed(0)
+    x = torch.randn(shape, dtype=torch.float64)
+    check(Of(f, x), x)
+
+
+LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "batch norm of all batches": (lambda: nn.BatchNorm1d(3, momentum=None), (5, 3)),
+    "instance norm with statistics": (lambda: nn.InstanceNorm1d(3, momentum=0.3, affine=True, track_running_stats=True), (2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name: str) -> None:
+    layer, shape = LAYERS[name]
+    torch.manual_seed(0)
+    x = torch.randn(shape, dtype=torch.float64)
+    check(nn.Sequential(Of(torch.sin, x), layer()).double(), x)
+
+
+def test_gradients_by_frequency() -> None:
+    torch.manual_seed(0)
+    m = nn.Embedding(4, 3, padding_idx=1, scale_grad_by_freq=True).double()
+    check(m, torch.tensor([[0, 2, 1], [2, 3, 1]]))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_the_nearest_pixel_is_that_of_torch(mode: str) -> None:
+    """Of 26 pixels to 22, a rounding of torch's decides."""
+    pairs = [(26, 22), (28, 46), (4, 41), (30, 53), (5, 10)]
+    x = torch.arange(60.0).reshape(1, 1, 60)
+    m = Of(lambda x: torch.cat([F.interpolate(x[..., :n], size=k, mode=mode) for n, k in pairs], -1), x)
+    step = agt.compile_step(m, torch.sum, torch.optim.SGD(m.parameters(), 0.0), x)
+    assert torch.equal(step.eval(x), m(x).detach())
