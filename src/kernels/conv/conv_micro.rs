@@ -246,10 +246,15 @@ simd! { narrow
             while q < s.width {
                 let left = s.width - q;
                 let (strip, dst) = (&strip[q..], &mut dst[q..]);
+                // Of eight or nine vectors, six would leave too few, whose sums wait for one another.
+                let six = left > 5 * L && !(7 * L + 1..=9 * L).contains(&left);
                 // The first test of each is of a constant.
                 q += if M == 1 && left > 7 * L {
                     write_tile::<T, M, 8, L>(a, offs, strip, s, dst, left);
                     8 * L
+                } else if M == 2 && six {
+                    write_tile::<T, M, 6, L>(a, offs, strip, s, dst, left);
+                    6 * L
                 } else if M <= 2 && left > 3 * L {
                     write_tile::<T, M, 4, L>(a, offs, strip, s, dst, left);
                     4 * L

@@ -16,7 +16,7 @@ use super::pack_block::{Block, pack_block};
 use super::prefetch::PrefetchQueue;
 use super::sgd_epilogue::SgdEpilogue;
 use super::tile_observer::{BlockedTileObserver, NextBlockedTerms};
-use super::tuning::{PACK_ROWS, PAD, PREFETCH_C_TERMS};
+use super::tuning::{PACK_ROWS, PAD, PREFETCH_C_TERMS, Tuning};
 use crate::abi::MatrixMut;
 use crate::simd::Token;
 
@@ -84,6 +84,14 @@ impl BlockedTiles {
         BlockedTiles { rows, count, low: rows / count, higher: rows % count }
     }
 
+    /// Rows of the first block of `rows` rows where B is in place: all, or those of the tallest tiles where equal ones
+    /// would wait for their sums. The tiles of the few rows behind are wider.
+    pub fn block_rows<T: GemmFloat>(token: Token, rows: usize) -> usize {
+        let (high, _) = T::shape(token, rows);
+        let equal = rows / rows.div_ceil(high).max(1);
+        if rows > high && equal < Tuning::current().waiting_rows { rows - rows % high } else { rows }
+    }
+
     /// Rows of the tallest tile.
     pub fn tallest(self) -> usize {
         self.low + usize::from(self.higher > 0)
@@ -123,7 +131,8 @@ pub fn multiply_block<T: GemmFloat>(
 ) {
     let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b::<T>());
     let (all, n) = (p.c.rows(), p.c.cols());
-    let tallest = BlockedTiles::new::<T>(token, all.min(plan.mc)).tallest().max(plan.panel_rows);
+    let mc = if plan.pack_b { plan.mc } else { BlockedTiles::block_rows::<T>(token, all.min(plan.mc)).max(1) };
+    let tallest = BlockedTiles::new::<T>(token, all.min(mc)).tallest().max(plan.panel_rows);
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
         for jc in (0..n).step_by(plan.nc) {
@@ -138,20 +147,19 @@ pub fn multiply_block<T: GemmFloat>(
                     prefetch_to: if plan.prefetch_b { n - jc } else { 0 },
                 },
             };
-            for ic in (0..all).step_by(plan.mc) {
-                let rows = plan.mc.min(all - ic);
+            for ic in (0..all).step_by(mc) {
+                let rows = mc.min(all - ic);
                 let mut c = p.c.part(ic..ic + rows, jc..jc + cols);
                 let tiles = BlockedTiles::new::<T>(token, rows);
+                let tallest = if plan.pack_b { tallest } else { tiles.tallest() };
                 let a = View { data: &p.a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
                 // A lone block of A stays packed for all columns.
-                let fresh = jc == 0 || all > plan.mc;
                 let a = if plan.pack_a {
-                    pack_block_of_a(token, a, tiles, k, scratch_a, fresh)
+                    pack_block_of_a(token, a, tiles, k, scratch_a, jc == 0 || all > mc)
                 } else {
                     BlockedRows::Strided(a)
                 };
-                let add = g.accumulate || pc > 0;
-                let (block, step) = (c.part(0..rows, 0..cols), end.sgd());
+                let (block, step, add) = (c.part(0..rows, 0..cols), end.sgd(), g.accumulate || pc > 0);
                 let BlockedPlan { far_c, far_new_c, .. } = *plan;
                 let part = BlockedProductSums { tiles, tallest, k, c: block, add, step, far_c, far_new_c };
                 // A browser's module has no prefetches, nor a copy of the loops for them.

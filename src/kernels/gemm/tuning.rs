@@ -206,6 +206,8 @@ pub struct Tuning {
     /// Operands of this many bytes together do not stay in L2. A transposed A is then packed, and both operands are
     /// prefetched for the next block of k.
     pub far_terms: usize,
+    /// Tiles of fewer rows, two vectors wide, wait for their sums.
+    pub waiting_rows: usize,
     /// How a B from memory is packed whose rows are a multiple of [`ALIASED_B`] bytes apart. `None`: as any other.
     pub wide_blocks: Option<WideBlocks>,
 }
@@ -278,13 +280,15 @@ const AVX512: Tuning = Tuning {
     prefetch_new_c: usize::MAX,
     transposed_lanes: 2 * TRANSPOSED_LANES,
     far_terms: usize::MAX,
+    waiting_rows: 0,
     wide_blocks: None,
 };
 
 /// Tiles of several rows are mostly one cache line wide. A transposed A in place would take as much of the bandwidth of
 /// L2 as there is: a tile reads a part of each line, and lines of adjacent columns share cache sets. With blocks of 256
 /// terms a micro-panel of B fills half of L1. Of an L2 of 512 KiB a block of A leaves half to B and C. A
-/// micro-panel of a wide block is half of L1, and its block as large as L2.
+/// micro-panel of a wide block is half of L1, and its block as large as L2. A multiply-add takes up to five cycles, two
+/// begin in each: ten sums or more do not wait.
 const AVX2: Tuning = Tuning {
     tile_rows: 6,
     dots_f32: DotsShape { rows: 3, by: 2, by_alone: 4 },
@@ -297,11 +301,13 @@ const AVX2: Tuning = Tuning {
     prefetch_new_c: 512 << 10,
     transposed_lanes: TRANSPOSED_LANES,
     far_terms: 384 << 10,
+    waiting_rows: 5,
     wide_blocks: Some(WideBlocks { kc: 256, bytes: 512 << 10 }),
 };
 
 /// Not measured: blocks as for AVX2.
 const NEON: Tuning = Tuning {
+    waiting_rows: 0,
     dots_f32: DotsShape { rows: 2, by: 2, by_alone: 4 },
     dots_f64: DotsShape { rows: 2, by: 2, by_alone: 4 },
     ..AVX2
@@ -310,6 +316,7 @@ const NEON: Tuning = Tuning {
 /// Blocks as for AVX2.
 const PORTABLE: Tuning = Tuning {
     tile_rows: 4,
+    waiting_rows: 0,
     dots_f32: DotsShape { rows: 1, by: 1, by_alone: 1 },
     dots_f64: DotsShape { rows: 1, by: 1, by_alone: 1 },
     ..AVX2

@@ -21,6 +21,15 @@ pub(super) fn contiguous_start(access: AccessCode<'_>, at: usize, n: usize) -> O
     }
 }
 
+/// The element of the input in the tile from `at` on, of an access with one element in each tile.
+pub(super) fn steady_element(access: AccessCode<'_>, at: usize) -> usize {
+    match access {
+        AccessCode::Prefix(n) => at / n,
+        AccessCode::Strided { base, walk } => TileLoadOdometer::new(base, walk, at).offset,
+        _ => 0,
+    }
+}
+
 /// Copies program elements from `at` on to all of `dst`.
 pub(super) fn fetch_elements<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'_>, at: usize) {
     let (dst, src) = (cast_slice_mut::<u8, T>(dst), cast_slice::<u8, T>(src));

@@ -24,8 +24,8 @@ impl StepCode {
 /// An input as the kernel reads it.
 pub(super) struct InputCode {
     pub elem: DType,
-    /// The entry of its tile in the table of a call, and that of the slot for the tile if it is not contiguous. Both
-    /// are nothing if the input is read as one number only.
+    /// The entry of its tile in the table of a call, and that of the slot for the tile if it is not contiguous. It has
+    /// no slot if it is read as one number only, and no entry if that is the same in all tiles.
     pub tile: u16,
     pub slot: u16,
     kind: Kind,
@@ -133,8 +133,8 @@ impl TileCode {
         let mut first_constant = first_slot + slots;
         let mut tile = |(i, input): (usize, &PlannedInput)| match (&input.kind, input.slot) {
             (Kind::Full, _) => (FIRST_INPUT + i) as u16,
-            (_, None) => NOTHING,
-            (_, Some(_)) => {
+            (kind, None) if !kind.is_steady() => NOTHING,
+            _ => {
                 first_constant += 1;
                 (first_constant - 1) as u16
             }
@@ -143,6 +143,7 @@ impl TileCode {
         let entry = |at: Storage| match at {
             Storage::None => NOTHING,
             Storage::Input(i) => tiles[usize::from(i)],
+            Storage::Number(i) if plan.inputs[usize::from(i)].kind.is_steady() => tiles[usize::from(i)],
             Storage::Number(i) => FIRST_INPUT as u16 + i,
             Storage::Constant(k) => first_constant as u16 + k,
             Storage::Out(j) => first_out as u16 + j,
@@ -158,7 +159,8 @@ impl TileCode {
         let whole: Vec<u8> = plan.inputs.iter().map(size).collect();
         let direct = once.is_empty() && steps.len() == 1 && plan.outputs.len() == 1 && !whole.contains(&0);
         let inputs = plan.inputs.iter().zip(&tiles).map(|(input, &tile)| InputCode::new(input, tile, entry)).collect();
-        let fetched = (0..plan.inputs.len()).filter(|&i| plan.inputs[i].slot.is_some()).map(|i| i as u16).collect();
+        let is_fetched = |input: &PlannedInput| input.slot.is_some() || input.kind.is_steady();
+        let fetched = (0..plan.inputs.len()).filter(|&i| is_fetched(&plan.inputs[i])).map(|i| i as u16).collect();
         let copies = plan.copies.iter().map(|slot| entry(slot.map_or(Storage::None, Storage::Slot))).collect();
         TileCode {
             len: plan.len,

@@ -5,11 +5,11 @@
 //! not on the range or the tile.
 
 use super::apply;
-use super::load::{contiguous_start, fetch_elements};
+use super::load::{contiguous_start, fetch_elements, steady_element};
 use super::program::MAX_OUTPUTS;
 use super::step_code::StepCode;
 use super::tile_code::{AccessCode, InputCode, TileCode};
-use super::tile_table::{FIRST_INPUT, NONE, TileBytes, TileTable};
+use super::tile_table::{FIRST_INPUT, NONE, NOTHING, TileBytes, TileTable};
 use super::{TILE, UNIT};
 use crate::abi::Args;
 use crate::fault::Cause;
@@ -239,6 +239,10 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
     #[inline(never)]
     fn fetch(&mut self, input: &InputCode, access: AccessCode<'_>, source: &'a [u8], tile: Tile) {
         let (size, entry, slot) = (input.elem.size(), usize::from(input.tile), usize::from(input.slot));
+        if input.slot == NOTHING {
+            self.table[entry] = TileBytes::Read(&source[steady_element(access, tile.at) * size..]);
+            return;
+        }
         // The slot is at one of its two entries.
         if let Some(at) = contiguous_start(access, tile.at, tile.n) {
             if let TileBytes::Written(_) = self.table[entry] {

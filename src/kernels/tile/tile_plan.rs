@@ -1,8 +1,9 @@
 //! Plans a program: finds the live steps and decides where each value is stored. [`super::tile_code`] makes the code of
 //! the plan.
 //!
-//! Inputs that are scalars, and constants, are *uniform*: one number for all elements. A loop that has a form for a
-//! uniform operand reads the number where it is. Only if some loop reads the elements do they get a slot.
+//! Inputs that are scalars, and constants, are *uniform*: one number for all elements. So are inputs of which each tile
+//! has one element, such as the channels of a large image. A loop that has a form for a uniform operand reads the
+//! number where it is. Only if some loop reads the elements do they get a slot.
 //!
 //! Invariant: a step's result is never in the slot of one of its operands. Slots of inputs and constants are never
 //! reused. Every other slot is free after the last use of its value.
@@ -32,12 +33,23 @@ pub(super) enum Kind {
     },
 }
 
+impl Kind {
+    /// Whether each tile has one element of the input.
+    pub(super) fn is_steady(&self) -> bool {
+        match self {
+            Kind::Prefix(n) => n.is_multiple_of(TILE),
+            Kind::Strided { walk, .. } => matches!(walk.last(), Some((n, 0)) if n.is_multiple_of(TILE)),
+            _ => false,
+        }
+    }
+}
+
 /// Where a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Storage {
     None,
     Input(u16),
-    /// An input that is one number.
+    /// An input that is one number, in each tile or everywhere.
     Number(u16),
     Constant(u16),
     Slot(u16),
@@ -181,7 +193,7 @@ fn plan_tile_pairs(kinds: &[Kind], steps: Vec<TileStep>, life: &mut [Life]) -> V
     let inputs = kinds.len();
     let uniform = |v: u16| match usize::from(v).checked_sub(inputs) {
         Some(s) => steps[s].op == TileOp::Fill,
-        None => kinds[usize::from(v)] == Kind::Scalar,
+        None => kinds[usize::from(v)] == Kind::Scalar || kinds[usize::from(v)].is_steady(),
     };
     let alone =
         |step: &TileStep| LiveStep { step: *step, form: StepForm::new(step, &uniform), paired: false, inside: false };

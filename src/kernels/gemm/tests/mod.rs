@@ -13,6 +13,7 @@ use crate::harness::{self, In, Out, fewer_under_miri};
 use crate::simd::{Isa, Token};
 use std::ops::Range;
 
+mod few_rows;
 mod refused;
 mod sgd;
 mod sinks;
@@ -200,6 +201,7 @@ fn edges_of_blocks_in_every_layout() {
         (64, 64, 64),
         (32, 10, 128),
         (7, 384, 128),
+        (8, 100, 130),
         (3, 300, 20),
     ];
     for (m, n, k) in fewer_under_miri(all, few) {
@@ -298,7 +300,7 @@ fn nothing_to_compute_and_nothing_to_sum() {
 
 #[test]
 fn epilogues_and_accumulation() {
-    let all = vec![(1, 200, 33), (200, 1, 33), (33, 1, 600), (32, 10, 128), (65, 300, 300), (5, 5, 5)];
+    let all = vec![(1, 200, 33), (200, 1, 33), (33, 1, 600), (32, 10, 128), (65, 300, 300), (5, 5, 5), (8, 40, 33)];
     for (m, n, k) in fewer_under_miri(all, vec![(1, 20, 9), (20, 1, 3), (9, 5, 3)]) {
         for (bias, act, accumulate) in
             [(true, Act::None, false), (false, Act::Relu, false), (true, Act::Relu, true), (false, Act::None, true)]

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The element that an access names.
-fn named(access: &Access, i: usize) -> usize {
+pub(super) fn named(access: &Access, i: usize) -> usize {
     match access {
         Access::Full => i,
         Access::Scalar => 0,

@@ -1,17 +1,19 @@
 //! Operands that are one number for all elements, scalar inputs and constants, have the bits of inputs that repeat it.
 
+use super::super::tile_table::NOTHING;
 use super::*;
 
 fn scalar(elem: DType) -> Input {
     Input { elem, access: Access::Scalar }
 }
 
-/// `p` with whole inputs in place of scalars, and what they hold.
+/// `p` with whole inputs in place of scalars and other broadcasts, and what they hold.
 fn written_out(p: &TileProgram, inputs: &[Buffer]) -> (TileProgram, Vec<Buffer>) {
     let (mut whole, mut buffers) = (p.clone(), inputs.to_vec());
-    for (input, buffer) in whole.inputs.iter_mut().zip(&mut buffers).filter(|(i, _)| i.access == Access::Scalar) {
-        input.access = Access::Full;
-        *buffer = Buffer::of(&buffer.bytes()[..input.elem.size()].repeat(p.len));
+    for (input, buffer) in whole.inputs.iter_mut().zip(&mut buffers).filter(|(i, _)| i.access != Access::Full) {
+        let (access, size) = (std::mem::replace(&mut input.access, Access::Full), input.elem.size());
+        let element = |i| &buffer.bytes()[access::named(&access, i) * size..][..size];
+        *buffer = Buffer::of(&(0..p.len).map(element).collect::<Vec<_>>().concat());
     }
     (whole, buffers)
 }
@@ -115,6 +117,43 @@ fn scalars_read_in_two_ways() {
         let sums = [step(TileOp::Add, &[1, 1]), step(TileOp::Mul, &[1, 1]), step(TileOp::Sub, &[3, 1])];
         let alone = TileProgram { steps: sums.to_vec(), outputs: vec![2, 4], ..once.clone() };
         same_written_out(&alone, &buffers, &[]);
+    }
+}
+
+/// An input of which each tile has one element is read as one number, or gets a tile if some step reads its elements.
+#[test]
+fn numbers_of_tiles() {
+    let strided = |dims: &[usize], strides: &[isize], base| {
+        (dims.iter().product(), Access::Strided { dims: dims.to_vec(), strides: strides.to_vec(), base })
+    };
+    let accesses = [
+        (3 * TILE, Access::Prefix(TILE)),
+        (5 * TILE + 7, Access::Prefix(2 * TILE)),
+        strided(&[2, 3, TILE], &[0, 1, 0], 0),
+        strided(&[3, 2, 2 * TILE], &[-2, 5, 0], 4),
+    ];
+    for (elem, (len, access)) in [DType::F32, DType::F64].iter().flat_map(|e| accesses.iter().map(move |a| (*e, a))) {
+        let step = |op, args: &[u16]| TileStep::new(op, elem, args, [0.0; 2]);
+        let p = TileProgram {
+            inputs: vec![full(elem), Input { elem, access: access.clone() }],
+            steps: vec![step(TileOp::Mul, &[0, 1]), step(TileOp::Sub, &[1, 2]), step(TileOp::Max, &[0, 1])],
+            outputs: vec![3, 4],
+            len: *len,
+        };
+        let buffers = [numbers(elem, *len), numbers(elem, 12)];
+        let slots = |p: &TileProgram| TileCode::new(p).inputs[1].slot;
+        assert_eq!(TileCode::new(&p).fetched, [1]);
+        // No loop on `f64` reads a number.
+        assert_eq!(slots(&p) == NOTHING, elem == DType::F32);
+        same_written_out(&p, &buffers, &[]);
+        same_written_out(&p, &buffers, &[(0, 1)]);
+        let both = TileProgram {
+            steps: vec![step(TileOp::Mul, &[0, 1]), step(TileOp::Pow, &[0, 1])],
+            outputs: vec![2, 3, 1],
+            ..p.clone()
+        };
+        assert_ne!(slots(&both), NOTHING);
+        same_written_out(&both, &buffers, &[]);
     }
 }
 
