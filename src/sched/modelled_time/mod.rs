@@ -122,9 +122,9 @@ struct Home {
     across: bool,
 }
 
-/// The threads of each instruction, and picoseconds that the first of them, and each other one, spends on bytes in other
-/// caches. Thread t is assumed to touch the t-th part of each operand unless units read all of it, so the same threads
-/// find their own parts in their own caches.
+/// The threads of each instruction, and picoseconds that the first of them, and each other one, spends on bytes in
+/// other caches. Thread t is assumed to touch the t-th part of each operand unless units read all of it, so the same
+/// threads find their own parts in their own caches.
 fn modelled_fetches(code: &Instructions, tapes: &Tapes) -> (Vec<Threads>, Vec<[u64; 2]>) {
     let mut runs = vec![Threads::default(); code.len()];
     for t in (0..tapes.threads()).rev() {

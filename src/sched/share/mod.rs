@@ -13,9 +13,9 @@ use super::modelled_time;
 use super::planned_body::PlannedBody;
 use super::tape::{Entry, Tapes};
 use std::ops::Range;
-use window::{ShareWindow, Who};
+use touches::{SinceBarrier, Who};
 
-mod window;
+mod touches;
 
 /// Numbers of threads that are tried, beside one and the number that the plan was made for.
 const LADDER: [usize; 12] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
@@ -150,7 +150,7 @@ fn divide_around(plan: &Checked, threads: usize, sharing: Sharing, mut inner: Ve
     let mut by_thread: Vec<Vec<Entry>> = vec![Vec::new(); threads];
     let commits = if threads > 1 { FaultCommits::new(plan) } else { FaultCommits::default() };
     // Since the last barrier: what was touched, and how long each thread has run.
-    let (mut open, mut busy) = (ShareWindow::default(), vec![0u64; threads]);
+    let (mut open, mut busy) = (SinceBarrier::default(), vec![0u64; threads]);
     for i in 0..code.len() {
         let (instr, width) = (i as u32, sharing.width(code, i, threads));
         let barrier = Entry { instr, barrier: true, from: 0, to: 0 };
@@ -159,7 +159,7 @@ fn divide_around(plan: &Checked, threads: usize, sharing: Sharing, mut inner: Ve
             for tape in &mut by_thread {
                 tape.extend([barrier, Entry { instr, barrier: false, from: 0, to: 1 }]);
             }
-            (open, busy) = (ShareWindow::default(), vec![0; threads]);
+            (open, busy) = (SinceBarrier::default(), vec![0; threads]);
             continue;
         }
         // The tapes of a body are for thread 0.
@@ -179,7 +179,7 @@ fn divide_around(plan: &Checked, threads: usize, sharing: Sharing, mut inner: Ve
             }
             if waits.is_some() {
                 by_thread.iter_mut().for_each(|tape| tape.push(barrier));
-                (open, busy) = (ShareWindow::default(), vec![0; threads]);
+                (open, busy) = (SinceBarrier::default(), vec![0; threads]);
                 who = first(&busy);
             }
             open.add(plan, &commits, i, who);

@@ -16,9 +16,9 @@ pub(super) enum Who {
 
 /// Ranges of bytes that are disjoint, and who touched each: start to (end, who).
 #[derive(Default)]
-struct Touched(BTreeMap<usize, (usize, Who)>);
+struct ByWhom(BTreeMap<usize, (usize, Who)>);
 
-impl Touched {
+impl ByWhom {
     /// Ranges that overlap become one; if they are of different threads, it is of several.
     fn add(&mut self, mut r: Range<usize>, mut who: Who) {
         if r.is_empty() {
@@ -44,9 +44,9 @@ impl Touched {
 
 /// What was touched since the last barrier.
 #[derive(Default)]
-pub(super) struct ShareWindow {
-    reads: Touched,
-    writes: Touched,
+pub(super) struct SinceBarrier {
+    reads: ByWhom,
+    writes: ByWhom,
     /// Per-thread scratch, by offset: its end and the bytes of one thread. Thread `t` touches part `t` of it in every
     /// instruction.
     scratch: BTreeMap<usize, (usize, usize)>,
@@ -54,7 +54,7 @@ pub(super) struct ShareWindow {
     stops: Option<Who>,
 }
 
-impl ShareWindow {
+impl SinceBarrier {
     /// Who is to end before `who` may begin instruction `i`: who touches its bytes, or may stop the step before it
     /// writes leaves. Threads that divide an instruction wait for one another, too, as their parts differ.
     pub(super) fn in_the_way(&self, plan: &Plan, commits: &FaultCommits, i: usize, who: Who) -> Option<Who> {
