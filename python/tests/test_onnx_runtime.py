@@ -77,6 +77,7 @@ def test_orders_and_updates_are_written(mode, tmp_path: Path) -> None:
         rows = at.narrow(1, 0, 1).flatten()
         b.output("rows", x.scatter(x * 2.0, rows, axis=0, mode=mode, own=False))
         b.output("rest", x.remainder(x.full_like(-0.7)))
+        b.output("rest of small numbers", (x * 1e-9).remainder(x.full_like(0.7)) * 1e9)
         b.output("rest of integers", at.remainder(at.full_like(-3.0)))
         b.output("sums", x.cumsum(0, True, True))
         b.output("points", b.op("ravel_index", at, sizes=[3, 4]))

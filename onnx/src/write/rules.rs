@@ -318,9 +318,14 @@ fn remainder(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {
     if !matches!(n.dtype(w.g), DType::F32 | DType::F64) {
         return n.done(w, "Mod", &[a, b], Vec::new());
     }
-    let rest = w.node("Mod", &[a, b], vec![("fmod", Given::Int(1))]);
+    let (rest, zero) = (w.node("Mod", &[a, b], vec![("fmod", Given::Int(1))]), w.number(0.0, n.dtype(w.g)));
+    let below = [&rest, b].map(|x| w.node("Less", &[x, &zero], Vec::new()));
+    let differ = w.node("Xor", &[&below[0], &below[1]], Vec::new());
+    let none = w.node("Equal", &[&rest, &zero], Vec::new());
+    let some = w.node("Not", &[&none], Vec::new());
+    let moves = w.node("And", &[&differ, &some], Vec::new());
     let moved = w.node("Add", &[&rest, b], Vec::new());
-    n.done(w, "Mod", &[&moved, b], vec![("fmod", Given::Int(1))])
+    n.done(w, "Where", &[&moves, &moved, &rest], Vec::new())
 }
 
 fn transposed(w: &mut Nodes<'_>, n: &Op<'_>) -> Result<()> {

@@ -9,7 +9,7 @@ import torch
 
 from .._arenagrad import Var
 from ._kinds import Refused, Site, kind
-from ._layers import _affine, _convolution, _each
+from ._layers import _affine, _convolution, _each, _sides
 from ._resize import along
 
 
@@ -183,9 +183,13 @@ def _avg_pool_backward(n: int) -> Any:
     ) -> Var:
         kernel, pad = _each(kernel, n), _each(padding, n)
         stride = _each(stride, n) if stride or stride == 0 else kernel
+        if x.ndim == 4 and n == 2 and not ceil and divisor is None:
+            how = {"kernel": kernel, "stride": stride, "pad": _sides(padding), "count_include_pad": count_pad}
+            return s.var(dy).avg_pool2d_backward(in_hw=x.shape[2:], **how)
+        # What no kernel here takes.
         ones = torch.ones((1, 1, *x.shape[-n:]), dtype=s.results.dtype)
-        how = (kernel, stride, pad, ceil, count_pad)
-        counts = (op(ones, *how, 1) / op(ones, *how, divisor))[0, 0]
+        as_asked = (kernel, stride, pad, ceil, count_pad)
+        counts = (op(ones, *as_asked, 1) / op(ones, *as_asked, divisor))[0, 0]
         dx = s.var(dy) / s.var(counts)
         for i in range(n):
             axis = x.ndim - n + i
