@@ -257,7 +257,7 @@ impl PanelInL1 {
             PanelInL1::Bytes(bytes) => {
                 let needed =
                     if stride.is_multiple_of(LINE) { 1 << stride.trailing_zeros().min(LOG_PAGE) } else { 3 * LINE };
-                k * needed <= bytes
+                k <= bytes / needed
             }
         }
     }
