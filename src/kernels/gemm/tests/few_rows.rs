@@ -17,7 +17,7 @@ fn few_rows_are_behind_the_tallest_tiles() {
     layouts(Gemm::new(19, 70, 40)).into_iter().for_each(check);
 }
 
-/// The bytes of so many rows are no `usize`.
+/// The bytes of such a panel exceed `usize`.
 #[test]
 fn endless_panels_are_not_in_l1() {
     let fits = |k| PanelInL1::Bytes(1 << 14).fits(k, 64);
