@@ -1,12 +1,12 @@
-//! Linear systems and Cholesky factors: one matrix, beside `faer` called directly, and batches of small ones.
+//! Linear systems and Cholesky factors: one matrix, with the feature `faer` beside `faer` called directly, and batches of
+//! small ones.
+
+#[cfg(feature = "faer")]
+mod by_faer;
 
 use arenagrad::graph::{Builder, DType};
 use arenagrad::session::{Program, Session};
 use criterion::{Criterion, criterion_group, criterion_main};
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::cholesky::llt;
-use faer::linalg::lu::partial_pivoting as lu;
-use faer::{Mat, Par};
 
 /// An element of a symmetric matrix of `n` rows, which is positive definite.
 fn number(n: usize, i: usize, j: usize) -> f64 {
@@ -33,46 +33,14 @@ fn program(op: &str, batch: usize, n: usize) -> Program {
     p
 }
 
-/// The same by `faer`: a copy of the matrix, its factors, and the solution.
-fn faer_solve(n: usize) -> impl FnMut() -> f64 {
-    let (a, b) = (Mat::from_fn(n, n, |i, j| number(n, i, j)), Mat::from_fn(n, 1, |_, _| 1.0));
-    let (mut factors, mut x, mut rows, mut places) = (a.clone(), b.clone(), vec![0usize; n], vec![0usize; n]);
-    let factor = lu::factor::lu_in_place_scratch::<usize, f64>(n, n, Par::Seq, Default::default());
-    let mut memory = MemBuffer::new(factor.or(lu::solve::solve_in_place_scratch::<usize, f64>(n, 1, Par::Seq)));
-    move || {
-        factors.copy_from(&a);
-        x.copy_from(&b);
-        let stack = MemStack::new(&mut memory);
-        let lu = factors.as_mut();
-        let (_, order) = lu::factor::lu_in_place(lu, &mut rows, &mut places, Par::Seq, stack, Default::default());
-        lu::solve::solve_in_place(factors.as_ref(), factors.as_ref(), order, x.as_mut(), Par::Seq, stack);
-        x[(0, 0)]
-    }
-}
-
-/// A copy of the matrix and its Cholesky factor by `faer`.
-fn faer_cholesky(n: usize) -> impl FnMut() -> f64 {
-    let a = Mat::from_fn(n, n, |i, j| number(n, i, j));
-    let mut factor = a.clone();
-    let mut memory = MemBuffer::new(llt::factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, Default::default()));
-    move || {
-        factor.copy_from(&a);
-        let (l, stack) = (factor.as_mut(), MemStack::new(&mut memory));
-        llt::factor::cholesky_in_place(l, Default::default(), Par::Seq, stack, Default::default())
-            .expect("it is definite");
-        factor[(0, 0)]
-    }
-}
-
 fn linalg(c: &mut Criterion) {
     let mut group = c.benchmark_group("linalg");
     for op in ["solve", "cholesky"] {
         for n in [16, 32, 64, 128, 256, 512, 1024] {
             let mut p = program(op, 1, n);
             group.bench_function(format!("{op} {n}"), |b| b.iter(|| p.step()));
-            let mut peer: Box<dyn FnMut() -> f64> =
-                if op == "solve" { Box::new(faer_solve(n)) } else { Box::new(faer_cholesky(n)) };
-            group.bench_function(format!("{op} {n} by faer"), |b| b.iter(&mut peer));
+            #[cfg(feature = "faer")]
+            group.bench_function(format!("{op} {n} by faer"), |b| b.iter(by_faer::peer(op, n)));
         }
     }
     for (op, n) in
