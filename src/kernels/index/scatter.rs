@@ -136,6 +136,23 @@ fn join_elements<T: Pod, I: Index, J: ScatterJoin<T>>(
     }
 }
 
+/// Applies each row of `updates` to the row of `out` with its index. A loop over rows of one element would take longer
+/// than its work.
+fn join_rows<T: Pod, I: Index, J: ScatterJoin<T>>(
+    join: J,
+    updates: &[T],
+    idx: &[I],
+    inner: usize,
+    rows: Range<usize>,
+    out: &mut [T],
+) {
+    if inner == 1 {
+        join_elements(join, updates, idx, inner, rows, out);
+    } else {
+        scatter_join_rows(join, updates, idx, inner, rows, out);
+    }
+}
+
 fn run_join<T: Pod, I: Index, J: ScatterJoin<T>>(args: &mut Args<'_>, join: J) {
     let p = Scatter::from_words(args.params());
     let view = p.view();
@@ -157,7 +174,7 @@ fn run_join<T: Pod, I: Index, J: ScatterJoin<T>>(args: &mut Args<'_>, join: J) {
         let updates = &updates[o * size..][..size];
         match p.own {
             true => join_elements(join, updates, &idx[o * size..][..size], p.inner, rows, out),
-            false => scatter_join_rows(join, updates, idx, p.inner, rows, out),
+            false => join_rows(join, updates, idx, p.inner, rows, out),
         }
     };
     if p.outer == 1 {
@@ -232,7 +249,7 @@ pub fn scatter_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     }
     let size = p.k * p.inner;
     add_onto_zeros(args, &p, |o, rows, out| {
-        scatter_join_rows(Add, &updates[o * size..][..size], idx, p.inner, rows, out)
+        join_rows(Add, &updates[o * size..][..size], idx, p.inner, rows, out);
     });
 }
 
