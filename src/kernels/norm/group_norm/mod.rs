@@ -1,11 +1,12 @@
-//! The adjoint of group normalisation of x `[samples, groups, channels, area]`, in one sweep.
+//! Group normalisation of x `[samples, groups, channels, area]`, and its adjoint, each in one sweep.
 //!
 //! A *row* is a group of one sample: `channels · area` adjacent elements with one mean and one rstd. With
-//! x̂ = (x − mean)·rstd: dx = rstd·(γ·dy − mean(γ·dy) − x̂·mean(γ·dy·x̂)), dγ = Σ dy·x̂, dβ = Σ dy, where γ belongs
-//! to a channel.
+//! x̂ = (x − mean)·rstd: y = γ·x̂ + β, dx = rstd·(γ·dy − mean(γ·dy) − x̂·mean(γ·dy·x̂)), dγ = Σ dy·x̂, dβ = Σ dy, where
+//! γ and β belong to a channel.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
+//! | [`group_norm_kernel`] | x: `T[rows, channels, area]`, γ, β: `T[groups, channels]` | y: like x, mean, rstd: `T[rows]` | [`GroupNorm`] |
 //! | [`group_norm_backward_kernel`] | dy, x: `T[rows, channels, area]`, mean, rstd: `T[rows]`, γ: `T[groups, channels]` | dx: `T[rows, channels, area]`, partial dγ, dβ: `T[partials, groups, channels]` | [`GroupNormGrad`] |
 //!
 //! Two [`reduce::sum`](crate::reduce::sum) with params [`GroupNormGrad::combine`] turn the partial dγ and dβ
@@ -24,6 +25,7 @@ use crate::float::Float;
 use crate::params::params;
 use crate::reduce::Reduce;
 use crate::reduce::pairwise;
+use crate::simd;
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 4096;
@@ -33,6 +35,77 @@ const UNITS: usize = 32;
 const SHARE: usize = 8;
 /// Most samples of a unit: their dγ are added one after the other.
 const MOST: usize = 256;
+
+params! {
+    /// Params of [`group_norm_kernel`]: the view of x, whose rows are not empty.
+    pub struct GroupNorm {
+        /// Groups of all samples.
+        pub rows: usize,
+        /// Runs of channels.
+        pub groups: usize,
+        /// Channels in a group.
+        pub channels: usize,
+        /// Elements of a channel of a sample.
+        pub area: usize,
+        /// Added to the variance.
+        pub eps: f64,
+    }
+}
+
+impl GroupNorm {
+    /// Rows in a unit: elements of mean and of rstd.
+    pub fn rows_per_unit(&self) -> usize {
+        (UNIT / (self.channels * self.area)).max(1)
+    }
+
+    /// Elements of y in a unit.
+    pub fn per_unit(&self) -> usize {
+        self.rows_per_unit() * self.channels * self.area
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.rows.div_ceil(self.rows_per_unit())
+    }
+}
+
+simd! {
+    /// One channel of a row.
+    fn group_norm_channel[T: Float](x: &[T], m: Moments<T>, gamma: T, beta: T, y: &mut [T]) {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = m.centred(*x) * m.rstd * gamma + beta;
+        }
+    }
+}
+
+/// y = γ·(x − mean)/√(variance + ε) + β, with the biased variance of each row.
+///
+/// Reads x: `T[rows, channels, area]`, γ, β: `T[groups, channels]`; writes y: like x,
+/// [`GroupNorm::per_unit`], and mean, rstd: `T[rows]`, [`GroupNorm::rows_per_unit`]; params [`GroupNorm`].
+pub fn group_norm_kernel<T: Float>(args: &mut Args<'_>) {
+    let p = GroupNorm::from_words(args.params());
+    let (first, size) = (args.units().start * p.rows_per_unit(), p.channels * p.area);
+    let (x, gamma, beta) = (args.read::<T>(0), args.read::<T>(1), args.read::<T>(2));
+    let (y, means, rstds) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
+    let statistics = means.iter_mut().zip(rstds);
+    for (r, (y, (mean, rstd))) in (first..).zip(y.chunks_exact_mut(size).zip(statistics)) {
+        let x = &x[r * size..][..size];
+        let m = Moments::of_row(x, T::from_f64(p.eps));
+        (*mean, *rstd) = (m.mean, m.rstd);
+        let own = r % p.groups * p.channels..(r % p.groups + 1) * p.channels;
+        let (gamma, beta) = (&gamma[own.clone()], &beta[own]);
+        if p.area == 1 {
+            layer_norm::layer_norm_affine_row(x, m, (gamma, beta), y);
+            continue;
+        }
+        let channels = y.chunks_exact_mut(p.area).zip(x.chunks_exact(p.area));
+        for ((y, x), (gamma, beta)) in channels.zip(gamma.iter().zip(beta)) {
+            group_norm_channel(x, m, *gamma, *beta, y);
+        }
+    }
+}
+
+by_dtype!(group_norm_kernel_for = group_norm_kernel::<floats>);
 
 params! {
     /// Params of [`group_norm_backward_kernel`]: the view of x, which is not empty.

@@ -1,5 +1,5 @@
-//! Tests of the adjoint of group norm: against naive loops in f64, at the edges of shapes and values, in place or not,
-//! in 1, 2, 3 and 7 unit ranges (see `harness`).
+//! Tests of group norm and its adjoint: against naive loops in f64, at the edges of shapes and values, the adjoint in place
+//! or not, in 1, 2, 3 and 7 unit ranges (see `harness`).
 
 use super::*;
 use crate::harness::{In, Out, close, hash_numbers, run_in_ranges, written_elements};
@@ -95,6 +95,53 @@ const VIEWS: &[GroupNormGrad] = &[
     view(2000, 1, 1, 2),
     view(1, 1, 33, 1100),
 ];
+
+/// y, mean, rstd of the kernel.
+fn forward<T: Float>(p: &GroupNorm, x: &[T], gamma: &[T], beta: &[T]) -> [Vec<T>; 3] {
+    assert_eq!(GroupNorm::from_words(&p.to_words()), *p);
+    let statistic = || Out::of::<T>(p.rows, p.rows_per_unit());
+    let writes = [Out::of::<T>(x.len(), p.per_unit()), statistic(), statistic()];
+    let reads = [x, gamma, beta].map(In::of);
+    let got = run_in_ranges(group_norm_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
+    [0, 1, 2].map(|j| written_elements(&got, j))
+}
+
+#[test]
+fn results_are_those_of_the_definition() {
+    for &GroupNormGrad { samples, groups, channels, area } in VIEWS {
+        let p = GroupNorm { rows: samples * groups, groups, channels, area, eps: 1e-3 };
+        let n = channels * area;
+        let (x, gamma, beta) = (
+            hash_numbers::<f64>(p.rows * n, 2),
+            hash_numbers::<f64>(groups * channels, 3),
+            hash_numbers::<f64>(groups * channels, 4),
+        );
+        let [mut y, mut means, mut rstds] = [const { Vec::<f64>::new() }; 3];
+        for (r, x) in x.chunks(n).enumerate() {
+            let mean = x.iter().sum::<f64>() / n as f64;
+            let rstd = (x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n as f64 + p.eps).sqrt().recip();
+            let channel = |i: usize| r % groups * channels + i / area;
+            y.extend((0..n).map(|i| (x[i] - mean) * rstd * gamma[channel(i)] + beta[channel(i)]));
+            means.push(mean);
+            rstds.push(rstd);
+        }
+        let [got_y, got_means, got_rstds] = forward(&p, &x, &gamma, &beta);
+        close(&got_y, &y, 1e-12);
+        close(&got_means, &means, 1e-13);
+        close(&got_rstds, &rstds, 1e-12);
+    }
+}
+
+#[test]
+fn results_far_from_0_keep_digits() {
+    let p = GroupNorm { rows: 1, groups: 1, channels: 2, area: 32, eps: 0.0 };
+    let x: Vec<f32> = (0..64).map(|i| 1e4 + (i % 2) as f32).collect();
+    let [y, mean, rstd] = forward(&p, &x, &[1.0, 3.0], &[0.0, 1.0]);
+    let want: Vec<f32> = (0..64).map(|i| (i % 2) as f32 * 2.0 - 1.0).collect();
+    close(&y[..32], &want[..32], 1e-6);
+    close(&y[32..], &want[32..].iter().map(|hat| 3.0 * hat + 1.0).collect::<Vec<_>>(), 1e-6);
+    close(&[mean[0], rstd[0]], &[1e4 + 0.5, 2.0], 1e-6);
+}
 
 #[test]
 fn gradients_are_those_of_the_definition() {

@@ -4,25 +4,14 @@
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{
-    NormAttrs, STATISTICS, add_cotangents, check_backward_channels, check_channels, check_eps, shape_channel_values,
-    sum_to_channels,
+    GroupNormAttrs, NormAttrs, STATISTICS, add_cotangents, check_backward_channels, check_channels, check_eps,
+    shape_channel_values, sum_to_channels,
 };
 use Domain::Real;
-
-attrs! {
-    /// Attributes of a group norm.
-    pub struct GroupNormAttrs {
-        /// The number of runs of channels.
-        groups: i64,
-        /// The term added to the variance.
-        eps: f64,
-    }
-}
 
 fn decompose_forward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, d) = (s.args[0], s.args[0].dims());
@@ -103,7 +92,7 @@ pub const GROUP_NORM: OpDef = OpDef {
     deriv: Deriv::Rules(push_tangents, pull_cotangents),
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_forward),
-    lower: Lower::Expand,
+    lower: Lower::Kernel(lower::emit_group_norm),
     cost: |cx| 10 * cx.arg(0),
     cases: &[
         Case { args: "f[2,6,3,2] f[6] f[6]", attrs: "groups=3 eps=0.001", domains: &[Real] },

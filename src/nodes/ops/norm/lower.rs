@@ -4,7 +4,7 @@ use crate::arena::dims::Dims;
 use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::norm::batch_norm::BatchNormGrad;
-use crate::kernels::norm::group_norm::GroupNormGrad;
+use crate::kernels::norm::group_norm::{GroupNorm, GroupNormGrad};
 use crate::kernels::norm::layer_norm::LayerNorm;
 use crate::kernels::norm::residual_norm::ResidualNorm;
 use crate::kernels::norm::{batch_norm, group_norm, layer_norm, residual_norm, rms_norm};
@@ -12,7 +12,7 @@ use crate::kernels::reduce;
 use crate::kernels::reduce::Reduce;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::norm::NormAttrs;
+use crate::nodes::ops::norm::{GroupNormAttrs, NormAttrs};
 
 /// The view of x as rows.
 fn view_as_rows(d: &Dims, eps: f64) -> LayerNorm {
@@ -36,6 +36,18 @@ pub fn emit_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = rms_norm::rms_norm_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.rows_per_unit()));
+    Ok(())
+}
+
+/// `group_norm`.
+pub fn emit_group_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (d, GroupNormAttrs { groups, eps }) = (cx.arg_dims(0), GroupNormAttrs::of(&cx.attrs()));
+    let (groups, area) = (groups as usize, d[2..].iter().product());
+    let p = GroupNorm { rows: d[0] * groups, groups, channels: d[1] / groups, area, eps };
+    let kernel = group_norm::group_norm_kernel_for(cx.dtype(0))?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
+    let call = call.writes(Buf::Out(0), p.per_unit());
+    cx.call(call.writes(Buf::Out(1), p.rows_per_unit()).writes(Buf::Out(2), p.rows_per_unit()));
     Ok(())
 }
 

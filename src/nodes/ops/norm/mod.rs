@@ -23,6 +23,16 @@ attrs! {
     }
 }
 
+attrs! {
+    /// Attributes of a group norm.
+    pub struct GroupNormAttrs {
+        /// The number of runs of channels.
+        groups: i64,
+        /// The term added to the variance.
+        eps: f64,
+    }
+}
+
 /// Checks that eps is not negative.
 pub(super) fn check_eps(eps: f64) -> Result<(), String> {
     ensure!(eps >= 0.0, "eps is {eps}; it must not be negative");

@@ -4,9 +4,8 @@ use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::norm::NormAttrs;
 use crate::nodes::ops::norm::batch_norm_inference::BatchNormInferenceAttrs;
-use crate::nodes::ops::norm::group_norm::GroupNormAttrs;
+use crate::nodes::ops::norm::{GroupNormAttrs, NormAttrs};
 
 impl<'g> Var<'g> {
     /// Layer normalisation, as in `torch.nn.LayerNorm`: γ(x − mean)/√(var + eps) + β with the biased variance, over the
