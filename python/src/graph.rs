@@ -190,6 +190,22 @@ impl Graph {
         py.detach(|| call(|| Ok(self.graph.warnings().iter().map(ToString::to_string).collect())))
     }
 
+    /// The graph with its output or input `old` called `new`: the first of two derivatives by one leaf makes place for
+    /// the second.
+    ///
+    /// >>> import arenagrad as ag
+    /// >>> with ag.build("cubes") as b:
+    /// ...     x = b.input("x", (2,), "f64")
+    /// ...     b.output("u", (x * x * x).sum())
+    /// >>> with b.graph.grad("u", ["x"]).rename("grad.x", "u_x").extend() as more:
+    /// ...     more.output("slope", more.value("u_x").sum())
+    /// >>> p = ag.compile(more.graph.grad("slope", ["x"]))
+    /// >>> p.step(x=[1.0, 2.0])["grad.x"].tolist()  # 6x
+    /// [6.0, 12.0]
+    fn rename(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<Graph> {
+        py.detach(|| Graph::made(|| self.graph.rename(old, new)))
+    }
+
     /// The graph with an output `grad.NAME` for each of `wrt`: leaves, or all params if there are none given.
     #[pyo3(signature = (loss, wrt = None, *, frozen = None, missing = "error"))]
     fn grad(

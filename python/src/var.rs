@@ -89,6 +89,21 @@ macro_rules! both {
     };
 }
 
+/// The operator of a number and a value, where the library has it of values alone.
+macro_rules! flipped {
+    ($this:expr, $left:expr, |$a:ident, $b:ident| $f:expr) => {
+        binary(
+            $this,
+            $left,
+            |$b, $a| $f,
+            |$b, number| {
+                let $a = $b.full_like(number);
+                $f
+            },
+        )
+    };
+}
+
 type Any<'py> = Bound<'py, PyAny>;
 
 #[pymethods]
@@ -206,8 +221,16 @@ impl Var {
         both!(this, other, |a, b| a.floor_divide(b))
     }
 
+    fn __rfloordiv__<'py>(this: &Bound<'py, Self>, other: &Any<'py>) -> PyResult<Any<'py>> {
+        flipped!(this, other, |a, b| a.floor_divide(b))
+    }
+
     fn __mod__<'py>(this: &Bound<'py, Self>, other: &Any<'py>) -> PyResult<Any<'py>> {
         both!(this, other, |a, b| a.remainder(b))
+    }
+
+    fn __rmod__<'py>(this: &Bound<'py, Self>, other: &Any<'py>) -> PyResult<Any<'py>> {
+        flipped!(this, other, |a, b| a.remainder(b))
     }
 
     fn __matmul__<'py>(this: &Bound<'py, Self>, other: &Any<'py>) -> PyResult<Any<'py>> {
@@ -222,6 +245,13 @@ impl Var {
             return Ok(this.py().NotImplemented().into_bound(this.py()));
         }
         both!(this, other, |a, b| a.pow(b))
+    }
+
+    fn __rpow__<'py>(this: &Bound<'py, Self>, other: &Any<'py>, modulo: &Any<'py>) -> PyResult<Any<'py>> {
+        if !modulo.is_none() {
+            return Ok(this.py().NotImplemented().into_bound(this.py()));
+        }
+        flipped!(this, other, |a, b| a.pow(b))
     }
 
     fn __and__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, Var>) -> PyResult<Any<'py>> {
