@@ -2,9 +2,11 @@
 
 use crate::build::Build;
 use crate::error::{call, refuse};
+use crate::location;
 use crate::optim::PyOptimiser;
 use arenagrad::error::Kind;
 use arenagrad::graph::{DType, GradOptions, GraphBuf, LeafKind, Missing, Randomness, Sizes, Vmap, vmap};
+use arenagrad::optim::train_at;
 use arenagrad::tools::ir::text;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -117,7 +119,8 @@ pub fn _parse(py: Python<'_>, text: String, sizes: Option<Vec<(String, usize)>>)
 #[pyfunction]
 #[pyo3(signature = (graph, loss, optimiser))]
 pub fn train(py: Python<'_>, graph: &Graph, loss: &str, optimiser: &PyOptimiser) -> PyResult<Graph> {
-    py.detach(|| Graph::made(|| arenagrad::optim::train(&graph.graph, loss, optimiser.optimiser())))
+    let (file, line) = location::caller(py)?;
+    py.detach(|| Graph::made(|| train_at((&file, line), &graph.graph, loss, optimiser.optimiser())))
 }
 
 #[pymethods]
@@ -190,8 +193,8 @@ impl Graph {
         py.detach(|| call(|| Ok(self.graph.warnings().iter().map(ToString::to_string).collect())))
     }
 
-    /// The graph with its output or input `old` called `new`: the first of two derivatives by one leaf makes place for
-    /// the second.
+    /// The graph with its output, input or state `old` called `new`: the first of two derivatives by one leaf makes
+    /// place for the second, and one of two optimisers in a program gets a count of steps of its own.
     ///
     /// >>> import arenagrad as ag
     /// >>> with ag.build("cubes") as b:

@@ -57,6 +57,17 @@ pub fn ints_of(value: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     value.extract::<i64>().map(|one| vec![one]).or_else(|_| value.extract())
 }
 
+/// A number of Python, `None` for what is none. An error for an integer that has no `f64`: graphs would hold another.
+pub fn number_of(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    let Ok(x) = value.extract::<f64>() else { return Ok(None) };
+    if value.is_instance_of::<PyInt>() && !value.eq(x)? {
+        let text =
+            format!("{value} is beyond the integers that numbers of a graph hold; constant(…, \"i64\") holds it");
+        return Err(refuse(Kind::Data, text));
+    }
+    Ok(Some(x))
+}
+
 /// A size, which is no number below 0.
 pub fn size_of(size: i64) -> PyResult<usize> {
     usize::try_from(size).map_err(|_| refuse(Kind::Shape, format!("a size is {size}; it must be 0 or more")))

@@ -4,6 +4,7 @@
 use crate::build::{Build, make};
 use crate::error::refuse;
 use crate::forward::{self, Args};
+use crate::values::number_of;
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, Var as Value, VarId};
 use pyo3::basic::CompareOp;
@@ -48,7 +49,6 @@ impl Var {
 }
 
 /// The right-hand side of an operator.
-#[derive(FromPyObject)]
 enum Right<'py> {
     Var(Bound<'py, Var>),
     Number(f64),
@@ -62,7 +62,13 @@ fn binary<'py>(
     of_number: impl for<'g> Fn(Value<'g>, f64) -> Value<'g>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = this.py();
-    let Ok(right) = right.extract::<Right<'_>>() else { return Ok(py.NotImplemented().into_bound(py)) };
+    let right = match right.cast::<Var>() {
+        Ok(var) => Right::Var(var.clone()),
+        Err(_) => match number_of(right)? {
+            Some(x) => Right::Number(x),
+            None => return Ok(py.NotImplemented().into_bound(py)),
+        },
+    };
     let me = this.get();
     let owner = me.owner(py);
     let var = make(owner, |g| {

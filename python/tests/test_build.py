@@ -64,6 +64,14 @@ def test_numbers_on_the_left_of_integers():
         value(lambda x: 2.5**x, x)
 
 
+def test_integers_that_no_f64_holds_are_refused():
+    x = np.array([1], np.int64)
+    assert value(lambda x: x + 2**53, x)[0] == 2**53 + 1
+    for f in (lambda x: x + (2**53 + 1), lambda x: x.full_like(2**53 + 1), lambda x: x.maximum(2**53 + 1), lambda x: x.max(2**53 + 1)):
+        with pytest.raises(ag.DataError, match="9007199254740993 is beyond the integers"):
+            value(f, x)
+
+
 def test_sizes_that_are_computed():
     assert value(lambda a: a.unflatten(1, (-1, 3)), A).shape == (2, 1, 3)
     for sizes, text in [((-1, -1), "several sizes of -1"), ((-2, 3), "a size is -2"), ((4, -1), "makes 6 elements")]:
@@ -100,6 +108,8 @@ def test_a_value_is_no_number_and_no_array():
         x[2]
     with pytest.raises(IndexError):
         x[0, 0]
+    with pytest.raises(TypeError):
+        x[True]
 
 
 def test_every_op_is_a_method_with_documentation():

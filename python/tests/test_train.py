@@ -65,6 +65,12 @@ def test_the_norm_that_clips_may_be_that_of_the_largest_element():
     assert abs(most - 1e-3) < 1e-6
 
 
+def test_nodes_of_a_step_have_the_line_that_asked_for_it():
+    step = ag.train(mlp(), "loss", ag.optim.RAdam(0.1))
+    text = json.dumps(ag.compile(step).plan.to_dict())
+    assert f"{__file__}:" in text and "graph.rs" not in text
+
+
 def test_frozen_params_stay_and_patterns_must_match():
     step = ag.train(mlp(), "loss", ag.optim.Sgd(0.1).freeze("fc1.*").group("fc2.bias", lr_scale=0.0).grad_norm())
     p = ag.compile(step)

@@ -1466,5 +1466,5 @@ class BuilderOps:
         return self._call("vmap", (xs, f))  # type: ignore[attr-defined, no-any-return]
 
     def while_loop(self, carries: Vars, bound: int, go_on: Callable[..., Var], body: Callable[..., Vars]) -> tuple[Var, ...]:  # noqa: E501
-        """Runs `carries = body(*carries)` while `go_on(*carries)`. If that holds still after `bound` iterations, the step fails. Gives the last carries, then the number of iterations."""
+        """Runs `carries = body(*carries)` while `go_on(*carries)`. If that still holds after `bound` iterations, the step fails. Gives the last carries, then the number of iterations."""
         return self._call("while_loop", (carries, bound, go_on, body))  # type: ignore[attr-defined, no-any-return]

@@ -7,7 +7,7 @@ mod var_table;
 
 use crate::build::Build;
 use crate::error::{calm, refuse};
-use crate::values::{dims_of, dtype_of, init_of, ints_of, size_of};
+use crate::values::{dims_of, dtype_of, init_of, ints_of, number_of, size_of};
 use crate::var::Var;
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, DType, Init, Var as Value, VarId};
@@ -128,8 +128,8 @@ impl<'a, 'g, 'py> Args<'a, 'g, 'py> {
                 break;
             }
         }
-        let one = |item: &Bound<'py, PyAny>| match (item.extract::<f64>(), like) {
-            (Ok(x), Some(like)) if !item.is_instance_of::<Var>() => Ok(self.g.full(x, [], like.dtype())),
+        let one = |item: &Bound<'py, PyAny>| match (number_of(item)?, like) {
+            (Some(x), Some(like)) => Ok(self.g.full(x, [], like.dtype())),
             _ => self.value(item),
         };
         self.items.iter().map(one).collect()
@@ -147,9 +147,9 @@ impl<'a, 'g, 'py> Args<'a, 'g, 'py> {
     /// A value, or a number as a fill of the type of the first value.
     pub fn operand(&self, i: usize) -> PyResult<Value<'g>> {
         let item = self.at(i)?;
-        match item.extract::<f64>() {
-            Ok(x) if !item.is_instance_of::<Var>() => Ok(self.me()?.full_like(x)),
-            _ => self.value(item),
+        match number_of(item)? {
+            Some(x) => Ok(self.me()?.full_like(x)),
+            None => self.value(item),
         }
     }
 
@@ -191,7 +191,8 @@ impl<'a, 'g, 'py> Args<'a, 'g, 'py> {
     }
 
     pub fn f64(&self, i: usize) -> PyResult<f64> {
-        self.at(i)?.extract()
+        let item = self.at(i)?;
+        number_of(item)?.map_or_else(|| item.extract(), Ok)
     }
 
     pub fn i64(&self, i: usize) -> PyResult<i64> {
