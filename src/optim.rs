@@ -20,5 +20,5 @@ pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::passes::optimiser::{
     Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, EMA, GRAD_NORM, Group, KEPT_GRAD, KeptGrad, LOSS_SCALE, LR,
     Lamb, Layout, Lbfgs, Lion, LossScale, MOMENTUM, Muon, MuonScale, NAdam, NAdamW, Optimiser, OwnedState, Projection,
-    RAdam, RmsProp, Rule, STEP, Sgd, Shard, SparseAdam, Split, train, train_split,
+    RAdam, RmsProp, Rule, STEP, Sgd, Shard, SparseAdam, Split, train, train_at, train_split,
 };

@@ -2,9 +2,11 @@
 
 use crate::build::Build;
 use crate::error::{call, refuse};
+use crate::location;
 use crate::optim::PyOptimiser;
 use arenagrad::error::Kind;
 use arenagrad::graph::{DType, GradOptions, GraphBuf, LeafKind, Missing, Randomness, Sizes, Vmap, vmap};
+use arenagrad::optim::train_at;
 use arenagrad::tools::ir::text;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -117,7 +119,8 @@ pub fn _parse(py: Python<'_>, text: String, sizes: Option<Vec<(String, usize)>>)
 #[pyfunction]
 #[pyo3(signature = (graph, loss, optimiser))]
 pub fn train(py: Python<'_>, graph: &Graph, loss: &str, optimiser: &PyOptimiser) -> PyResult<Graph> {
-    py.detach(|| Graph::made(|| arenagrad::optim::train(&graph.graph, loss, optimiser.optimiser())))
+    let (file, line) = location::caller(py)?;
+    py.detach(|| Graph::made(|| train_at((&file, line), &graph.graph, loss, optimiser.optimiser())))
 }
 
 #[pymethods]
@@ -188,6 +191,22 @@ impl Graph {
     #[getter]
     fn warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         py.detach(|| call(|| Ok(self.graph.warnings().iter().map(ToString::to_string).collect())))
+    }
+
+    /// The graph with its output, input or state `old` called `new`: the first of two derivatives by one leaf makes
+    /// place for the second, and one of two optimisers in a program gets a count of steps of its own.
+    ///
+    /// >>> import arenagrad as ag
+    /// >>> with ag.build("cubes") as b:
+    /// ...     x = b.input("x", (2,), "f64")
+    /// ...     b.output("u", (x * x * x).sum())
+    /// >>> with b.graph.grad("u", ["x"]).rename("grad.x", "u_x").extend() as more:
+    /// ...     more.output("slope", more.value("u_x").sum())
+    /// >>> p = ag.compile(more.graph.grad("slope", ["x"]))
+    /// >>> p.step(x=[1.0, 2.0])["grad.x"].tolist()  # 6x
+    /// [6.0, 12.0]
+    fn rename(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<Graph> {
+        py.detach(|| Graph::made(|| self.graph.rename(old, new)))
     }
 
     /// The graph with an output `grad.NAME` for each of `wrt`: leaves, or all params if there are none given.

@@ -6,7 +6,7 @@ use arenagrad::error::Kind;
 use arenagrad::graph::{Var, VarId};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyEllipsis, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PySlice, PyTuple};
 
 /// What an index makes of an axis.
 struct Indexed {
@@ -83,7 +83,7 @@ pub fn indexed<'g>(a: &Args<'_, 'g, '_>, x: Var<'g>, index: &Bound<'_, PyAny>) -
         } else if let Ok(slice) = item.cast::<PySlice>() {
             let n = size(&to);
             to.slice(slice, n)?;
-        } else if let Ok(i) = item.extract::<isize>() {
+        } else if let (Ok(i), false) = (item.extract::<isize>(), item.is_instance_of::<PyBool>()) {
             let n = size(&to);
             to.integer(i, n)?;
         } else {

@@ -27,6 +27,9 @@ fn table_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
     if value.is_instance_of::<PyFloat>() || value.hasattr("__float__")? {
         let x: f64 = value.extract()?;
+        if x == f64::INFINITY {
+            return Ok("inf".into()); // JSON has no such number.
+        }
         let number = serde_json::Number::from_f64(x);
         return number.map(Value::Number).ok_or_else(|| refuse(Kind::Syntax, format!("a setting is {x}")));
     }
@@ -61,6 +64,7 @@ fn table_of(dict: &Bound<'_, PyDict>) -> PyResult<Map<String, Value>> {
 fn read<T: serde::de::DeserializeOwned>(what: &str, table: Value) -> PyResult<T> {
     serde_json::from_value(table).map_err(|e| {
         let text = e.to_string().replace("unknown field", "unknown setting").replace("unknown variant", "unknown kind");
+        let text = text.replace("invalid type: string \"inf\"", "invalid value: inf");
         refuse(Kind::Syntax, format!("{what}: {text}"))
     })
 }

@@ -184,7 +184,8 @@ impl SizedProgram {
         })
     }
 
-    /// Writes params and states by name: all of them, or where one is refused none.
+    /// Writes params and states by name: all that are given, or where one is refused none. Those that are not given
+    /// stay.
     fn load_state_dict(&self, values: &Bound<'_, PyDict>) -> PyResult<()> {
         self.at(None, |p| {
             let mut all = Vec::new();

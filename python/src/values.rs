@@ -52,12 +52,30 @@ pub fn dtype_of(value: &Bound<'_, PyAny>) -> PyResult<DType> {
     found.ok_or_else(|| refuse(Kind::Syntax, format!("there is no element type {name:?}; there are {known}")))
 }
 
+/// Integers: one or a sequence.
+pub fn ints_of(value: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    value.extract::<i64>().map(|one| vec![one]).or_else(|_| value.extract())
+}
+
+/// A number of Python, `None` for what is none. An error for an integer that has no `f64`: graphs would hold another.
+pub fn number_of(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    let Ok(x) = value.extract::<f64>() else { return Ok(None) };
+    if value.is_instance_of::<PyInt>() && !value.eq(x)? {
+        let text =
+            format!("{value} is beyond the integers that numbers of a graph hold; constant(…, \"i64\") holds it");
+        return Err(refuse(Kind::Data, text));
+    }
+    Ok(Some(x))
+}
+
+/// A size, which is no number below 0.
+pub fn size_of(size: i64) -> PyResult<usize> {
+    usize::try_from(size).map_err(|_| refuse(Kind::Shape, format!("a size is {size}; it must be 0 or more")))
+}
+
 /// Sizes: an integer or a sequence of integers.
 pub fn dims_of(value: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-    match value.extract::<usize>() {
-        Ok(one) => Ok(vec![one]),
-        Err(_) => value.extract(),
-    }
+    ints_of(value)?.into_iter().map(size_of).collect()
 }
 
 /// An attribute that owns its value.

@@ -4,6 +4,7 @@
 use crate::build::{Build, make};
 use crate::error::refuse;
 use crate::forward::{self, Args};
+use crate::values::number_of;
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, Var as Value, VarId};
 use pyo3::basic::CompareOp;
@@ -48,7 +49,6 @@ impl Var {
 }
 
 /// The right-hand side of an operator.
-#[derive(FromPyObject)]
 enum Right<'py> {
     Var(Bound<'py, Var>),
     Number(f64),
@@ -62,7 +62,13 @@ fn binary<'py>(
     of_number: impl for<'g> Fn(Value<'g>, f64) -> Value<'g>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = this.py();
-    let Ok(right) = right.extract::<Right<'_>>() else { return Ok(py.NotImplemented().into_bound(py)) };
+    let right = match right.cast::<Var>() {
+        Ok(var) => Right::Var(var.clone()),
+        Err(_) => match number_of(right)? {
+            Some(x) => Right::Number(x),
+            None => return Ok(py.NotImplemented().into_bound(py)),
+        },
+    };
     let me = this.get();
     let owner = me.owner(py);
     let var = make(owner, |g| {
@@ -86,6 +92,21 @@ fn unary(this: &Bound<'_, Var>, f: impl for<'g> Fn(&'g Builder, Value<'g>) -> Va
 macro_rules! both {
     ($this:expr, $right:expr, |$a:ident, $b:ident| $f:expr) => {
         binary($this, $right, |$a, $b| $f, |$a, $b| $f)
+    };
+}
+
+/// The operator of a number and a value, where the library has it of values alone.
+macro_rules! flipped {
+    ($this:expr, $left:expr, |$a:ident, $b:ident| $f:expr) => {
+        binary(
+            $this,
+            $left,
+            |$b, $a| $f,
+            |$b, number| {
+                let $a = $b.full_like(number);
+                $f
+            },
+        )
     };
 }
 
@@ -206,8 +227,16 @@ impl Var {
         both!(this, other, |a, b| a.floor_divide(b))
     }
 
+    fn __rfloordiv__<'py>(this: &Bound<'py, Self>, other: &Any<'py>) -> PyResult<Any<'py>> {
+        flipped!(this, other, |a, b| a.floor_divide(b))
+    }
+
     fn __mod__<'py>(this: &Bound<'py, Self>, other: &Any<'py>) -> PyResult<Any<'py>> {
         both!(this, other, |a, b| a.remainder(b))
+    }
+
+    fn __rmod__<'py>(this: &Bound<'py, Self>, other: &Any<'py>) -> PyResult<Any<'py>> {
+        flipped!(this, other, |a, b| a.remainder(b))
     }
 
     fn __matmul__<'py>(this: &Bound<'py, Self>, other: &Any<'py>) -> PyResult<Any<'py>> {
@@ -222,6 +251,13 @@ impl Var {
             return Ok(this.py().NotImplemented().into_bound(this.py()));
         }
         both!(this, other, |a, b| a.pow(b))
+    }
+
+    fn __rpow__<'py>(this: &Bound<'py, Self>, other: &Any<'py>, modulo: &Any<'py>) -> PyResult<Any<'py>> {
+        if !modulo.is_none() {
+            return Ok(this.py().NotImplemented().into_bound(this.py()));
+        }
+        flipped!(this, other, |a, b| a.pow(b))
     }
 
     fn __and__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, Var>) -> PyResult<Any<'py>> {

@@ -158,6 +158,25 @@ def test_lists_of_names_are_short():
     assert "x7, 12 more" in str(e.value)
 
 
+def test_numbers_are_no_bits_of_bf16():
+    with ag.build("g") as b:
+        b.output("y", b.input("x", (3,), "bf16").cast("f32"))
+    half = ag.compile(b.graph)
+    bits = np.array([1.0, -2.5, 0.0], np.float32).view(np.uint32) >> 16
+    assert half.step(x=bits.astype(np.uint16))["y"].tolist() == [1.0, -2.5, 0.0]
+    for x in ([1, 2, 3], np.ones(3, np.int64), np.ones(3, np.uint8), ONE):
+        refused(half, x, "written as its bits in uint16")
+
+
+def test_constants_lose_nothing_but_the_rounding_of_floats():
+    b = ag.build("g")
+    for value, dtype, kind in [(7, None, "i32"), (2**40, "i64", "i64"), (3.0, "u8", "u8"), (True, "i32", "i32"), (0.1, None, "f32")]:
+        assert b.constant(value, dtype).dtype == kind
+    for value, dtype in [(2**40, None), ([1, 2**31], None), (300, "u8"), (-1, "u8"), (1.5, "i32"), (float("nan"), "i64"), (1 + 2j, "f32"), (1.0, "bf16")]:
+        with pytest.raises(ag.DataError, match="constant: "):
+            b.constant(value, dtype)
+
+
 class TestOut:
     def test_outputs_are_copied(self, double):
         into = np.zeros(3, np.float32)

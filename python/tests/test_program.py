@@ -86,6 +86,23 @@ def test_methods_share_params():
         ag.compile({})
 
 
+def test_two_optimisers_of_one_program_count_apart():
+    def step(frozen):
+        with ag.build("net") as b:
+            h = ag.nn.linear("maker", b.input("x", (4, 2)), 3).tanh()
+            b.output("loss", ag.nn.linear("critic", h, 1).square().mean())
+        return ag.train(b.graph, "loss", ag.optim.Adam(1e-2).freeze(frozen))
+
+    maker, critic = step("critic.*"), step("maker.*")
+    with pytest.raises(ag.NameError_, match='both advance "opt.step"'):
+        ag.compile({"maker": maker, "critic": critic})
+    p = ag.compile({"maker": maker, "critic": critic.rename("opt.step", "opt.critic.step")})
+    p.init(0)
+    for name in ("critic", "critic", "maker"):
+        p.run(name, x=np.ones((4, 2), np.float32))
+    assert (p.states.item("opt.step"), p.states.item("opt.critic.step")) == (1, 2)
+
+
 class TestFiles:
     def test_weights_go_from_program_to_program(self, trained, tmp_path):
         trained.step(**batch())

@@ -45,6 +45,8 @@ def test_settings_are_those_of_the_kind():
         (lambda: o.Optimiser("sgd", 0.1, betas=(0.9, 0.9)), "means nothing to sgd; it reads momentum"),
         (lambda: o.Optimiser("sgdd", 0.1), "unknown kind"),
         (lambda: o.AdamW(1e-3, eps="small"), "AdamW: invalid type"),
+        (lambda: o.AdamW(1e-3, eps=float("inf")), "AdamW: invalid value: inf"),
+        (lambda: o.AdamW(1e-3, clip_norm=1.0, norm_type="most"), "an order that is a number or inf"),
         (lambda: o.Sgd(float("nan")), "nan|NaN"),
         (lambda: o.Sgd(0.1).group("x", weight_decay=-1.0), "weight_decay"),
     ]:
@@ -52,6 +54,21 @@ def test_settings_are_those_of_the_kind():
             call()
     with pytest.raises(TypeError):
         o.Sgd(0.1, betas=(0.9, 0.9))
+
+
+def test_the_norm_that_clips_may_be_that_of_the_largest_element():
+    p = ag.compile(ag.train(mlp(), "loss", ag.optim.Sgd(1.0, clip_norm=1e-3, norm_type=float("inf"))))
+    p.init(0)
+    before = p.params.copy()
+    p.step(**batch())
+    most = max(np.abs(p.params[n] - before[n]).max() for n in before)
+    assert abs(most - 1e-3) < 1e-6
+
+
+def test_nodes_of_a_step_have_the_line_that_asked_for_it():
+    step = ag.train(mlp(), "loss", ag.optim.RAdam(0.1))
+    text = json.dumps(ag.compile(step).plan.to_dict())
+    assert f"{__file__}:" in text and "graph.rs" not in text
 
 
 def test_frozen_params_stay_and_patterns_must_match():
@@ -136,11 +153,16 @@ class TestFit:
         assert [x["step"] for x in lines] == [1, 4, 8, 12] and lines[0]["lr"] == 1e-2
         assert (tmp_path / "a" / "weights.safetensors").stat().st_size > 0
 
+        ag.fit(trained, batches, steps=3, out=tmp_path / "b", **options)  # Another run: its lines make place.
         trained.load_state_dict(kept)
         stop = ag.fit(trained, batches, steps=12, out=tmp_path / "b", callback=lambda step, p: step == 7, **options)
         assert (stop.steps, stop.ended) == (7, "callback")
         trained.init(3)
+        with open(tmp_path / "b" / "metrics.jsonl", "a") as file:  # As after a crash: steps that no checkpoint has.
+            file.write('{"step": 8, "epoch": 1, "loss": 0.5}\n{"step": 9, "ep')
         ag.fit(trained, batches, steps=12, out=tmp_path / "b", resume=True, **options)
+        again = [json.loads(line) for line in (tmp_path / "b" / "metrics.jsonl").read_text().splitlines()]
+        assert again == lines
         for name, array in trained.state_dict().items():
             np.testing.assert_array_equal(array, wanted[name], err_msg=name)
 

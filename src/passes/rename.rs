@@ -1,4 +1,4 @@
-//! Gives an output or an input of a graph another name: see [`rename`].
+//! Gives an output, an input or a state of a graph another name: see [`rename`].
 
 use super::copier::Copier;
 use super::rebuild::{finish_rebuild, rebuilt_by_pass};
@@ -8,11 +8,11 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::leaf::is_leaf_name;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op};
 
-/// `g` with its output or input `old` called `new`. So the first of two derivatives by one leaf makes place for the
-/// second.
+/// `g` with its output, input or state `old` called `new`. So the first of two derivatives by one leaf makes place for
+/// the second, and one of two optimisers in a program gets a count of steps of its own.
 ///
 /// # Errors
-/// No output and no input is called `old`; an output or a leaf is called `new`; a leaf cannot be called so.
+/// No output, no input and no state is called `old`; an output or a leaf is called `new`; a leaf cannot be called so.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -32,17 +32,17 @@ use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op};
 /// ```
 pub fn rename<'a>(g: impl Into<Graph<'a>>, old: &str, new: &str) -> Result<GraphBuf> {
     let g = g.into();
-    let input = g.find_leaf(old).filter(|l| g.op[g.def[l.0.at()].at()] == Op::INPUT).map(|l| l.0);
-    if input.is_none() {
+    let leaf = g.find_leaf(old).filter(|l| matches!(g.op[g.def[l.0.at()].at()], Op::INPUT | Op::STATE)).map(|l| l.0);
+    if leaf.is_none() {
         output_by_name(g, old)?;
     } else if !is_leaf_name(new) {
-        return Err(Error::new(Kind::Name, format!("rename: an input cannot be called {new:?}")));
+        return Err(Error::new(Kind::Name, format!("rename: a leaf cannot be called {new:?}")));
     }
     check_free_names(g, "rename", [new.to_string()])?;
     rebuilt_by_pass("rename", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
-        if let Some(v) = input {
+        if let Some(v) = leaf {
             c = c.renaming(v, new);
         }
         c.run(&mut |_| None);

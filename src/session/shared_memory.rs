@@ -12,14 +12,57 @@ use super::compiled_graph::CompiledGraph;
 use super::divided::Divided;
 use super::leaves_by_name::LeafTable;
 use crate::arena::tensor::LINE;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::names;
-use crate::nodes::{Graph, LeafKind};
+use crate::nodes::{Graph, Leaf, LeafKind};
 use crate::passes::product_precision::Precisions;
 use crate::sched::areas::Frame;
 
+/// What the optimiser of a step keeps for all params together, such as the count of steps, and the params that it
+/// trains, sorted.
+fn optimiser_of<'a>(g: Graph<'a>) -> (Vec<&'a str>, Vec<&'a str>) {
+    let is_updated = |l: &Leaf<'_>| g.updates.iter().any(|u| u.0 == l.value);
+    let of = |kind| g.leaves().filter(move |l| l.kind == kind).filter(is_updated).map(|l| l.name);
+    let mut params: Vec<&str> = of(LeafKind::Param).collect();
+    params.sort_unstable();
+    // A moment of a param is called `opt.exp_avg.fc1.weight`.
+    let of_all = |name: &&str| match name.strip_prefix("opt.").map(|rest| rest.split_once('.')) {
+        Some(Some((_, param))) => params.binary_search(&param).is_err(),
+        Some(None) => true,
+        None => false,
+    };
+    (of(LeafKind::State).filter(of_all).collect(), params)
+}
+
+/// An error if two of `graphs` train other params with one count of steps: both would advance it.
+fn refuse_shared_counts(graphs: &[(&str, Graph<'_>)]) -> Result<()> {
+    let all: Vec<_> = graphs.iter().map(|&(name, g)| (name, optimiser_of(g))).collect();
+    for (i, (second, (states, params))) in all.iter().enumerate() {
+        for (first, (known, others)) in all[..i].iter().filter(|(_, (_, others))| others != params) {
+            if let Some(state) = states.iter().find(|state| known.contains(state)) {
+                let own = state.replacen("opt.", &format!("opt.{second}."), 1);
+                let text = format!(
+                    "methods {first:?} and {second:?} train other params ({} and {}), but both advance {state:?}; give \
+                     one of the steps its own: graph.rename({state:?}, {own:?})",
+                    some_of(others),
+                    some_of(params)
+                );
+                return Err(Error::new(Kind::Name, text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first of `names`, for an error.
+fn some_of(names: &[&str]) -> String {
+    let more = if names.len() > 2 { ", …" } else { "" };
+    format!("{}{more}", names[..names.len().min(2)].join(", "))
+}
+
 /// Readies `graphs` for one arena.
 pub fn compile_into_one_arena(choices: &Choices, graphs: &[(&str, Graph<'_>)]) -> Result<Vec<CompiledGraph>> {
+    refuse_shared_counts(graphs)?;
     let of_method = |g: Graph<'_>| {
         let precision = own_precisions(g, graphs, &choices.precision);
         Choices { budget: None, precision, ..choices.clone() }

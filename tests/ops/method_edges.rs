@@ -5,7 +5,7 @@
 
 use crate::common::{PLAIN, Tensor, run};
 use arenagrad::graph::window::PadMode;
-use arenagrad::graph::{Builder, DType, GraphBuf, Scatter, Var};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Scatter, Var};
 use arenagrad::tools::ir::text::{parse, print};
 
 const F64: DType = DType::F64;
@@ -209,6 +209,38 @@ fn numbers_at_the_edges_of_formulas() {
     assert_eq!(of(&[1.0, 1.0 + 2e-10, 1.0 + 9e-10, 2.0], |x| x.histogram(2, 1.0, 1.0 + 1e-9)), [2.0, 1.0]);
     assert_eq!(of(&[-5e299, 5e299], |x| x.histogram(2, -1e300, 1e300)), [1.0, 1.0]);
     assert_eq!(of(&[], |x| x.histogram(3, 0.0, 0.0)), [0.0; 3]);
+}
+
+/// The first and the second derivative of `f` at each of the numbers `x`.
+fn derivatives(x: &[f64], f: impl for<'g> FnOnce(Var<'g>) -> Var<'g>) -> [Vec<f64>; 2] {
+    let wrt = GradOptions::wrt(&["x"]);
+    let once = graph(&[x.len()], |_, x| f(x).sum(..)).grad("y", &wrt).and_then(|g| g.rename("grad.x", "slope"));
+    let all = once.and_then(|g| g.extend(|_, value| vec![value("slope").sum(..).named("sum")]));
+    let twice = all.and_then(|g| g.grad("sum", &wrt)).unwrap();
+    let got: Vec<Tensor> = run(&twice, &[tensor(F64, &[x.len()], x)], PLAIN);
+    [1, 3].map(|output| got[output].data.clone())
+}
+
+/// Of 60 digits. By a quotient, the second derivative has no right digit below 1e-8, and the first is NaN at 1e-320.
+#[test]
+fn sinc_has_derivatives_of_every_order_near_zero() {
+    let x = [0.0, 1e-320, 1e-8, 1e-3, 0.159, 0.16, 2.0];
+    let first =
+        [0.0, -3.29e-320, -3.2898681336964526e-8, -3.28986488672789e-3, -0.51015302837168, -0.513198764254758, 0.5];
+    let at_zero = -3.289868133696453;
+    let second = [at_zero, at_zero, at_zero, -3.28985839279307, -3.04724208759371, -3.04422671805203, -0.5];
+    for (got, want) in derivatives(&x, |x| x.sinc()).iter().zip([first, second]) {
+        let near = got.iter().zip(want).all(|(a, b)| (a - b).abs() <= 1e-13 * b.abs().max(1e-300));
+        assert!(near, "{got:?}, not {want:?}");
+    }
+}
+
+#[test]
+fn a_nan_makes_all_shares_of_a_logsumexp_nan() {
+    let [of_nan, _] = derivatives(&[0.5, NAN, 1.0], |x| x.logsumexp(0));
+    assert!(of_nan.iter().all(|d| d.is_nan()), "{of_nan:?}");
+    let [of_none, _] = derivatives(&[-INF, -INF], |x| x.logsumexp(0));
+    assert_eq!(of_none, [0.0, 0.0]);
 }
 
 #[test]

@@ -326,3 +326,49 @@ fn a_trainer_learns_while_another_method_acts_and_resumes_to_the_same_bits() {
     }
     assert_eq!(persistent(a.program()), persistent(b.program()));
 }
+
+/// A step of the layer `own` of a net of two layers; the other one is frozen.
+fn step_of(own: &str, opt: impl Into<optim::Optimiser>) -> GraphBuf {
+    let g = Builder::new("net");
+    let h = nn::linear(&g, "fc1", g.input("x", [4, 6], DType::F32), 8).tanh();
+    let loss = nn::linear(&g, "fc2", h, 3).square().mean(..).named("loss");
+    let other = if own == "fc1" { "fc2.*" } else { "fc1.*" };
+    train(&g.finish([loss]).unwrap(), "loss", opt.into().freeze(other)).unwrap()
+}
+
+#[test]
+fn two_optimisers_count_their_steps_apart() {
+    let adam = || optim::Adam::new(1e-2);
+    let both = |first: &GraphBuf, second: &GraphBuf| Session::new().compile_all(&[("a", first), ("b", second)]);
+    let (a, b) = (step_of("fc1", adam()), step_of("fc2", adam()));
+    let told = both(&a, &b).err().unwrap().to_string();
+    let want = "methods \"a\" and \"b\" train other params (fc1.bias, fc1.weight and fc2.bias, fc2.weight), but both \
+                advance \"opt.step\"; give one of the steps its own: graph.rename(\"opt.step\", \"opt.b.step\")";
+    assert_eq!(told, want);
+
+    let b = b.rename("opt.step", "opt.b.step").unwrap();
+    let mut p = both(&a, &b).unwrap();
+    let mut alone = Session::new().compile(&b).unwrap();
+    p.init(0).unwrap();
+    alone.init(0).unwrap();
+    fill(p.values_mut::<f32>("x").unwrap(), 1);
+    (0..3).for_each(|_| p.step().unwrap());
+    copy_params(&p, &mut alone).unwrap();
+    let (method, x) = (p.method("b").unwrap(), alone.input::<f32>("x").unwrap());
+    let of_b = p.input_of::<f32>(method, "x").unwrap();
+    fill(&mut p[of_b], 2);
+    fill(&mut alone[x], 2);
+    p.run(method).unwrap();
+    alone.step().unwrap();
+    let counts = ["opt.step", "opt.b.step"].map(|name| p.values::<i64>(name).unwrap()[0]);
+    assert_eq!(counts, [3, 1]);
+    let weights = [&p, &alone].map(|p| bits(p.values::<f32>("fc2.weight").unwrap()));
+    assert_eq!(weights[0], weights[1]);
+
+    // All that such a rule keeps for its params together; two steps of the same params are of one optimiser.
+    let [a, b] = ["fc1", "fc2"].map(|own| step_of(own, optim::NAdam::new(1e-2)));
+    let told = both(&a, &b.rename("opt.step", "opt.b.step").unwrap()).err().unwrap().to_string();
+    assert!(told.contains("both advance \"opt.mu_product\""), "{told}");
+    assert!(both(&net(16, true), &net(8, true)).is_ok());
+    assert!(both(&step_of("fc1", optim::Sgd::new(0.1)), &step_of("fc2", optim::Sgd::new(0.1))).is_ok());
+}

@@ -1,4 +1,5 @@
-//! Lists of a given length. A longer list is refused: the parser of TOML alone would drop the rest.
+//! Numbers that the readers of tables do not take as they are: lists of a given length, of which the parser of TOML
+//! alone would drop the rest, and infinity, which JSON has not.
 
 use serde::de::{Deserialize, Deserializer, Error};
 
@@ -18,4 +19,23 @@ pub fn read_number_pair_list<'de, D: Deserializer<'de>>(from: D) -> Result<Optio
 /// Reads a list of 3 numbers.
 pub fn read_number_triple_list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<(f64, f64, f64)>, D::Error> {
     read_number_list(from).map(|[a, b, c]| Some((a, b, c)))
+}
+
+/// Reads the order of a norm: a number, which may be the text `inf`.
+pub fn read_norm_order<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged, expecting = "a norm is of an order that is a number or inf")]
+    enum Given {
+        Number(f64),
+        Word(Word),
+    }
+    #[derive(serde::Deserialize)]
+    enum Word {
+        #[serde(rename = "inf")]
+        Inf,
+    }
+    Ok(Option::<Given>::deserialize(from)?.map(|given| match given {
+        Given::Number(x) => x,
+        Given::Word(Word::Inf) => f64::INFINITY,
+    }))
 }

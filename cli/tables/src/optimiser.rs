@@ -4,7 +4,7 @@
 
 use crate::fault::{KeyRun, key_fault, table_fault};
 use crate::kind_key::{KindKey, given_kind_keys, kind_key, kind_key_by, refuse_keys_of_other_kind};
-use crate::number_list::{read_number_pair_list, read_number_triple_list};
+use crate::number_list::{read_norm_order, read_number_pair_list, read_number_triple_list};
 use crate::{key_types, table};
 use arenagrad::optim::{Group, LossScale, MuonScale, Optimiser, Rule};
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,7 @@ table! {
         /// largest norm of all gradients together, above 0
         clip_norm: Option<f64> = Text("no limit"), "0.5";
         /// order of the norm that `clip_norm` limits, above 0, or `inf` for the largest element
-        norm_type: Option<f64> = Value("2.0"), "inf";
+        norm_type: Option<f64> = Value("2.0"), "inf", #[serde(deserialize_with = "read_norm_order")];
         /// `clip_norm` limits the norm of the gradient of each param
         clip_each: Option<bool> = Value("false"), "true";
         /// decay of a moving average of the weights, in [0, 1); weights_ema.safetensors has it

@@ -60,6 +60,10 @@ def fit(value: Any, dtype: Any, shape: list[int], name: str, what: str, casting:
     wanted = f"{name}[{','.join(map(str, shape))}]"
     if array.shape != tuple(shape):
         raise make("data", f"{what} is {wanted}; {_shown(array)} is written")
+    if name == "bf16" and array.dtype != dtype:
+        # Any number would be taken for bits.
+        text = f"{what} is {wanted}, written as its bits in uint16; {_shown(array)} is written: an input of f32 that the graph casts takes numbers"
+        raise make("data", text)
     if array.dtype != dtype:
         pair = array.dtype.kind + dtype.kind
         if pair in ("ii", "uu", "iu", "ui"):
@@ -102,6 +106,25 @@ def copy_out(outputs: Any, into: Any, inputs: Any) -> None:
         np.copyto(array, source)
 
 
+def _check_elements(array: Any, text: str) -> None:
+    """An error unless the numbers of a constant are elements of this type, up to the rounding of floats."""
+    import numpy as np
+
+    try:
+        dtype = np.dtype(text)
+    except TypeError:
+        raise make("data", f"constant: NumPy has no {text}; cast a constant of another type in the graph") from None
+    if array.dtype.kind == "c" and dtype.kind in "fiu" and np.imag(array).any():
+        raise make("data", f"constant: complex numbers do not fit {text}")
+    if dtype.kind not in "iu" or array.size == 0:
+        return
+    real = np.real(array)
+    whole = real.dtype.kind != "f" or bool((np.trunc(real) == real).all() and np.isfinite(real).all())
+    limits = np.iinfo(dtype)
+    if not whole or int(real.min()) < limits.min or int(real.max()) > limits.max:
+        raise make("data", f"constant: numbers from {real.min()} to {real.max()} are not all elements of {text}; give another dtype")
+
+
 def constant(value: Any, dtype: Any = None) -> tuple[bytes, tuple[int, ...], str]:
     """Bytes, shape and element type of a constant. Python's floats are f32, its integers i32."""
     import numpy as np
@@ -117,6 +140,7 @@ def constant(value: Any, dtype: Any = None) -> tuple[bytes, tuple[int, ...], str
         text = names.get(text, text)
         if text[0] in short and text[1:].isdigit():
             text = short[text[0]] + text[1:]
+        _check_elements(array, text)
         try:
             with np.errstate(over="raise"):
                 array = array.astype(text)

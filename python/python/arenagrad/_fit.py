@@ -78,6 +78,28 @@ def _progress(wanted: bool, total: int | None, done: int) -> _Lines | _Bar | Non
     return _Bar(tqdm, total, done)
 
 
+def _keep_until(path: str, done: int) -> None:
+    """Leaves out the lines of steps after step `done`, which will be written again, and a line that was cut off."""
+    import json
+
+    def holds(line: str) -> bool:
+        try:
+            return bool(json.loads(line)["step"] <= done)
+        except (ValueError, KeyError, TypeError):
+            return False
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.readlines()
+    except FileNotFoundError:
+        return
+    kept = [line for line in lines if holds(line)]
+    if kept != lines:
+        with open(path + ".tmp", "w", encoding="utf-8") as file:
+            file.writelines(kept)
+        os.replace(path + ".tmp", path)
+
+
 class Files:
     """The files of a run: `metrics.jsonl`, `checkpoint.safetensors` and `weights.safetensors` in a folder; event
     files of TensorBoard in another."""
@@ -108,7 +130,9 @@ class Files:
             self.events.write(step, [(name, x) for name, x in numbers.items() if name != "step"])
 
     def begin(self, done: int) -> None:
-        """Opens the event file for the steps after step `done`."""
+        """Makes place for the reports of the steps after step `done`."""
+        if self.folder is not None:
+            _keep_until(self.path("metrics.jsonl"), done)
         if self.tensorboard is not None:
             self.events = _EventFile(self.tensorboard, done)
 

@@ -709,9 +709,9 @@ class VarOps:
         """ln σ(x)."""
         return self._call("logsigmoid", ())  # type: ignore[attr-defined, no-any-return]
 
-    def logsumexp(self, axes: Sequence[int], keep: bool) -> Any:  # noqa: E501
-        """y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y), 0 where y = −∞"""
-        return self.builder.op("logsumexp", self, axes=axes, keep=keep)  # type: ignore[attr-defined]
+    def logsumexp(self, axis: Axes = None, keepdims: bool = False) -> Var:  # noqa: E501
+        """ln Σ eˣ over axes, or over all, without overflow."""
+        return self._call("logsumexp", (axis, keepdims))  # type: ignore[attr-defined, no-any-return]
 
     def lora_matmul(self, *operands: Operand, scale: float, transposed: bool) -> Any:  # noqa: E501
         """y = x·w + bias + scale·(x·a)·b, from (x, w, a, b[, bias]), with wᵀ, aᵀ and bᵀ if `transposed`; also x·a, which the derivative of b reads"""
@@ -1010,7 +1010,7 @@ class VarOps:
         return self._call("repeat_interleave", (times, axis))  # type: ignore[attr-defined, no-any-return]
 
     def reshape(self, shape: Shape) -> Var:  # noqa: E501
-        """The same elements with another shape."""
+        """The same elements with another shape. One size may be -1: it is computed."""
         return self._call("reshape", (shape,))  # type: ignore[attr-defined, no-any-return]
 
     def residual_layer_norm(self, *operands: Operand, eps: float) -> Any:  # noqa: E501
@@ -1378,7 +1378,7 @@ class VarOps:
         return self.builder.op("trunc", self)  # type: ignore[attr-defined]
 
     def unflatten(self, axis: int, sizes: Shape) -> Var:  # noqa: E501
-        """One axis as several."""
+        """One axis as several. One size may be -1: it is computed."""
         return self._call("unflatten", (axis, sizes))  # type: ignore[attr-defined, no-any-return]
 
     def unsqueeze(self, axis: int) -> Var:  # noqa: E501
@@ -1466,5 +1466,5 @@ class BuilderOps:
         return self._call("vmap", (xs, f))  # type: ignore[attr-defined, no-any-return]
 
     def while_loop(self, carries: Vars, bound: int, go_on: Callable[..., Var], body: Callable[..., Vars]) -> tuple[Var, ...]:  # noqa: E501
-        """Runs `carries = body(*carries)` while `go_on(*carries)`, at most `bound` times. Gives the last carries, then the number of iterations."""
+        """Runs `carries = body(*carries)` while `go_on(*carries)`. If that still holds after `bound` iterations, the step fails. Gives the last carries, then the number of iterations."""
         return self._call("while_loop", (carries, bound, go_on, body))  # type: ignore[attr-defined, no-any-return]

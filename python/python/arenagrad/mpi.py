@@ -175,6 +175,10 @@ class _RankFiles(Files):
         self.folder = None if out is None else os.fspath(out)
         self.first = first
 
+    def begin(self, done: int) -> None:
+        if self.first:
+            super().begin(done)
+
     def report(self, numbers: Mapping[str, float]) -> None:
         if self.first:
             super().report(numbers)

@@ -54,8 +54,8 @@ pub const TABLE: &[Forward] = forwards! {
     "Runs `carries = body(i, *carries)` n times; `n` is known when the step runs."
     => |a| a.g.fori(a.var(0)?, a.size(1)?, &a.vars(2)?, |i, c| a.region(3, &[&[i], c].concat()));
     "while_loop" "(carries: Vars, bound: int, go_on: Callable[..., Var], body: Callable[..., Vars]) -> tuple[Var, ...]"
-    "Runs `carries = body(*carries)` while `go_on(*carries)`, at most `bound` times. Gives the last carries, then the \
-     number of iterations."
+    "Runs `carries = body(*carries)` while `go_on(*carries)`. If that still holds after `bound` iterations, the step \
+     fails. Gives the last carries, then the number of iterations."
     => |a| while_loop(a)?;
     "vmap" "(xs: Vars, f: Callable[..., Vars]) -> tuple[Var, ...]"
     "`f` of each slice of the first axis of `xs`, stacked."

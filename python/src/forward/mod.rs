@@ -7,7 +7,7 @@ mod var_table;
 
 use crate::build::Build;
 use crate::error::{calm, refuse};
-use crate::values::{dims_of, dtype_of, init_of};
+use crate::values::{dims_of, dtype_of, init_of, ints_of, number_of, size_of};
 use crate::var::Var;
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, DType, Init, Var as Value, VarId};
@@ -128,8 +128,8 @@ impl<'a, 'g, 'py> Args<'a, 'g, 'py> {
                 break;
             }
         }
-        let one = |item: &Bound<'py, PyAny>| match (item.extract::<f64>(), like) {
-            (Ok(x), Some(like)) if !item.is_instance_of::<Var>() => Ok(self.g.full(x, [], like.dtype())),
+        let one = |item: &Bound<'py, PyAny>| match (number_of(item)?, like) {
+            (Some(x), Some(like)) => Ok(self.g.full(x, [], like.dtype())),
             _ => self.value(item),
         };
         self.items.iter().map(one).collect()
@@ -147,9 +147,9 @@ impl<'a, 'g, 'py> Args<'a, 'g, 'py> {
     /// A value, or a number as a fill of the type of the first value.
     pub fn operand(&self, i: usize) -> PyResult<Value<'g>> {
         let item = self.at(i)?;
-        match item.extract::<f64>() {
-            Ok(x) if !item.is_instance_of::<Var>() => Ok(self.me()?.full_like(x)),
-            _ => self.value(item),
+        match number_of(item)? {
+            Some(x) => Ok(self.me()?.full_like(x)),
+            None => self.value(item),
         }
     }
 
@@ -191,7 +191,8 @@ impl<'a, 'g, 'py> Args<'a, 'g, 'py> {
     }
 
     pub fn f64(&self, i: usize) -> PyResult<f64> {
-        self.at(i)?.extract()
+        let item = self.at(i)?;
+        number_of(item)?.map_or_else(|| item.extract(), Ok)
     }
 
     pub fn i64(&self, i: usize) -> PyResult<i64> {
@@ -199,7 +200,7 @@ impl<'a, 'g, 'py> Args<'a, 'g, 'py> {
     }
 
     pub fn size(&self, i: usize) -> PyResult<usize> {
-        self.at(i)?.extract()
+        size_of(self.i64(i)?)
     }
 
     pub fn bool(&self, i: usize) -> PyResult<bool> {
@@ -223,17 +224,24 @@ impl<'a, 'g, 'py> Args<'a, 'g, 'py> {
     }
 
     pub fn ints(&self, i: usize) -> PyResult<Vec<i64>> {
-        let item = self.at(i)?;
-        item.extract::<i64>().map(|one| vec![one]).or_else(|_| item.extract())
+        ints_of(self.at(i)?)
+    }
+
+    /// Sizes of which one may be −1: the library computes it.
+    pub fn dims_with_rest(&self, i: usize) -> PyResult<Vec<usize>> {
+        let all = self.ints(i)?;
+        if all.iter().filter(|&&d| d == -1).count() > 1 {
+            return Err(refuse(Kind::Shape, format!("{all:?} has several sizes of -1; one may be computed")));
+        }
+        all.into_iter().map(|d| if d == -1 { Ok(usize::MAX) } else { size_of(d) }).collect()
     }
 
     /// One number for all `N` axes, or one for each.
     pub fn each<const N: usize>(&self, i: usize) -> PyResult<[usize; N]> {
-        let item = self.at(i)?;
-        if let Ok(one) = item.extract::<usize>() {
-            return Ok([one; N]);
+        let all = self.dims(i)?;
+        if all.len() == 1 && self.i64(i).is_ok() {
+            return Ok([all[0]; N]);
         }
-        let all: Vec<usize> = item.extract()?;
         let n = all.len();
         all.try_into().map_err(|_| refuse(Kind::Shape, format!("{n} numbers are given; there are {N} axes")))
     }

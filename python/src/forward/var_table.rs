@@ -40,6 +40,9 @@ pub const TABLE: &[Forward] = forwards! {
     "prod" "(axis: Axes = None, keepdims: bool = False) -> Var"
     "The product over axes, or over all."
     => |a| { let x = a.me()?; keep(x, x.prod(&a.axes(1, x)?[..]), &a.axes(1, x)?, a.bool(2)?) };
+    "logsumexp" "(axis: Axes = None, keepdims: bool = False) -> Var"
+    "ln Σ eˣ over axes, or over all, without overflow."
+    => |a| { let x = a.me()?; keep(x, x.logsumexp(&a.axes(1, x)?[..]), &a.axes(1, x)?, a.bool(2)?) };
     "var" "(axis: Axes = None, correction: int = 1, keepdims: bool = False) -> Var"
     "The variance over axes, or over all, divided by n − correction."
     => |a| { let x = a.me()?; x.var(&a.axes(1, x)?[..], a.i64(2)?, a.bool(3)?) };
@@ -74,8 +77,8 @@ pub const TABLE: &[Forward] = forwards! {
     "The logarithm of the running sum of exponentials along an axis."
     => |a| a.me()?.logcumsumexp(a.i64(1)?);
     "reshape" "(shape: Shape) -> Var"
-    "The same elements with another shape."
-    => |a| a.me()?.reshape(a.dims(1)?);
+    "The same elements with another shape. One size may be -1: it is computed."
+    => |a| a.me()?.reshape(a.dims_with_rest(1)?);
     "transpose" "(perm: Axes = None) -> Var"
     "Axis i of the result is axis perm[i]; without `perm`, the last two axes are exchanged."
     => |a| match a.maybe_ints(1)? { Some(perm) => a.me()?.transpose(&perm), None => a.me()?.t() };
@@ -126,8 +129,8 @@ pub const TABLE: &[Forward] = forwards! {
     "Axes `first` to `last` as one."
     => |a| a.me()?.flatten(a.i64(1)?, a.i64(2)?);
     "unflatten" "(axis: int, sizes: Shape) -> Var"
-    "One axis as several."
-    => |a| a.me()?.unflatten(a.i64(1)?, &a.dims(2)?);
+    "One axis as several. One size may be -1: it is computed."
+    => |a| a.me()?.unflatten(a.i64(1)?, &a.dims_with_rest(2)?);
     "movedim" "(source: Axes, to: Axes) -> Var"
     "Axes moved to other places."
     => |a| a.me()?.movedim(&a.ints(1)?, &a.ints(2)?);

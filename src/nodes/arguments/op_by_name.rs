@@ -5,6 +5,7 @@ use crate::names::nearest_name;
 use crate::nodes::arguments::axes::axis_from_front;
 use crate::nodes::arguments::broadcast::broadcast_dims;
 use crate::nodes::ir::attrs::{Attr, Field, Kind as FieldKind, Owned};
+use crate::nodes::ir::batch::Batch;
 use crate::nodes::ir::builder::{Builder, Routine, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Lower, Op, OpDef};
@@ -142,7 +143,9 @@ impl Builder {
             (FieldKind::F64, Given::F64(x)) => Owned::F64(x),
             (FieldKind::F64, Given::Int(i)) => Owned::F64(i as f64),
             (FieldKind::Ints, Given::Ints(list)) if field.name == "axes" => {
-                Owned::Ints(list.iter().map(|&i| axis_from_front(i, rank)).collect())
+                let mut axes: Vec<i64> = list.iter().map(|&i| axis_from_front(i, rank)).collect();
+                axes.sort_unstable();
+                Owned::Ints(axes)
             }
             (FieldKind::Ints, Given::Ints(list)) => Owned::Ints(list.to_vec()),
             (FieldKind::Floats, Given::Floats(list)) => Owned::Floats(list.to_vec()),
@@ -174,11 +177,13 @@ impl Builder {
         Error::new(Kind::Syntax, format!("attribute {} of {} takes {looks}, not {given}", field.name, def.name))
     }
 
-    /// The operands of a pointwise op, broadcast to their common shape; `None` if they need none.
+    /// The operands of a pointwise op, or of a formula of such ops, broadcast to their common shape; `None` if they
+    /// need none.
     #[track_caller]
     fn common_shape(&self, def: &OpDef, args: &[Var<'_>]) -> Option<Vec<Var<'_>>> {
         let first = args.first()?.dims();
-        if !matches!(def.lower, Lower::Tile(..)) || args.iter().all(|x| x.dims() == first) {
+        let pointwise = matches!((&def.lower, &def.batch), (Lower::Tile(..), _) | (Lower::Expand, Batch::Leading));
+        if !pointwise || args.iter().all(|x| x.dims() == first) {
             return None;
         }
         let common = args.iter().try_fold(first, |dims, x| broadcast_dims(&dims, &x.dims()))?;
@@ -205,6 +210,7 @@ mod tests {
         assert_eq!(told("softmax", 1, &[("axis", Given::Int(-1))]), "f32[2,3]");
         assert_eq!(told("softmax", 1, &[("axis", Given::Text("1"))]), "f32[2,3]");
         assert_eq!(told("reduce_sum", 1, &[("axes", Given::Ints(&[-1])), ("keep", Given::Bool(false))]), "f32[2]");
+        assert_eq!(told("reduce_sum", 1, &[("axes", Given::Ints(&[1, -2])), ("keep", Given::Bool(false))]), "f32[]");
         assert_eq!(told("cast", 1, &[("to", Given::Text("f64"))]), "f64[2,3]");
         assert_eq!(told("reshape", 1, &[("shape", Given::Ints(&[6]))]), "f32[6]");
         assert_eq!(told("leaky_relu", 1, &[("slope", Given::Int(1))]), "f32[2,3]");
@@ -220,7 +226,10 @@ mod tests {
 
     #[test]
     fn pointwise_ops_broadcast() {
-        assert_eq!(told("atan2", 2, &[]), "f32[2,3]");
+        for name in ["atan2", "fmax", "fmin", "logaddexp", "xlogy"] {
+            assert_eq!(told(name, 2, &[]), "f32[2,3]", "{name}");
+        }
+        assert!(told("mse_loss", 2, &[("reduction", Given::Text("none"))]).contains("differ"));
     }
 
     #[test]

@@ -15,9 +15,14 @@ impl Builder {
 
     /// Sets `at` as the source location of later nodes. A pass calls it with the location of its own caller.
     pub fn come_from(&self, at: &panic::Location<'_>) {
+        self.come_from_line(at.file(), at.line());
+    }
+
+    /// As [`Builder::come_from`], with a line of any file.
+    pub fn come_from_line(&self, file: &str, line: u32) {
         self.with(|e| {
-            let file = e.strings.intern(at.file());
-            e.set_location(Location::Source(file, at.line()));
+            let file = e.strings.intern(file);
+            e.set_location(Location::Source(file, line));
         });
     }
 
@@ -31,10 +36,7 @@ impl Builder {
     /// assert!(g.finish([x]).unwrap_err().to_string().ends_with("at net.py:7"));
     /// ```
     pub fn at_source<R>(&self, file: &str, line: u32, f: impl FnOnce() -> R) -> R {
-        self.with(|e| {
-            let file = e.strings.intern(file);
-            e.set_location(Location::Source(file, line));
-        });
+        self.come_from_line(file, line);
         let track = self.track.replace(false);
         let result = f();
         self.track.set(track);
@@ -44,10 +46,7 @@ impl Builder {
     /// Later nodes get the line that those of `other` have now.
     pub(super) fn come_from_line_of(&self, other: &Builder) {
         if let Location::Source(file, line) = other.with(|e| e.location()) {
-            self.with(|e| {
-                let file = e.strings.intern(&file);
-                e.set_location(Location::Source(file, line));
-            });
+            self.come_from_line(&file, line);
         }
     }
 

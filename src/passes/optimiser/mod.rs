@@ -3,13 +3,13 @@
 //! This file has the user's options ([`Optimiser`]), of which `clip`, `groups`, `moving` and `projection` have
 //! their own, and adds clipping and moving averages to a rule. `rule` has the rules and their hyperparameters,
 //! `rule_ranges` the range of each hyperparameter, `named_optimisers` the types that users name ([`AdamW`] …).
-//! `groups` finds the settings of each param, `rows` the rows of tables that have a gradient, `moving` momentum
-//! that is an input. `update_target` and `adam_family` write elementwise updates (one instruction for each param,
-//! in place), `matrix` the updates that need the whole param, `lbfgs` the update of all params together.
-//! `projection` writes what follows an update. `grad_accumulation` sums gradients over micro-batches. `split` makes
-//! a step of two graphs, with the gradients in between, and `shard` shares out its states over ranks. Invariant:
-//! the optimiser adds no inputs but those of [`LR`] and [`MOMENTUM`]; it keeps all else in states, so a run resumed
-//! from params and states gives the same bits.
+//! `trained_params` finds what is trained, `groups` the settings of each param, `rows` the rows of tables that have a
+//! gradient, `moving` momentum that is an input. `update_target` and `adam_family` write elementwise updates (one
+//! instruction for each param, in place), `matrix` the updates that need the whole param, `lbfgs` the update of all
+//! params together. `projection` writes what follows an update. `grad_accumulation` sums gradients over micro-batches.
+//! `split` makes a step of two graphs, with the gradients in between, and `shard` shares out its states over ranks.
+//! Invariant: the optimiser adds no inputs but those of [`LR`] and [`MOMENTUM`]; it keeps all else in states, so a run
+//! resumed from params and states gives the same bits.
 
 mod adam_family;
 mod clip;
@@ -26,17 +26,18 @@ mod rule;
 mod rule_ranges;
 mod shard;
 mod split;
+mod trained_params;
 mod update_target;
 
 use super::copier::Copier;
 use super::rebuild::{finish_rebuild, rebuilt_by_pass};
-use super::signature::{Signature, loss_by_name, output_by_name};
+use super::signature::{Signature, output_by_name};
 use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use crate::passes::ad::activity::Mode;
 use crate::passes::ad::codes::Codes;
-use crate::passes::ad::grad::{GradOptions, ReverseGrad, differentiate_from_seed};
+use crate::passes::ad::grad::{ReverseGrad, differentiate_from_seed};
 use crate::passes::ad::prepare::derivable_form;
 use groups::Settings;
 pub use named_optimisers::{
@@ -45,6 +46,7 @@ pub use named_optimisers::{
 };
 use std::marker::PhantomData;
 use std::panic::Location;
+use trained_params::{TrainedParams, grad_options};
 use update_target::UpdateTarget;
 
 pub use adam_family::WHOLE_SPARSE_ADAM;
@@ -317,51 +319,25 @@ impl<R> Optimiser<R> {
 /// ```
 #[track_caller]
 pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>) -> Result<GraphBuf> {
-    let (g, opt, caller) = (g.into(), &opt.into(), Location::caller());
+    let caller = Location::caller();
+    train_at((caller.file(), caller.line()), g, loss, opt)
+}
+
+/// [`train`] for callers that are no Rust: the nodes that it adds have file and line `at` as their location.
+pub fn train_at<'a>(
+    at: (&str, u32),
+    g: impl Into<Graph<'a>>,
+    loss: &str,
+    opt: impl Into<Optimiser>,
+) -> Result<GraphBuf> {
+    let (g, opt) = (g.into(), &opt.into());
     let trained = TrainedParams::new(g, loss, opt)?;
     let names = trained.names();
     let rules = trained.rules();
-    let step = append_to_gradients("train", g, (loss, opt, &rules), &names, caller, |b, params, grads| {
+    let step = append_to_gradients("train", g, (loss, opt, &rules), &names, at, |b, params, grads| {
         append_updates(b, opt, &trained.settings, &names, params, grads);
     });
     rows::without_unread_sums(step?)
-}
-
-/// The params that a step trains, with the settings of each.
-struct TrainedParams {
-    leaves: Vec<String>,
-    settings: Settings,
-}
-
-impl TrainedParams {
-    /// Those of `g`, once everything that the user gave is checked.
-    fn new(g: Graph<'_>, loss: &str, opt: &Optimiser) -> Result<TrainedParams> {
-        opt.validate()?;
-        groups::check_leaf_names(g)?;
-        let leaves = grad_options(opt).leaves(g)?;
-        let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-        loss_by_name(g, loss)?;
-        groups::refuse_code_params(g, &names)?;
-        let settings = groups::group_settings(g, opt, &names)?;
-        projection::check_projections(&opt.projections, &names)?;
-        if opt.moving_momentum {
-            settings.check_moving(&names)?;
-        }
-        Ok(TrainedParams { leaves, settings })
-    }
-
-    fn names(&self) -> Vec<&str> {
-        self.leaves.iter().map(String::as_str).collect()
-    }
-
-    /// The rule of each param.
-    fn rules(&self) -> Vec<Rule> {
-        self.settings.kind_of.iter().map(|&i| self.settings.kinds[i].rule).collect()
-    }
-}
-
-fn grad_options(opt: &Optimiser) -> GradOptions {
-    GradOptions { frozen: opt.frozen.clone(), ..Default::default() }
 }
 
 /// The graph of the loss with the gradients of the params `names`, and what `append` adds: it gets the params and
@@ -372,7 +348,7 @@ fn append_to_gradients(
     g: Graph<'_>,
     (loss, opt, rules): (&str, &Optimiser, &[Rule]),
     names: &[&str],
-    caller: &'static Location<'static>,
+    at: (&str, u32),
     append: impl for<'g> FnOnce(&'g Builder, &[Var<'g>], Vec<Var<'g>>),
 ) -> Result<GraphBuf> {
     let options = grad_options(opt);
@@ -381,7 +357,7 @@ fn append_to_gradients(
         return rebuilt_by_pass(pass, |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
             let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, names, (opt, rules))?;
-            b.come_from(caller);
+            b.come_from_line(at.0, at.1);
             append(&b, &params, grads);
             finish_rebuild(b, bump)
         });
@@ -393,13 +369,13 @@ fn append_to_gradients(
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
         c.signature();
-        b.come_from(caller);
+        b.come_from_line(at.0, at.1);
         let seed = loss_scale::first_cotangent(&b, opt, c.map[output_by_name(g, loss)?]);
         let codes = Codes::of(g);
         let grads = ReverseGrad::new(&codes, &b, &c, names)?.run(&[(loss, seed)], options.missing)?;
         let signature = Signature::new(g);
         let params: Vec<Var<'_>> = names.iter().map(|n| signature.leaf(n).map(|v| c.map[v])).collect::<Result<_>>()?;
-        b.come_from(caller);
+        b.come_from_line(at.0, at.1);
         append(&b, &params, grads);
         drop(c);
         finish_rebuild(b, bump)

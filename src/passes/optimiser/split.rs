@@ -197,6 +197,7 @@ impl Layout {
 #[track_caller]
 pub fn train_split<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>) -> Result<Split> {
     let (g, opt, caller) = (g.into(), &opt.into(), Location::caller());
+    let at = (caller.file(), caller.line());
     check_split_names(g)?;
     let trained = TrainedParams::new(g, loss, opt)?;
     let names = trained.names();
@@ -206,7 +207,7 @@ pub fn train_split<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optim
         return Err(Error::new(Kind::Data, text));
     }
     let layout = lay_out_gradients(g, &names)?;
-    let grads = append_to_gradients("train_split", g, (loss, opt, &[]), &names, caller, |b, _, grads| {
+    let grads = append_to_gradients("train_split", g, (loss, opt, &[]), &names, at, |b, _, grads| {
         keep_gradients(b, &layout, grads);
     })?;
     let update = rebuilt_by_pass("train_split", |bump| {

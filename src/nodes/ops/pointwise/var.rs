@@ -297,15 +297,16 @@ impl<'g> Var<'g> {
         self * self
     }
 
-    /// sin(πx) / (πx), and 1 at 0. The first derivative at 0 is 0; those of a higher order are exact elsewhere alone.
+    /// sin(πx) / (πx), and 1 at 0. Near 0 it is the series, so that derivatives of every order are exact there.
     #[track_caller]
     pub fn sinc(self) -> Var<'g> {
         let z = self * PI;
-        let zero = z.equal(0.0);
+        let near = z.abs().less(0.5);
         let one = z.full_like(1.0);
-        // The quotient sees 1 where it is not taken, so that no 0/0 reaches a derivative.
-        let safe = zero.select(one, z);
-        zero.select(one, safe.sin() / safe)
+        // Neither side sees the numbers of the other, so that no 0/0 and no overflow reaches a derivative.
+        let (far, w) = (near.select(one, z), near.select(z, 0.0).square());
+        let series = (1..8).rev().fold(one, |rest, n| 1.0 - rest * w * (1.0 / f64::from(2 * n * (2 * n + 1))));
+        near.select(series, far.sin() / far)
     }
 
     /// ln(x / (1 − x)), the inverse of [`Var::sigmoid`]: ∓∞ at 0 and 1, NaN outside of [0, 1].

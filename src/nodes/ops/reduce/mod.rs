@@ -132,7 +132,7 @@ fn sum_like_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
 /// e^(x − y) for y = ln Σ eˣ: the share of each element. Zeros where all elements are −∞.
 fn logsumexp_shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let y = s.outs[0];
-    (s.args[0] - spread_reduced(s, y.greater(f64::NEG_INFINITY).select(y, 0.0))).exp()
+    (s.args[0] - spread_reduced(s, y.equal(f64::NEG_INFINITY).select(0.0, y))).exp()
 }
 
 const SUMS: &[Case] = &[
