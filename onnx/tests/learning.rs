@@ -2,51 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/attributes.rs"]
+mod attributes;
 mod common;
 
-use arenagrad::session::Session;
-use arenagrad_onnx::proto::tensor_proto::DataType;
 use arenagrad_onnx::proto::*;
-use common::{model, node, reading, value};
-
-fn attribute(name: &str) -> AttributeProto {
-    AttributeProto { name: Some(name.into()), ..AttributeProto::default() }
-}
-
-fn numbers(name: &str, all: &[f32]) -> AttributeProto {
-    AttributeProto { floats: all.to_vec(), ..attribute(name) }
-}
-
-fn integers(name: &str, all: &[i64]) -> AttributeProto {
-    AttributeProto { ints: all.to_vec(), ..attribute(name) }
-}
-
-fn text(name: &str, s: &str) -> AttributeProto {
-    AttributeProto { s: Some(s.into()), ..attribute(name) }
-}
-
-/// A model of one node that takes `x` of two columns; the last of its results is of `f32`.
-fn of_one(op: &str, outputs: &[&str], attributes: Vec<AttributeProto>) -> ModelProto {
-    let node = NodeProto { domain: Some("ai.onnx.ml".into()), attribute: attributes, ..node(op, &["x"], outputs) };
-    let dtype = |name: &&str| if *name == "label" { DataType::Int64 } else { DataType::Float };
-    let graph = GraphProto {
-        node: vec![node],
-        input: vec![value("x", DataType::Float, &[2, 2])],
-        output: outputs.iter().map(|name| value(name, dtype(name), &[])).collect(),
-        ..GraphProto::default()
-    };
-    let mut m = model(graph, 17);
-    m.opset_import.push(OperatorSetIdProto { domain: Some("ai.onnx.ml".into()), version: Some(1) });
-    m
-}
-
-fn results(m: &ModelProto, x: [f32; 4]) -> (Vec<f32>, Vec<i64>) {
-    let mut p = Session::new().compile(&reading(m).unwrap().graph).unwrap();
-    p.values_mut::<f32>("x").unwrap().copy_from_slice(&x);
-    p.step().unwrap();
-    let labels = p.values::<i64>("label").map(<[i64]>::to_vec).unwrap_or_default();
-    (p.values::<f32>("y").unwrap().to_vec(), labels)
-}
+use attributes::{attribute, integers, numbers, of_one, results, text};
+use common::reading;
 
 #[test]
 fn scalers_and_regressors_compute_what_the_format_says() {
@@ -63,7 +25,7 @@ fn scalers_and_regressors_compute_what_the_format_says() {
         ("FeatureVectorizer", vec![integers("inputdimensions", &[2])], &x),
     ];
     for (op, attributes, expected) in cases {
-        let (y, _) = results(&of_one(op, &["y"], attributes), x);
+        let (y, _) = results(&of_one(op, &["y"], attributes, 2), &x);
         assert_eq!(y.len(), expected.len(), "{op}");
         assert!(y.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{op}: {y:?}, not {expected:?}");
     }
@@ -71,19 +33,19 @@ fn scalers_and_regressors_compute_what_the_format_says() {
         numbers("imputed_value_floats", &[7.0]),
         AttributeProto { f: Some(f32::NAN), ..attribute("replaced_value_float") },
     ];
-    assert_eq!(results(&of_one("Imputer", &["y"], lost), [f32::NAN, 0.0, 1.0, 2.0]).0, [7.0, 0.0, 1.0, 2.0]);
+    assert_eq!(results(&of_one("Imputer", &["y"], lost, 2), &[f32::NAN, 0.0, 1.0, 2.0]).0, [7.0, 0.0, 1.0, 2.0]);
 }
 
 #[test]
 fn classifiers_give_labels_and_scores() {
     let of = |transform: &str, labels: AttributeProto| {
         let rows = numbers("coefficients", &[1.0, 0.0, 0.0, 1.0]);
-        of_one("LinearClassifier", &["label", "y"], vec![rows, labels, text("post_transform", transform)])
+        of_one("LinearClassifier", &["label", "y"], vec![rows, labels, text("post_transform", transform)], 2)
     };
     let labels = || integers("classlabels_ints", &[5, -2]);
     let x = [0.0, 3f32.ln(), 0.0, -(3f32.ln())];
     for (transform, first) in [("SOFTMAX", [0.25, 0.75]), ("LOGISTIC", [0.5, 0.75]), ("NONE", [0.0, 3f32.ln()])] {
-        let (y, found) = results(&of(transform, labels()), x);
+        let (y, found) = results(&of(transform, labels()), &x);
         assert_eq!(found, [-2, 5], "{transform}");
         assert!(y.iter().zip(first).all(|(a, b)| (a - b).abs() < 1e-6), "{transform}: {y:?}");
     }
@@ -91,9 +53,9 @@ fn classifiers_give_labels_and_scores() {
         (of("PROBIT", labels()), "post_transform=PROBIT"),
         (of("NONE", integers("classlabels_strings", &[])), "labels are strings"),
         (of("NONE", integers("classlabels_ints", &[1, 2, 3])), "3 labels of 2 classes"),
-        (of_one("LinearClassifier", &["label", "y"], vec![labels()]), "0 coefficients for 2 columns"),
-        (of_one("Normalizer", &["y"], vec![]), "norm=MAX"),
-        (of_one("Scaler", &["y"], vec![numbers("offset", &[1.0, 2.0, 3.0])]), "offset has 3 numbers for 2 columns"),
+        (of_one("LinearClassifier", &["label", "y"], vec![labels()], 2), "0 coefficients for 2 columns"),
+        (of_one("Normalizer", &["y"], vec![], 2), "norm=MAX"),
+        (of_one("Scaler", &["y"], vec![numbers("offset", &[1.0, 2.0, 3.0])], 2), "offset has 3 numbers for 2 columns"),
     ];
     for (m, why) in refusals {
         let found = reading(&m).err().map_or_else(|| "it is read".into(), |e| e.to_string());

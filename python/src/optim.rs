@@ -126,19 +126,22 @@ impl PyOptimiser {
 
     /// Params whose names match get a multiple of the rate, another weight decay, or the rule of another optimiser.
     ///
-    /// With `rate=N` their rate is the input `opt.lr.N` instead of `lr`.
-    #[pyo3(signature = (pattern, *, lr_scale = 1.0, rate = None, weight_decay = None, rule = None))]
+    /// With `rate=N` their rate is the input `opt.lr.N` instead of `lr`; with `count=N` the state `opt.step.N` counts
+    /// their steps instead of `opt.step`.
+    #[pyo3(signature = (pattern, *, lr_scale = 1.0, rate = None, count = None, weight_decay = None, rule = None))]
     fn group(
         &self,
         pattern: &str,
         lr_scale: f64,
         rate: Option<u32>,
+        count: Option<u32>,
         weight_decay: Option<f64>,
         rule: Option<&PyOptimiser>,
     ) -> PyResult<PyOptimiser> {
         let group = arenagrad::optim::Group::default()
             .lr_scale(lr_scale)
             .rate(rate)
+            .count(count)
             .weight_decay(weight_decay)
             .rule(rule.map(|o| o.optimiser().rule()));
         self.checked(&format!("group({pattern:?})").replace('"', "'"), self.optimiser().group(pattern, group))

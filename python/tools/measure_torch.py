@@ -4,7 +4,8 @@ Steps take turns; the least of many is compared, so that other work on the machi
 `torch.compile` is a second peer. With `--memory`, each peer also runs in a process of its own, for the processor's time up
 to the end of the first step, and for memory beyond the module and what was imported: the most of later steps (`steps`),
 and the most since the module was built, capture and compilation among it (`whole`). Pages of files, such as machine code
-that runs for the first time, do not count. The numbers in brackets are ours as a part of theirs. A peer that fails is
+that runs for the first time, do not count. `--max-memory resnet18=100MiB` compiles our step of that case for an arena of that
+size, in which values are computed again. The numbers in brackets are ours as a part of theirs. A peer that fails is
 named with its error, and the others go on.
 """
 
@@ -114,14 +115,16 @@ CASES = {f.__name__: f for f in (mlp, gpt, lstm, encoder, resnet18, mobilenet_v3
 
 
 PEERS = ("eager", "torch.compile", "here")
+# The most memory of our arena, by case.
+LIMITS: dict[str, str] = {}
 
 
-def peer(kind: str, case: Case, threads: int) -> Callable[[], Any]:
-    """A function that runs one step: forward, loss, backward, AdamW."""
+def peer(kind: str, case: Case, threads: int, limit: str | None = None) -> Callable[[], Any]:
+    """A function that runs one step: forward, loss, backward, AdamW; ours in an arena of at most `limit`."""
     net, loss, inputs, targets = case
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
     if kind == "here":
-        step = agt.compile_step(net, loss, optimizer, inputs, targets, threads=threads)
+        step = agt.compile_step(net, loss, optimizer, inputs, targets, threads=threads, max_memory=limit)
         return lambda: step(*inputs, *targets)
 
     def forward() -> torch.Tensor:
@@ -147,7 +150,7 @@ def steps_in_turn(name: str, peers: tuple[str, ...], threads: int, seconds: floa
     runs: dict[str, Callable[[], Any]] = {}
     for kind in peers:
         try:
-            run = peer(kind, copy.deepcopy(case), threads)
+            run = peer(kind, copy.deepcopy(case), threads, LIMITS.get(name))
             run()
         except Exception as e:
             failed(name, kind, f"{type(e).__name__}: {e}")
@@ -195,7 +198,7 @@ def alone(name: str, kind: str, threads: int) -> None:
     case = CASES[name]()
     reset()
     before, began = memory("RssAnon"), sum(os.times()[:4])
-    run = peer(kind, case, threads)
+    run = peer(kind, case, threads, LIMITS.get(name))
     run()
     first = sum(os.times()[:4]) - began
     run()
@@ -210,6 +213,7 @@ def alone(name: str, kind: str, threads: int) -> None:
 def child(name: str, kind: str, threads: int) -> dict[str, float] | None:
     """What `alone` prints, in a process of its own. torch.compile begins with an empty cache and compiles in turn."""
     command = [sys.executable, __file__, name, "--alone", kind, "--threads", str(threads)]
+    command += [f"--max-memory={key}={size}" for key, size in LIMITS.items()]
     with tempfile.TemporaryDirectory() as cache:
         env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
         done = subprocess.run(command, capture_output=True, text=True, env=env)
@@ -236,10 +240,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--compile", action="store_true", help="torch.compile as a second peer")
     parser.add_argument("--memory", action="store_true", help="processes of their own: memory, time to the first step")
+    parser.add_argument("--max-memory", action="append", default=[], metavar="NAME=SIZE", help="the arena of our step of a case")
     parser.add_argument("--alone", choices=PEERS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     peers = tuple(kind for kind in PEERS if args.compile or kind != "torch.compile")
-    unknown = [name for name in args.names if name not in CASES]
+    LIMITS.update(limit.partition("=")[::2] for limit in args.max_memory)
+    unknown = [name for name in [*args.names, *LIMITS] if name not in CASES]
     if unknown or min(args.threads) < 1:
         parser.error(f"unknown: {', '.join(unknown)}; the cases are {', '.join(CASES)}" if unknown else "--threads is 1 or more")
     for threads in args.threads:

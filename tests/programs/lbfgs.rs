@@ -191,6 +191,8 @@ fn all_params_share_one_history_and_one_rate() {
     assert!(behind.contains("history_size 7 and 100"), "{behind}");
     let fast = fails(Lbfgs::new(1.0).group("p1", Group::default().lr_scale(2.0)));
     assert!(fast.contains("lr_scale 2") && fast.contains("one rate"), "{fast}");
+    let later = fails(Lbfgs::new(1.0).group("p1", Group::default().count(1)));
+    assert!(later.contains("a count of its own"), "{later}");
 
     // Params of another rule do not enter the history, and a decay of some params enters their gradient only.
     let still = Group::default().weight_decay(0.1);

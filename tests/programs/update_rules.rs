@@ -220,6 +220,49 @@ fn equal_schedules_of_nadam_share_a_state() {
     assert_eq!(products, ["opt.mu_product", "opt.mu_product.2"]);
 }
 
+/// A param that is trained from a later step on has the updates that it would have alone, and so has its neighbour.
+#[test]
+fn groups_count_their_own_steps() {
+    let of = |names: &[&str], opt: Optimiser| {
+        let g = Builder::new("some");
+        let losses = names.iter().map(|n| g.param(n, [2, 3], DType::F64, Init::Ones).square().sum(..));
+        let graph = g.finish([losses.reduce(|a, b| a + b).unwrap().named("loss")]).unwrap();
+        let mut p = Session::new().compile(&train(&graph, "loss", opt).unwrap()).unwrap();
+        p.init(0).unwrap();
+        p
+    };
+    let steps = |p: &mut Program, n: usize| (0..n).for_each(|_| p.step().unwrap());
+    let rules: [Optimiser; 10] = [
+        optim::Adam::new(0.1).into(),
+        optim::AdamW::new(0.1).amsgrad(true).ema(0.9).into(),
+        optim::Adamax::new(0.1).into(),
+        optim::RAdam::new(0.1).into(),
+        optim::NAdam::new(0.1).into(),
+        optim::Lamb::new(0.1).into(),
+        optim::Adafactor::new(0.1).into(),
+        optim::Sgd::new(0.1).momentum(0.9).dampening(0.5).into(),
+        optim::Adagrad::new(0.1).lr_decay(0.1).into(),
+        optim::RmsProp::new(0.1).into(),
+    ];
+    for opt in rules {
+        let mut a = of(&["a"], opt.clone());
+        let mut both = of(&["a", "b"], opt.clone().group("b", Group::default().count(7)));
+        steps(&mut a, 3);
+        for (of, bytes) in a.persistent() {
+            both.persistent_mut(&of.name).unwrap().1.copy_from_slice(bytes);
+        }
+        let mut b = of(&["b"], opt.clone());
+        for n in 1..4 {
+            [&mut a, &mut b, &mut both].into_iter().for_each(|p| steps(p, 1));
+            for (name, alone) in [("a", &a), ("b", &b)] {
+                assert_eq!(both.values::<f64>(name).unwrap(), alone.values::<f64>(name).unwrap(), "{opt:?}, step {n}");
+            }
+        }
+        let counts = |p: &Program| ["opt.step", "opt.step.7"].map(|n| p.values::<i64>(n).ok().map(|t| t[0]));
+        assert_eq!(counts(&both), if opt.rule().name() == "rmsprop" { [None; 2] } else { [Some(6), Some(3)] });
+    }
+}
+
 /// A step with two params.
 fn two(a: DType, b: DType, opt: impl Into<Optimiser>) -> Program {
     let g = Builder::new("two");

@@ -76,11 +76,11 @@ fn row<'g>(c: &Cx<'_, 'g>, name: &str, x: Var<'g>) -> Result<Var<'g>> {
     Ok(c.g.constant(&all, [all.len()]))
 }
 
-fn floats(c: &Cx<'_, '_>, name: &str) -> Vec<f32> {
+pub(super) fn floats(c: &Cx<'_, '_>, name: &str) -> Vec<f32> {
     c.attr(name).map_or_else(Vec::new, |a| a.floats.clone())
 }
 
-fn integers<'g>(c: &Cx<'_, 'g>, all: &[i64]) -> Var<'g> {
+pub(super) fn integers<'g>(c: &Cx<'_, 'g>, all: &[i64]) -> Var<'g> {
     let bytes: Vec<u8> = all.iter().flat_map(|n| n.to_le_bytes()).collect();
     c.g.constant_bytes(&bytes, [all.len()], DType::I64)
 }
@@ -103,7 +103,7 @@ fn linear<'g>(c: &Cx<'_, 'g>) -> Result<Var<'g>> {
 }
 
 /// Scores as `post_transform` has them.
-fn transformed<'g>(c: &Cx<'_, 'g>, scores: Var<'g>) -> Result<Var<'g>> {
+pub(super) fn transformed<'g>(c: &Cx<'_, 'g>, scores: Var<'g>) -> Result<Var<'g>> {
     match c.text("post_transform", "NONE") {
         "NONE" => Ok(scores),
         "LOGISTIC" => Ok(scores.sigmoid()),

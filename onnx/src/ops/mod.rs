@@ -19,6 +19,7 @@ mod reduce;
 mod resize;
 mod signal;
 mod spatial;
+mod trees;
 
 use crate::import::{Cx, Out};
 use arenagrad::graph::{DType, Var};
@@ -105,7 +106,7 @@ const FAMILIES: &[&[Entry]] = &[
 pub fn find(domain: &str, name: &str) -> Option<&'static Entry> {
     let families: &[&[Entry]] = match domain {
         "" | "ai.onnx" => FAMILIES,
-        "ai.onnx.ml" => &[ml::OPS],
+        "ai.onnx.ml" => &[ml::OPS, trees::OPS],
         "ai.onnx.preview.training" => &[ml::TRAINING],
         _ => return None,
     };

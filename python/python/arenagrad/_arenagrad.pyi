@@ -144,6 +144,7 @@ class Optimiser:
         *,
         lr_scale: float = 1.0,
         rate: int | None = None,
+        count: int | None = None,
         weight_decay: float | None = None,
         rule: Optimiser | None = None,
     ) -> Optimiser: ...

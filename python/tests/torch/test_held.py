@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils import prune
 
 import arenagrad as ag
 import arenagrad.torch as agt
@@ -330,6 +331,92 @@ def test_evaluations_follow_attributes_draw_and_write_buffers() -> None:
     assert bool((m.mean == 4).all())
     whole = other.l(X) * 2 + 4
     assert torch.allclose(third, torch.where(third == 0, 0, whole * 2), atol=1e-5)
+
+
+class Cached(Of):
+    """Keeps what evaluations compute of its weights, as the LeViT of timm and of transformers do."""
+
+    def __init__(self, clears: bool) -> None:
+        super().__init__()
+        self.cache: dict[str, torch.Tensor] = {}
+        self.clears = clears
+
+    def train(self, mode: bool = True) -> Any:
+        if mode and self.clears:
+            self.cache = {}
+        return super().train(mode)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            return self.l(x) + self.l.weight.sum()
+        if "sum" not in self.cache:
+            self.cache["sum"] = self.l.weight.sum()
+        return self.l(x) + self.cache["sum"]
+
+
+def test_evaluations_fill_a_cache_that_training_clears() -> None:
+    ours, theirs = Cached(True), Cached(True)
+    step, o = agt.compile_step(ours, F.cross_entropy, sgd(ours), X, Y), sgd(theirs)
+    for _ in range(3):
+        step(X, Y)
+        torch_step(theirs, o)
+        torch.testing.assert_close(step.eval(X), theirs.eval()(X).detach(), rtol=1e-5, atol=1e-5)
+        assert ours.training and not ours.cache
+        theirs.train()
+    # A cache that is there is read, until it is cleared.
+    ours.eval()(X)
+    ours.cache["sum"] += 1
+    kept = step.eval(X)
+    torch.testing.assert_close(kept, ours(X).detach(), rtol=1e-5, atol=1e-5)
+    ours.train()
+    torch.testing.assert_close(step.eval(X), kept - 1, rtol=1e-5, atol=1e-5)
+
+
+def test_a_cache_that_nothing_clears_is_refused() -> None:
+    m = Cached(False)
+    step = agt.compile_step(m, F.cross_entropy, sgd(m), X, Y)
+    with pytest.raises(ag.UsageError, match="changes 'cache'.*has left in an attribute"):
+        step.eval(X)
+
+
+HOOKS: dict[str, Callable[[Any], Any]] = {
+    "pruned twice": lambda l: prune.ln_structured(prune.l1_unstructured(l, "weight", 0.3), "weight", 0.2, 2, 0),
+    "weight_norm": lambda l: torch.nn.utils.weight_norm(l),
+    "spectral_norm": lambda l: torch.nn.utils.spectral_norm(l),
+}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("name", HOOKS)
+def test_weights_that_a_hook_computes(name: str) -> None:
+    """Of params and buffers, before each call: training, an evaluation, and steps of torch afterwards."""
+
+    def net() -> Any:
+        torch.manual_seed(0)
+        m = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+        HOOKS[name](m[0])
+        return m
+
+    ours, theirs, x = net(), net(), X.double()
+    a, b = (torch.optim.AdamW(m.parameters(), 0.01) for m in (ours, theirs))
+    step = agt.compile_step(ours, F.cross_entropy, a, x, Y)
+    compiled = lambda: step(x, Y)
+
+    def eager(m: Any, o: Any) -> float:
+        o.zero_grad()
+        loss = F.cross_entropy(m(x), Y)
+        loss.backward()
+        o.step()
+        return loss.item()
+
+    for run in (compiled, compiled, lambda: eager(ours, a), compiled):
+        assert run() == pytest.approx(eager(theirs, b), rel=1e-9)
+    assert furthest(ours, theirs) < 1e-9
+    torch.testing.assert_close(step.eval(x), theirs.eval()(x).detach(), rtol=1e-9, atol=1e-9)
+    if name == "pruned twice":
+        prune.remove(ours[0], "weight")
+        with pytest.raises(ag.UsageError, match="compile a step anew"):
+            step(x, Y)
 
 
 def test_layers_are_trained_later() -> None:

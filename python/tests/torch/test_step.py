@@ -78,6 +78,39 @@ def test_optimisers_start_stop_and_go_on_in_torch(name: str) -> None:
     assert differences(ours, theirs) < 1e-9
 
 
+@pytest.mark.parametrize("how", [{}, {"share": False}, {"sizes": {"batch": (2, 8)}}])
+@pytest.mark.parametrize("name", [*OPTIMISERS, "nadam of two betas"])
+def test_params_may_be_trained_later_by_the_same_optimizer(name: str, how: Any) -> None:
+    """First the head, then all, then all but the head's bias, then all again: each param has had its own number of updates."""
+    x, y = batch()
+    x = x.double()
+
+    def run(compiled: bool) -> tuple[list[float], Any, Any]:
+        m: Any = net().double()
+        parts = [{"params": m[0].parameters()}, {"params": m[2].parameters(), "betas": (0.8, 0.99)}]
+        o = torch.optim.NAdam(parts, 0.01) if name not in OPTIMISERS else OPTIMISERS[name](m.parameters())
+        losses = []
+        for layer, trains, n in ((m[0], False, 3), (m[0], True, 3), (m[2].bias, False, 2), (m[2].bias, True, 3)):
+            layer.requires_grad_(trains)
+            o.zero_grad()
+            if compiled:
+                step = agt.compile_step(m, F.cross_entropy, o, x, y, **how)
+                losses += [step(x, y) for _ in range(n)]
+                step.sync()
+            else:
+                losses += torch_steps(m, o, x, y, n)
+        return losses + torch_steps(m, o, x, y, 2), m, o
+
+    (got, ours, a), (expected, theirs, b) = run(True), run(False)
+    assert np.allclose(got, expected, rtol=1e-9, atol=0)
+    assert differences(ours, theirs) < 1e-9
+    for p, q in zip(ours.parameters(), theirs.parameters()):
+        assert list(a.state[p]) == list(b.state[q])
+        for key, value in b.state[q].items():
+            if value is not None:
+                torch.testing.assert_close(torch.as_tensor(a.state[p][key]), torch.as_tensor(value), rtol=1e-6, atol=1e-12)
+
+
 def test_one_example_may_stand_for_several_inputs() -> None:
     """As the first states of an LSTM, or rows that an autoencoder gives back. Steps and evaluations get others."""
 

@@ -21,6 +21,9 @@ pub struct Group {
     /// A learning rate of its own, which schedules of the optimiser's do not move: the input `opt.lr.N`, which groups
     /// with the same number share. It is the optimiser's rate until the caller writes it.
     pub rate: Option<u32>,
+    /// A count of steps of its own: the state `opt.step.N`, which groups with the same number share. It says how many
+    /// updates params have had that are trained from a later step on, or again.
+    pub count: Option<u32>,
     /// Weight decay instead of the rule's.
     pub weight_decay: Option<f64>,
     /// Rule instead of the optimiser's.
@@ -29,7 +32,7 @@ pub struct Group {
 
 impl Default for Group {
     fn default() -> Group {
-        Group { lr_scale: 1.0, rate: None, weight_decay: None, rule: None }
+        Group { lr_scale: 1.0, rate: None, count: None, weight_decay: None, rule: None }
     }
 }
 
@@ -37,6 +40,7 @@ setters! {
     [] Group {
         lr_scale: f64,
         rate: impl Into<Option<u32>> => rate.into(),
+        count: impl Into<Option<u32>> => count.into(),
         weight_decay: impl Into<Option<f64>> => weight_decay.into(),
         rule: impl Into<Option<Rule>> => rule.into(),
     }
@@ -70,6 +74,8 @@ pub(super) struct Of {
     pub lr_scale: f64,
     /// The number of the input that is the learning rate, if it is not the optimiser's.
     pub rate: Option<u32>,
+    /// The number of the state that counts its steps, if that is not the optimiser's.
+    pub count: Option<u32>,
 }
 
 /// The settings of all params.
@@ -117,7 +123,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
         if matches!(rule, Rule::Muon { .. }) && (rank != 2 || g.dtype[v.at()].is_complex()) {
             flat.push(format!("{name:?} {}", g.ty_text(v)));
         }
-        let of = Of { rule, lr_scale: group.lr_scale, rate: group.rate };
+        let of = Of { rule, lr_scale: group.lr_scale, rate: group.rate, count: group.count };
         let kind = s.kinds.iter().position(|k| *k == of).unwrap_or(s.kinds.len());
         if kind == s.kinds.len() {
             s.kinds.push(of);
@@ -145,7 +151,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
     Err(Error::new(Kind::Shape, text))
 }
 
-/// An error unless all params of L-BFGS have one history and one rate, and no projection.
+/// An error unless all params of L-BFGS have one history, one rate and one count, and no projection.
 fn check_single_history(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
     let mut history = None;
     for kind in &s.kinds {
@@ -162,6 +168,10 @@ fn check_single_history(s: &Settings, opt: &Optimiser, params: &[&str]) -> Resul
         }
         if kind.rate.is_some() {
             let text = "lbfgs: a group has a rate of its own; all params of lbfgs share one rate";
+            return Err(Error::new(Kind::Data, text));
+        }
+        if kind.count.is_some() {
+            let text = "lbfgs: a group has a count of its own; all params of lbfgs share one history";
             return Err(Error::new(Kind::Data, text));
         }
     }

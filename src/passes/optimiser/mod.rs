@@ -4,15 +4,16 @@
 //! their own, and adds clipping and moving averages to a rule. `rule` has the rules and their hyperparameters,
 //! `rule_ranges` the range of each hyperparameter, `named_optimisers` the types that users name ([`AdamW`] …).
 //! `trained_params` finds what is trained, `groups` the settings of each param, `rows` the rows of tables that have a
-//! gradient, `moving` momentum that is an input. `update_target` and `adam_family` write elementwise updates (one
-//! instruction for each param, in place), `matrix` the updates that need the whole param, `lbfgs` the update of all
-//! params together. `projection` writes what follows an update. `grad_accumulation` sums gradients over micro-batches.
-//! `split` makes a step of two graphs, with the gradients in between, and `shard` shares out its states over ranks.
-//! Invariant: the optimiser adds no inputs but those of [`LR`] and [`MOMENTUM`]; it keeps all else in states, so a run
-//! resumed from params and states gives the same bits.
+//! gradient, `count` counts steps, and `moving` makes momentum an input. `update_target` and `adam_family` write
+//! elementwise updates (one instruction for each param, in place), `matrix` the updates that need the whole param,
+//! `lbfgs` the update of all params together. `projection` writes what follows an update. `grad_accumulation` sums
+//! gradients over micro-batches. `split` makes a step of two graphs, with the gradients in between, and `shard` shares
+//! out its states over ranks. Invariant: the optimiser adds no inputs but those of [`LR`] and [`MOMENTUM`]; it keeps all
+//! else in states, so a run resumed from params and states gives the same bits.
 
 mod adam_family;
 mod clip;
+mod count;
 mod grad_accumulation;
 mod groups;
 mod lbfgs;
@@ -32,9 +33,8 @@ mod update_target;
 use super::copier::Copier;
 use super::rebuild::{finish_rebuild, rebuilt_by_pass};
 use super::signature::{Signature, output_by_name};
-use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
-use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
+use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Var};
 use crate::passes::ad::activity::Mode;
 use crate::passes::ad::codes::Codes;
 use crate::passes::ad::grad::{ReverseGrad, differentiate_from_seed};
@@ -61,7 +61,7 @@ pub use split::{KEPT_GRAD, KeptGrad, Layout, OwnedState, Shard, Split, is_kept_g
 pub const LR: &str = "lr";
 /// Name of the input that [`Optimiser::moving_momentum`] adds.
 pub const MOMENTUM: &str = "opt.momentum";
-/// Name of the state that counts steps.
+/// Name of the state that counts steps. Counts of groups of their own are called `opt.step.N`.
 pub const STEP: &str = "opt.step";
 /// Name of the output that [`Optimiser::grad_norm`] adds.
 pub const GRAD_NORM: &str = "grad_norm";
@@ -382,14 +382,6 @@ fn append_to_gradients(
     })
 }
 
-/// The step counter after this step, 1-based.
-fn count_step(b: &Builder) -> Var<'_> {
-    let t = b.state(STEP, [], DType::I64, Init::Zeros);
-    let next = t.pair(Op::ADD, t.full_like(1.0));
-    b.update(t, next);
-    next
-}
-
 /// Writes the updates of `params`, each by the settings of its group.
 fn append_updates<'g>(
     b: &'g Builder,
@@ -416,16 +408,16 @@ fn append_updates<'g>(
     let dtype = params.first().map_or(DType::F32, |p| p.dtype());
     let rates = settings.rates(b, dtype, opt.lr);
     let momenta = if opt.moving_momentum { settings.momenta(b, dtype) } else { vec![None; settings.kinds.len()] };
-    let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
-    let t = if counts { count_step(b) } else { b.var(Value::NONE) };
-    let schedules = nadam_schedules(b, settings, t);
+    let counts = count::count_steps(b, opt, settings);
+    let schedules = count::nadam_schedules(b, settings, &counts);
     let rate_of = |i: usize| rates[settings.kind_of[i]];
-    let step = |i: usize| lbfgs::Step { lr: rate_of(i).cast(DType::F64), t };
+    let count_of = |i: usize| counts[settings.kind_of[i]];
+    let step = |i: usize| lbfgs::Step { lr: rate_of(i).cast(DType::F64), t: count_of(i) };
     let moves = lbfgs::compute_moves(b, settings, &params, &grads, step);
     for (i, ((name, &p), g)) in names.iter().zip(&params).zip(grads).enumerate() {
         let leaf = leaves[i];
         let kind = &settings.kinds[settings.kind_of[i]];
-        let lr = rate_of(i);
+        let (lr, t) = (rate_of(i), count_of(i));
         let momentum = momenta[settings.kind_of[i]];
         let wide = lr.cast(DType::F64);
         // The input itself, if the group does not scale it: no value is rounded twice.
@@ -451,26 +443,4 @@ fn append_updates<'g>(
     if let Some((step, how)) = scaled.zip(opt.loss_scale.as_ref()) {
         step.guard_updates(b, how);
     }
-}
-
-/// The NAdam schedule of each kind of settings that has one. Equal schedules share a state.
-fn nadam_schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<[Var<'g>; 3]>> {
-    let mut known: Vec<((f64, f64), [Var<'g>; 3])> = Vec::new();
-    let mut all = Vec::new();
-    for kind in &settings.kinds {
-        let Rule::NAdam { betas, momentum_decay, .. } = kind.rule else {
-            all.push(None);
-            continue;
-        };
-        let key = (betas.0, momentum_decay);
-        if !known.iter().any(|k| k.0 == key) {
-            let name = match known.len() {
-                0 => "opt.mu_product".to_string(),
-                n => format!("opt.mu_product.{}", n + 1),
-            };
-            known.push((key, adam_family::nadam_schedule(b, &name, t, key.0, key.1)));
-        }
-        all.push(known.iter().find(|k| k.0 == key).map(|k| k.1));
-    }
-    all
 }

@@ -49,8 +49,8 @@ impl Part<'_> {
         }
         for (b, _) in program.persistent().filter(|(b, _)| self.in_files(&b.name)) {
             let e = file.expect(&b.name, b.dtype, &b.dims)?;
-            if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {
-                check_saved_steps(bytemuck::pod_read_unaligned(e.bytes))?;
+            if is_step_count(&b.name) && b.dtype == DType::I64 && b.bytes == 8 {
+                check_saved_steps(&b.name, bytemuck::pod_read_unaligned(e.bytes))?;
             }
         }
         let mut known: Vec<&str> = program.persistent().map(|(b, _)| b.name.as_str()).collect();
@@ -78,11 +78,16 @@ pub(in crate::train) fn unknown_saved_tensor(name: &str) -> Error {
     Error::new(Kind::Name, format!("the checkpoint has {name:?}, which this run does not have"))
 }
 
+/// Whether a state is a count of the optimiser's steps: all, or those of a group.
+fn is_step_count(name: &str) -> bool {
+    name.strip_prefix(STEP).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// Fails if the optimiser's count of steps is one that no run reaches.
-fn check_saved_steps(steps: i64) -> Result<()> {
+fn check_saved_steps(name: &str, steps: i64) -> Result<()> {
     match u64::try_from(steps) {
         Ok(n) if n <= MAX_STEPS => Ok(()),
-        _ => Err(Error::new(Kind::Data, format!("{STEP} is {steps}; it goes from 0 to {MAX_STEPS}"))),
+        _ => Err(Error::new(Kind::Data, format!("{name} is {steps}; it goes from 0 to {MAX_STEPS}"))),
     }
 }
 

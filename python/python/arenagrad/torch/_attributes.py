@@ -13,7 +13,7 @@ import copy
 import random
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
-from typing import Any, Iterable, Iterator, NamedTuple
+from typing import Any, Callable, Iterable, Iterator, NamedTuple
 
 import numpy as np
 import torch
@@ -205,16 +205,16 @@ class Effects:
         self.places: set[tuple[int, str]] = set()
         self._after: list[tuple[dict[str, Any], str, Any]] = []
         self._filled: list[tuple[Any, Any]] = []
-        self._again = False
+        self._again: Callable[[], Any] | None = None
 
     @contextlib.contextmanager
-    def again(self) -> Iterator[None]:
-        """Calls find what the last one has left."""
-        self._again = True
+    def again(self, between: Callable[[], Any]) -> Iterator[None]:
+        """Calls find what the last one has left, after `between`."""
+        self._again = between
         try:
             yield
         finally:
-            self._again = False
+            self._again = None
 
     @contextlib.contextmanager
     def call(self, module: torch.nn.Module) -> Iterator[None]:
@@ -224,6 +224,7 @@ class Effects:
                 refill(x, _left(content))
             for owner, key, value in self._after:
                 owner.pop(key, None) if value is _ABSENT else owner.__setitem__(key, _left(value))
+            self._again()
         before, drawn = Attributes(module), _drawn()
         yield
         if drawn != _drawn():

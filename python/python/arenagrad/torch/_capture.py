@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch.export import ExportedProgram
@@ -111,8 +111,15 @@ def _kept_from_gradient(graph_module: torch.fx.GraphModule) -> None:
     graph_module.recompile()
 
 
-def exported(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any = None) -> ExportedProgram:
-    """The graph of a call of the module, without mutation, in the kinds of the table. The module stays as it is."""
+def _nothing() -> None:
+    pass
+
+
+def exported(
+    module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any = None, between: Callable[[], Any] = _nothing
+) -> ExportedProgram:
+    """The graph of a call of the module, without mutation, in the kinds of the table. The module stays as it is, but for its
+    modes, which `between`, what stands between two calls, may set."""
     # Torch takes a tensor that is given twice for one operand.
     args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, (args, kwargs))
     with _ONE:
@@ -121,7 +128,8 @@ def exported(module: WithLoss, args: tuple[Any, ...], kwargs: dict[str, Any], sh
             program = _followed(module, args, kwargs, shapes, before)
             if module.effects.names:
                 before.restore()
-                _check_stateless(module, program, args, kwargs, shapes, before)
+                with module.effects.again(between):
+                    _check_stateless(module, program, args, kwargs, shapes, before)
             return program
         finally:
             before.restore()
@@ -174,8 +182,7 @@ def _check_stateless(
     """An error if what a call leaves in attributes makes the next call another one."""
     names = ", ".join(map(repr, module.effects.names[:8]))
     try:
-        with module.effects.again():
-            again = _followed(module, args, kwargs, shapes, before)
+        again = _followed(module, args, kwargs, shapes, before)
         why = "" if text_of(again) == text_of(program) else "the next call is another one then"
     except Error as e:
         why = str(e)

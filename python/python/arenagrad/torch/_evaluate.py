@@ -92,7 +92,8 @@ class Evaluation:
         try:
             # Torch's class of captured modules has attributes of its own, such as `code`, which a child's name would meet.
             whole = WithLoss(module, lambda out: out, len(args))
-            program = exported(whole, args, dict(kwargs))
+            # What train() clears, such as a cache, no evaluation leaves for the next.
+            program = exported(whole, args, dict(kwargs), between=lambda: (module.train(), module.eval()))
             self._form = program.call_spec.out_spec
         finally:
             for part, mode in modes.items():

@@ -31,8 +31,8 @@ _KINDS: dict[str, tuple[Any, dict[str, str]]] = {
 _STATES = (
     "exp_avg exp_avg_sq max_exp_avg_sq exp_inf square_avg momentum_buffer grad_avg sum acc_delta".split()
 )
-# How many steps were made, and what NAdam multiplies at each.
-STEP, PRODUCT = "opt.step", "opt.mu_product"
+# How many steps were made, and what NAdam multiplies at each. The first has no number.
+_STEP, _PRODUCT = "opt.step", "opt.mu_product"
 
 
 def _number(x: Any) -> Any:
@@ -113,10 +113,17 @@ class Bridge:
         if len({bool(g.get("maximize", False)) for g in groups}) > 1:
             raise make("usage", "groups of the optimizer differ in maximize; all rise, or none does")
         self.names = names
-        # Steps made so far, in torch and here.
-        self.count = 0
+        # Params that have had as many updates share a count. The number of each param's, and the counts.
+        made = {name: self._made(p) for name, p in self.params.items()}
+        self.counts = list(dict.fromkeys(made.values())) or [0]
+        self.number_of = {name: self.counts.index(n) for name, n in made.items()}
         self._note()
         self._compiled = [{**_settings(group)} for group in groups]
+
+    def _made(self, p: torch.nn.Parameter) -> int:
+        """The updates that a param has had. SGD keeps no number: its rule reads whether there was one."""
+        state = self.optimizer.state.get(p, {})
+        return int(_number(state["step"])) if "step" in state else int(state.get("momentum_buffer") is not None)
 
     def listed(self) -> list[torch.nn.Parameter]:
         """The params of all groups."""
@@ -159,16 +166,19 @@ class Bridge:
         """Leaves params out: as in torch, one without a gradient has no state and no weight decay."""
         for name in names:
             self.params.pop(name, None)
+            self.number_of.pop(name, None)
 
     def rule(self) -> Optimiser:
-        """The optimiser with a group for each param that is not of the first one. Groups have rates of their own."""
-        first, *others = self.optimizer.param_groups
+        """The optimiser with a group for each param that is not of the first one, or of another count. Groups have rates
+        of their own."""
+        first = self.optimizer.param_groups[0]
         rule = _rule(self.optimizer, first)
-        for number, group in enumerate(others, 1):
+        for number, group in enumerate(self.optimizer.param_groups):
             own = _rule(self.optimizer, group)
-            for p in group["params"]:
-                if self.names[id(p)] in self.params:
-                    rule = rule.group(self.names[id(p)], rate=number, rule=own)
+            for name in (self.names[id(p)] for p in group["params"]):
+                count = self.number_of.get(name, 0)
+                if name in self.params and (number or count):
+                    rule = rule.group(name, rate=number or None, count=count or None, rule=own)
         rule = rule.moving_momentum() if self.moves else rule
         return rule.maximize() if first.get("maximize", False) else rule
 
@@ -182,7 +192,7 @@ class Bridge:
 
     def made_step(self) -> None:
         """Counts a step, for state and schedulers."""
-        self.count += 1
+        self.counts = [n + 1 for n in self.counts]
         self.optimizer._opt_called = True
 
     def _counts(self, group: dict[str, Any]) -> bool:
@@ -196,50 +206,72 @@ class Bridge:
         found = [(p, key, f"opt.{key}.{name}") for name, p in self.params.items() for key in _STATES]
         return [x for x in found if x[2] in states]
 
+    def counted(self, states: Any) -> list[tuple[int, Any]]:
+        """The numbers of the counts that the program has, with their tensors."""
+        names = [f"{_STEP}.{i}" if i else _STEP for i in range(len(self.counts))]
+        return [(i, states[name]) for i, name in enumerate(names) if name in states]
+
+    def products(self, states: Any, order: Any) -> dict[str, str]:
+        """What the program calls NAdam's product of each param. It has its params in this order."""
+        if _PRODUCT not in states:
+            return {}
+        group_of = {self.names[id(p)]: group for group in self._groups for p in group["params"]}
+        schedules: list[Any] = []
+        found = {}
+        for name in (name for name in order if name in self.params):
+            own = (group_of[name]["betas"][0], group_of[name]["momentum_decay"], self.number_of[name])
+            if own not in schedules:
+                schedules.append(own)
+            i = schedules.index(own)
+            found[name] = f"{_PRODUCT}.{i + 1}" if i else _PRODUCT
+        return found
+
+    def read_counts(self, states: Any) -> None:
+        """Reads the program's counts. One that was resumed has made other steps than this object has counted."""
+        for i, count in self.counted(states):
+            self.counts[i] = int(count)
+
     def load(self, program: Program) -> None:
         """Writes the optimizer's state into the program."""
         states = program.states
-        steps = set()
-        for p in self.params.values():
-            state = self.optimizer.state.get(p, {})
-            begun = state.get("momentum_buffer") is not None
-            steps.add(int(_number(state["step"])) if "step" in state else int(begun))
-            if PRODUCT in states:
-                states[PRODUCT][...] = float(_number(state.get("mu_product", 1.0)))
+        for name, product in self.products(states, program.params).items():
+            states[product][...] = float(_number(self.optimizer.state.get(self.params[name], {}).get("mu_product", 1.0)))
         for p, key, name in self.pairs(states):
             value = self.optimizer.state.get(p, {}).get(key)
             if value is None and key == "sum":
                 raise make("usage", f"the optimizer has no sum for {name.removeprefix('opt.sum.')!r}, which Adagrad makes when it is built")
             states[name][...] = 0.0 if value is None else value.detach().numpy()
-        if len(steps) > 1 and any(map(self._counts, self.optimizer.param_groups)):
-            text = f"params of the optimizer have made {sorted(steps)} steps, on which its rule depends; here all have made as many"
-            raise make("usage", text + ": a param that is trained later needs a new optimizer")
-        self.count = max(steps, default=0)
+        for i in range(len(self.counts)):
+            made = {self._made(self.params[name]) for name, number in self.number_of.items() if number == i}
+            if len(made) > 1 and any(map(self._counts, self.optimizer.param_groups)):
+                text = f"params of the optimizer have had {sorted(made)} updates, and had as many when the step was compiled"
+                raise make("usage", text + ": compile a step anew")
+            self.counts[i] = max(made, default=0)
         if [_settings(group) for group in self.optimizer.param_groups] != self._compiled:
             raise make("usage", "the optimizer has other settings than when the step was compiled: compile a step anew")
         self._note()
-        if STEP in states:
-            states[STEP][...] = self.count
+        for i, count in self.counted(states):
+            count[...] = self.counts[i]
 
-    def begun(self, value: torch.Tensor) -> bool:
-        """Whether torch has a tensor of the state: SGD has no momentum before its first step."""
-        return type(self.optimizer).__name__ != "SGD" or bool(self.count) or bool(value.any())
+    def begun(self, p: torch.nn.Parameter, value: torch.Tensor) -> bool:
+        """Whether torch has a tensor of a param's state: SGD has no momentum before its first step."""
+        made = self.counts[self.number_of[self.names[id(p)]]]
+        return type(self.optimizer).__name__ != "SGD" or bool(made) or bool(value.any())
 
     def store(self, program: Program) -> None:
         """Writes the program's state into the optimizer."""
         states = program.states
-        # A program that was resumed has made other steps than this object has counted.
-        if STEP in states:
-            self.count = int(states[STEP])
+        self.read_counts(states)
         kind = type(self.optimizer).__name__
-        for p in self.params.values() if kind != "SGD" else ():
-            state = self.optimizer.state[p]
-            state["step"] = self.count if kind == "SparseAdam" else torch.tensor(float(self.count))
-            if PRODUCT in states:
-                state["mu_product"] = torch.tensor(float(states[PRODUCT]))
+        products = self.products(states, program.params)
+        for name, p in self.params.items() if kind != "SGD" else ():
+            state, made = self.optimizer.state[p], self.counts[self.number_of[name]]
+            state["step"] = made if kind == "SparseAdam" else torch.tensor(float(made))
+            if name in products:
+                state["mu_product"] = torch.tensor(float(states[products[name]]))
         for p, key, name in self.pairs(states):
             state, value = self.optimizer.state[p], torch.from_numpy(states[name])
             if isinstance(state.get(key), torch.Tensor):
                 state[key].copy_(value)
-            elif self.begun(value):
+            elif self.begun(p, value):
                 state[key] = value.clone()

@@ -17,7 +17,7 @@ from .._errors import make
 from ._attributes import check_apart, owners
 from ._evaluate import array_of
 from ._graph import Leaf
-from ._optim import PRODUCT, STEP, Bridge
+from ._optim import Bridge
 
 _place = torch.Tensor.data_ptr
 
@@ -149,41 +149,48 @@ class _State:
     def give(self) -> None:
         """Gives the optimizer the program's tensors."""
         bridge, states = self._bridge, self._program.states
-        # A program that was resumed has made other steps than were counted.
-        if STEP in states:
-            bridge.count = int(states[STEP])
-        # Torch counts by param: these numbers lie one after another, and are written at once. They are the first of a state.
-        n = len(bridge.params) if self._kind != "SGD" else 0
-        self._steps, self._products = torch.zeros(n), torch.zeros(n if PRODUCT in states else 0)
-        for key, numbers in (("step", self._steps), ("mu_product", self._products)):
-            for p, x in zip(bridge.params.values(), numbers.unbind()):
-                bridge.optimizer.state[p][key] = x
+        bridge.read_counts(states)
+        # Torch counts by param. The numbers of params that share all counts lie one after another, and are written at once;
+        # they are the first of a state.
+        products = bridge.products(states, self._program.params)
+        shared: dict[tuple[int, str], list[str]] = {}
+        for name, number in bridge.number_of.items() if self._kind != "SGD" else ():
+            shared.setdefault((number, products.get(name, "")), []).append(name)
+        self._numbers: list[torch.Tensor] = []
+        self._runs = []
+        for (number, product), names in shared.items():
+            kinds = {"step": torch.zeros(len(names))} | ({"mu_product": torch.zeros(len(names))} if product else {})
+            for key, numbers in kinds.items():
+                for name, x in zip(names, numbers.unbind()):
+                    bridge.optimizer.state[bridge.params[name]][key] = x
+            self._numbers += kinds.values()
+            self._runs.append((number, states[product] if product else None, [x.numpy() for x in kinds.values()]))
         self.tensors = []
         for p, key, name in bridge.pairs(states):
             value = torch.from_numpy(states[name])
-            if bridge.begun(value):
+            if bridge.begun(p, value):
                 bridge.optimizer.state[p][key] = value
                 self.tensors.append(value)
         self.places = list(map(_place, self.tensors))
         # Views, which each step reads.
-        self._count = states[STEP] if STEP in states else None
-        self._product = states[PRODUCT] if PRODUCT in states else None
-        # What torch writes into its numbers counts as a version; what is written into these arrays does not.
-        self._arrays = [self._steps.numpy(), self._products.numpy()]
-        self._versions = (self._steps._version, self._products._version)
+        self._counted = bridge.counted(states)
+        # What torch writes into its numbers counts as a version; what is written into arrays does not.
+        self._versions = [x._version for x in self._numbers]
         self._write()
         self._watch = self._noted()
 
     def _write(self) -> None:
         """Writes how many steps there were."""
-        if self._count is not None:
-            self._bridge.count = int(self._count)
-        self._arrays[0].fill(self._bridge.count)
-        if self._product is not None:
-            self._arrays[1].fill(float(self._product))
+        counts = self._bridge.counts
+        for number, count in self._counted:
+            counts[number] = int(count)
+        for number, product, arrays in self._runs:
+            arrays[0].fill(counts[number])
+            if product is not None:
+                arrays[1].fill(float(product))
         if self._kind == "SparseAdam":
-            for p in self._bridge.params.values():
-                self._bridge.optimizer.state[p]["step"] = self._bridge.count
+            for name, number in self._bridge.number_of.items():
+                self._bridge.optimizer.state[self._bridge.params[name]]["step"] = counts[number]
             self._watch = self._noted()
 
     def _noted(self) -> _Watch:
@@ -196,10 +203,10 @@ class _State:
 
     def stepped(self) -> None:
         """Notes a step of the program. The first one, which may have been interrupted here, begins the momentum of SGD."""
-        if self._kind == "SGD" and self._bridge.count <= 2:
+        if self._kind == "SGD" and min(self._bridge.counts) <= 2:
             self.give()
         self._write()
 
     def left(self) -> bool:
         """Whether the optimizer has other tensors, or has counted other steps, than the program."""
-        return not self._watch.same() or self._versions != (self._steps._version, self._products._version)
+        return not self._watch.same() or self._versions != [x._version for x in self._numbers]
