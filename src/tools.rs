@@ -36,6 +36,7 @@ pub mod ops {
 /// Transforms from graph to graph, each alone, and the pipeline that compiling runs.
 pub mod passes {
     pub use crate::passes::extend::continued;
+    pub use crate::passes::splice::splice;
     pub use crate::passes::{
         Fusion, FusionPolicy, GradOptions, Missing, Outcome, ad, copier, expand_blocks, fold, fuse, fusion_notes, grad,
         hvp, inline, jacobian, jvp, nth_grad, patterns, pipeline, product_precision, promote_f64, rebuild, remat,

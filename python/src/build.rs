@@ -11,8 +11,8 @@ use crate::values::{dtype_of, given_attrs};
 use crate::var::Var;
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, Given, GraphBuf, VarId};
-use arenagrad::tools::passes::continued;
 use arenagrad::tools::passes::copier::Copier;
+use arenagrad::tools::passes::{continued, splice};
 use parking_lot::{Mutex, ReentrantMutex};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -135,6 +135,27 @@ impl Build {
                 Err(refuse(Kind::Name, format!("there is no value {name:?}; there are {}", known.join(", "))))
             }
         }
+    }
+
+    /// Writes the nodes of a graph whose inputs are `operands`, by name; gives its outputs `wanted`.
+    fn _splice<'py>(
+        this: &Bound<'py, Self>,
+        graph: &Graph,
+        operands: Vec<(String, Bound<'py, Var>)>,
+        wanted: Vec<String>,
+    ) -> PyResult<Vec<Var>> {
+        let me = this.get();
+        let ids = me.with(this.py(), |g| {
+            let mut given = Vec::new();
+            for (name, x) in &operands {
+                x.get().check(me)?;
+                given.push((name.as_str(), g.var_of(x.get().id())));
+            }
+            let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+            let outs = call(|| splice(graph.buf().view(), g, &given, &wanted))?;
+            Ok(outs.iter().map(|x| x.id()).collect::<Vec<VarId>>())
+        })?;
+        Ok(ids.into_iter().map(|id| Var::new(this.clone().unbind(), id)).collect())
     }
 
     /// Adds an output.

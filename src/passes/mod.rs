@@ -4,6 +4,7 @@
 //! * [`ad`] holds derivatives; [`ad::prepare`] brings a graph into the form that derivatives or lowering need.
 //! * [`batch`] turns a graph into one for a batch (`vmap`).
 //! * [`extend`](mod@extend) adds nodes that a user writes, such as a loss that is made of derivatives.
+//! * [`mod@splice`] writes a graph into another one that is under construction.
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
 //! * [`trim`] drops the parts of loops and choices that nothing reads; [`known_branch`] drops choices.
 //! * `last_of_stack` reads the last element of a stack from the carry that a loop stacks.
@@ -51,6 +52,7 @@ pub mod remat;
 pub mod rename;
 pub mod signature;
 pub mod simplify;
+pub mod splice;
 mod stretches;
 mod strip_checkpoints;
 pub mod trim;

@@ -118,46 +118,46 @@ fn smooth(mut at: f64, n: usize, opt: &GridSample) -> f64 {
     at
 }
 
-/// One value of a plane `[h, w]` at (x, y).
-fn sample(plane: &[f64], [h, w]: [usize; 2], [x, y]: [f64; 2], opt: &GridSample) -> f64 {
-    let value = |y: f64, x: f64| {
-        let there = y >= 0.0 && x >= 0.0 && y < h as f64 && x < w as f64;
-        if there { plane[y as usize * w + x as usize] } else { 0.0 }
-    };
-    let (x, y) = (pixel(x, w, opt), pixel(y, h, opt));
-    let taps = |at: f64, n: usize| -> Vec<(f64, f64)> {
-        match opt.mode {
-            GridSampling::Nearest => vec![(inside(at, n, opt).round_ties_even(), 1.0)],
-            GridSampling::Linear => {
-                let at = inside(at, n, opt);
-                (0..2).map(|k| at.floor() + f64::from(k)).map(|p| (p, 1.0 - (at - p).abs())).collect()
-            }
-            GridSampling::Cubic => {
-                (-1..=2).map(|k| at.floor() + f64::from(k)).map(|p| (inside(p, n, opt), keys(at - p, -0.75))).collect()
-            }
-            other => panic!("{other:?}"),
+/// One value of an image or a volume of `sizes`, at (x, y) or (x, y, z).
+fn sample(pixels: &[f64], sizes: &[usize], place: &[f64], opt: &GridSample) -> f64 {
+    let [n, rest @ ..] = sizes else { return pixels[0] };
+    let (at, stride) = (pixel(place[rest.len()], *n, opt), rest.iter().product::<usize>());
+    let taps: Vec<(f64, f64)> = match opt.mode {
+        GridSampling::Nearest => vec![(inside(at, *n, opt).round_ties_even(), 1.0)],
+        GridSampling::Linear => {
+            let at = inside(at, *n, opt);
+            (0..2).map(|k| at.floor() + f64::from(k)).map(|p| (p, 1.0 - (at - p).abs())).collect()
         }
+        GridSampling::Cubic => {
+            (-1..=2).map(|k| at.floor() + f64::from(k)).map(|p| (inside(p, *n, opt), keys(at - p, -0.75))).collect()
+        }
+        other => panic!("{other:?}"),
     };
-    let (xs, ys) = (taps(x, w), taps(y, h));
-    ys.iter().flat_map(|a| xs.iter().map(move |b| (a, b))).map(|(a, b)| value(a.0, b.0) * a.1 * b.1).sum()
+    let there = taps.into_iter().filter(|(p, _)| (0.0..*n as f64).contains(p));
+    there.map(|(p, weight)| weight * sample(&pixels[p as usize * stride..][..stride], rest, place, opt)).sum()
 }
 
-/// All options, each with an image of some rows and one of one row, and places inside and far outside.
-fn for_each_grid(mut f: impl FnMut(GridSample, [usize; 2], &GraphBuf, &[Tensor; 2])) {
+/// All options, each with an image of some rows, one of one row and a volume, and places inside and far outside.
+fn for_each_grid(mut f: impl FnMut(GridSample, &[usize], &GraphBuf, &[Tensor; 2])) {
     let mut draw = TensorDraws(2);
+    let sizes: [&[usize]; 3] = [&[4, 5], &[1, 3], &[3, 4, 5]];
     for mode in [GridSampling::Nearest, GridSampling::Linear, GridSampling::Cubic] {
         for padding in [Outside::Zeros, Outside::Border, Outside::Reflection] {
-            for (align_corners, [h, w]) in [(false, [4, 5]), (false, [1, 3]), (true, [4, 5]), (true, [1, 3])] {
+            for (align_corners, sizes) in [false, true].into_iter().flat_map(|on| sizes.map(|sizes| (on, sizes))) {
+                let axes = sizes.len();
+                if axes == 3 && mode == GridSampling::Cubic {
+                    continue;
+                }
                 let opt = GridSample::default().mode(mode).padding(padding).align_corners(align_corners);
-                let x = draw.tensor(F64, &[2, 3, h, w], Domain::Real);
-                let mut grid = draw.tensor(F64, &[2, 3, 4, 2], Domain::Real);
+                let x = draw.tensor(F64, &[&[2, 3], sizes].concat(), Domain::Real);
+                let mut grid = draw.tensor(F64, &[&[2, 3, 4, 2][..axes + 1], &[axes]].concat(), Domain::Real);
                 grid.data[0] = 4.3;
-                grid.data[3] = -5.2;
+                grid.data[axes + 1] = -5.2;
                 for (i, at) in grid.data.iter_mut().enumerate() {
-                    *at = smooth(*at, if i % 2 == 0 { w } else { h }, &opt);
+                    *at = smooth(*at, sizes[axes - 1 - i % axes], &opt);
                 }
                 let inputs = [x, grid];
-                f(opt, [h, w], &graph(&inputs, |v| v[0].grid_sample(v[1], opt)), &inputs);
+                f(opt, sizes, &graph(&inputs, |v| v[0].grid_sample(v[1], opt)), &inputs);
             }
         }
     }
@@ -165,15 +165,18 @@ fn for_each_grid(mut f: impl FnMut(GridSample, [usize; 2], &GraphBuf, &[Tensor; 
 
 #[test]
 fn images_at_computed_places_are_their_definitions() {
-    for_each_grid(|opt, [h, w], f, inputs| {
+    for_each_grid(|opt, sizes, f, inputs| {
         let got = run(f, inputs, PLAIN).remove(0);
-        assert_eq!(got.dims, [2, 3, 3, 4]);
+        let axes = sizes.len();
+        let out = &inputs[1].dims[1..axes + 1];
+        assert_eq!(got.dims, [&[2, 3], out].concat());
+        let (area, each) = (sizes.iter().product(), out.iter().product::<usize>() * axes);
         let mut want = Vec::new();
-        for (k, plane) in inputs[0].data.chunks(h * w).enumerate() {
-            let places = inputs[1].data[k / 3 * 24..][..24].chunks(2);
-            want.extend(places.map(|p| sample(plane, [h, w], [p[0], p[1]], &opt)));
+        for (k, image) in inputs[0].data.chunks(area).enumerate() {
+            let places = inputs[1].data[k / 3 * each..][..each].chunks(axes);
+            want.extend(places.map(|p| sample(image, sizes, p, &opt)));
         }
-        assert!(conform_distance(&got.data, &want) < 1e-13, "{opt:?} {h} × {w}\n{:?}\n{want:?}", got.data);
+        assert!(conform_distance(&got.data, &want) < 1e-13, "{opt:?} {sizes:?}\n{:?}\n{want:?}", got.data);
     });
 }
 
@@ -196,7 +199,7 @@ fn a_cubic_place_has_the_weights_of_its_distances() {
         Tensor { dtype: F64, dims: vec![1, 1, 1, 2], data: vec![-0.1, 0.0] },
     ];
     let got = run(&graph(&inputs, |v| v[0].grid_sample(v[1], opt)), &inputs, PLAIN).remove(0);
-    let want = sample(&inputs[0].data, [1, 6], [-0.1, 0.0], &opt);
+    let want = sample(&inputs[0].data, &[1, 6], &[-0.1, 0.0], &opt);
     assert!(conform_distance(&got.data, &[want]) < 1e-13, "{:?}, not {want}", got.data);
 }
 
@@ -369,6 +372,21 @@ fn what_does_not_fit_is_named() {
                 x.grid_sample(g.input("p", [1, 1, 1, 2], F64), GridSample::default())
             }),
             ["grid_sample", "16384 × 16385 pixels; 1 to 268435456 are allowed"],
+        ),
+        (
+            error(|g, _| {
+                let x = g.input("volume", [1, 1, 2, 3, 4], F64);
+                x.grid_sample(g.input("p", [1, 1, 1, 2], F64), GridSample::default())
+            }),
+            ["grid_sample", "places have shape [1,1,1,2]"],
+        ),
+        (
+            error(|g, _| {
+                let x = g.input("volume", [1, 1, 2, 3, 4], F64);
+                let places = g.input("p", [1, 1, 1, 1, 3], F64);
+                x.grid_sample(places, GridSample::default().mode(GridSampling::Cubic))
+            }),
+            ["grid_sample", "volumes are read in the modes linear and nearest"],
         ),
         (error(|_, x| x.local_response_norm(0, 1.0, 1.0, 1.0)), ["local_response_norm", "size 0"]),
         (error(|_, x| x.max_pool2d_with_indices(Pool2d::new([9, 1]))[0]), ["max_pool2d", "9"]),

@@ -28,50 +28,10 @@ fn grid_sample<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
         other => return c.refuse(format!("the padding {other:?} is not supported")),
     };
     let opt = GridSample::default().mode(mode).padding(padding).align_corners(c.flag("align_corners", false));
-    match x.rank() {
-        4 => one(x.grid_sample(grid, opt)),
-        5 if padding != Outside::Reflection && mode != GridSampling::Cubic => one(volume(x, grid, opt)),
-        rank => {
-            c.refuse(format!("an image of rank {rank} with mode {mode:?} and padding {padding:?} is not supported"))
-        }
+    if x.rank() == 5 && mode == GridSampling::Cubic {
+        return c.refuse("a volume with mode Cubic is not supported");
     }
-}
-
-/// Volumes `[N, C, D, H, W]` read at places `[N, D', H', W', 3]`.
-fn volume<'g>(x: Var<'g>, grid: Var<'g>, opt: GridSample) -> Var<'g> {
-    let (d, to) = (x.dims(), grid.dims());
-    let places = count(&to[1..4]);
-    let axis = |k: usize| {
-        // A place is (x, y, z); axes are (z, y, x).
-        let (at, n) = (grid.narrow(-1, 2 - k, 1).reshape([to[0], places]), d[2 + k] as f64);
-        let at = if opt.align_corners { (at + 1.0) * ((n - 1.0) / 2.0) } else { ((at + 1.0) * n - 1.0) * 0.5 };
-        let at = if opt.padding == Outside::Border { at.clamp(0.0, n - 1.0) } else { at };
-        match opt.mode {
-            GridSampling::Nearest => vec![(at.round(), at.full_like(1.0))],
-            _ => {
-                let left = at.floor();
-                vec![(left, 1.0 - (at - left)), (left + 1.0, at - left)]
-            }
-        }
-    };
-    let [zs, ys, xs] = [axis(0), axis(1), axis(2)];
-    let flat = x.reshape([d[0], d[1], d[2] * d[3] * d[4]]);
-    let inside = |at: Var<'g>, n: usize| at.greater_equal(0.0).logical_and(at.less_equal(n as f64 - 1.0));
-    let mut sum: Option<Var<'g>> = None;
-    for ((z, wz), (y, wy), (x, wx)) in zs
-        .iter()
-        .flat_map(|z| ys.iter().flat_map(move |y| [(z, y)]))
-        .flat_map(|(z, y)| xs.iter().map(move |x| (*z, *y, *x)))
-    {
-        let there = inside(z, d[2]).logical_and(inside(y, d[3])).logical_and(inside(x, d[4]));
-        let weight = there.select(wz * wy * wx, 0.0).reshape([to[0], 1, places]);
-        let at = (z.clamp(0.0, d[2] as f64 - 1.0) * d[3] as f64 + y.clamp(0.0, d[3] as f64 - 1.0)) * d[4] as f64
-            + x.clamp(0.0, d[4] as f64 - 1.0);
-        let at = at.cast(arenagrad::graph::DType::I64).reshape([to[0], 1, places]).broadcast([to[0], d[1], places]);
-        let part = flat.take_along_axis(at, 2) * weight;
-        sum = Some(sum.map_or(part, |s| s + part));
-    }
-    sum.unwrap_or(flat).reshape([to[0], d[1], to[1], to[2], to[3]])
+    one(x.grid_sample(grid, opt))
 }
 
 /// The places at which an image is read to transform it.

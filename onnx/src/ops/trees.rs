@@ -1,8 +1,8 @@
 //! Forests of decision trees, as gathers over the tables that a node holds.
 //!
-//! An example stands at one node of each tree. A level moves all to a child; a leaf is its own child. After as many levels
-//! as the deepest tree has, all stand at leaves. Scores and labels are those of onnxruntime; where runtimes would differ, a
-//! node is refused. Invariant: positions in the tables are those of nodes, so no gather is out of range.
+//! An example stands at one node of each tree. A level moves all to a child; a leaf is its own child. After as many
+//! levels as the deepest tree has, all stand at leaves. Scores and labels are those of onnxruntime; where runtimes
+//! would differ, a node is refused. Invariant: positions in the tables are those of nodes; no gather is out of range.
 
 use super::ml::{floats, integers, transformed};
 use super::{Entry, moved, own};

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from models import MODELS
 
 import arenagrad.torch as agt
@@ -76,7 +77,7 @@ def compare(ours: Any, theirs: Any, shape: tuple[int, ...]) -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)
     x, y = (v.double().requires_grad_() for v in [torch.randn(shape)] * 2)
-    out, expected = torch.compile(ours, backend=arenagrad, dynamic=False)(x), theirs(y)
+    out, expected = torch.compile(ours, backend=arenagrad, dynamic=False, fullgraph=True)(x), theirs(y)
     weights = torch.linspace(0.5, 1.5, expected.numel(), dtype=torch.float64).reshape(expected.shape)
     (out * weights).sum().backward()
     (expected * weights).sum().backward()
@@ -99,6 +100,70 @@ def test_layers(name: str) -> None:
 def test_distances(p: float) -> None:
     f = lambda x: torch.cdist(x, x.flip(0) * 1.5 + 0.3, p=p)  # noqa: E731
     compare(f, f, (2, 3, 4))
+
+
+def square(x: torch.Tensor) -> torch.Tensor:
+    return x + 2 * torch.eye(4, dtype=x.dtype)
+
+
+def solved_by_factors(x: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.lu_solve(*torch.linalg.lu_factor(square(x)), x[..., :2], left=True, adjoint=True)
+
+
+AT = torch.tensor([[0, 2, 1, 2], [5, 5, 3, 0], [4, 1, 1, 0]])
+BAGS = torch.tensor([0, 2, 2, 9])
+MASK = torch.tensor([[True, False, True], [False, True, True]])
+PLACES = torch.linspace(-1.3, 1.2, 36, dtype=torch.float64)
+# Each of one tensor: an adaptive pool, for instance, has windows of several sizes.
+FUNCTIONS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "largest of a row's windows": (lambda x: F.adaptive_max_pool1d(x, 3), (2, 3, 7)),
+    "largest of windows": (lambda x: F.adaptive_max_pool2d(x.round() + x - x.detach(), (3, 2)), (2, 3, 7, 5)),
+    "largest of a volume's windows": (lambda x: F.adaptive_max_pool3d(x, (3, 2, 2)), (2, 3, 7, 5, 4)),
+    "images at places": (lambda x: F.grid_sample(x, PLACES.reshape(2, 3, 3, 2) + x.mean(), align_corners=False), (2, 3, 5, 6)),
+    "cubic images at places": (
+        lambda x: F.grid_sample(x, PLACES.reshape(2, 3, 3, 2) + x.mean(), "bicubic", "reflection", align_corners=True),
+        (2, 3, 5, 6),
+    ),
+    "nearest of images": (lambda x: F.grid_sample(x, PLACES.reshape(2, 3, 3, 2), "nearest", "border", align_corners=True), (2, 3, 5, 6)),
+    "volumes at places": (lambda x: F.grid_sample(x, PLACES.reshape(2, 2, 3, 1, 3) + x.mean(), align_corners=False), (2, 3, 5, 6, 4)),
+    "smooth halves": (lambda x: F.interpolate(x, size=(3, 4), mode="bilinear", antialias=True), (2, 3, 5, 7)),
+    "distances of pairs": (lambda x: F.pdist(x, 3.0), (5, 3)),
+    "largest distances of pairs": (lambda x: F.pdist(x, float("inf")), (5, 3)),
+    "sums of bags": (lambda x: F.embedding_bag(AT, x, mode="sum"), (6, 3)),
+    "weighed bags": (lambda x: F.embedding_bag(AT, x, mode="sum", per_sample_weights=x[:3, :1].expand(3, 4).exp()), (6, 3)),
+    "means of bags": (lambda x: F.embedding_bag(AT.flatten(), x, BAGS, mode="mean", padding_idx=2), (6, 3)),
+    "largest of bags": (lambda x: F.embedding_bag(AT.flatten(), x, BAGS, mode="max"), (6, 3)),
+    "elements by a mask": (lambda x: (x * 2).masked_scatter(MASK, x.flip(0).exp()), (2, 3)),
+    "solutions": (lambda x: torch.linalg.solve(square(x), x[..., :2]), (2, 4, 4)),
+    "solutions from the right": (lambda x: torch.linalg.solve(square(x), x[:, :3], left=False), (2, 4, 4)),
+    "solutions of a transpose": (lambda x: torch.linalg.solve(square(x).mT, x[..., 0]), (2, 4, 4)),
+    "inverses": (lambda x: torch.linalg.inv(square(x)), (2, 4, 4)),
+    "determinants": (lambda x: torch.linalg.det(x), (2, 4, 4)),
+    "determinants of a transpose": (lambda x: torch.linalg.det(square(x).mT), (2, 4, 4)),
+    "logarithms of determinants": (lambda x: torch.linalg.slogdet(x)[1], (2, 4, 4)),
+    "halves of a product": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(4, dtype=x.dtype)), (2, 4, 4)),
+    "LU factors": (lambda x: torch.linalg.lu_factor(x)[0], (2, 4, 4)),
+    "LU factors of zeros": (lambda x: torch.linalg.lu_factor_ex(x.tril())[0], (2, 3, 3)),
+    "parts of LU": (lambda x: torch.cat(torch.linalg.lu(x)), (2, 4, 4)),
+    "solutions by factors": (solved_by_factors, (2, 4, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str) -> None:
+    f, shape = FUNCTIONS[name]
+    compare(f, f, shape)
+
+
+def test_pivots_are_those_of_torch() -> None:
+    torch._dynamo.reset()
+    x = torch.randn(3, 5, 5, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    x[1] = torch.ones(5).diag().flip(0)
+    x[1, 2] = 0.0  # singular
+    got, expected = (f(x) for f in (torch.compile(torch.linalg.lu_factor_ex, backend=arenagrad), torch.linalg.lu_factor_ex))
+    assert torch.equal(got.pivots, expected.pivots)
+    assert torch.allclose(got.LU, expected.LU)
+    assert torch.equal(got.info, expected.info) and expected.info[1] > 0
 
 
 def test_what_is_not_mapped_is_named() -> None:

@@ -56,6 +56,13 @@ FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ..
     "pseudoinverse": (torch.linalg.pinv, (2, 3, 4)),
     "pseudoinverse by a bound": (lambda x: torch.linalg.pinv(x, rtol=0.3), (5, 4)),
     "least squares": (lambda x: torch.linalg.lstsq(x, torch.ones(5, 2, dtype=x.dtype)).solution, (5, 4)),
+    "LU factors": (lambda x: torch.linalg.lu_factor(x)[0], (2, 4, 4)),
+    "parts of LU": (lambda x: torch.cat(torch.linalg.lu(x)), (2, 4, 4)),
+    "solutions by LU": (lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), x[:, :2], left=False), (2, 4, 4)),
+    "volumes at places": (
+        lambda x: F.grid_sample(x, torch.linspace(-1.3, 1.2, 36, dtype=x.dtype).reshape(2, 2, 3, 1, 3) + x.mean(), align_corners=False),
+        (2, 3, 5, 6, 4),
+    ),
     "covariance": (lambda x: torch.cov(x), (3, 4)),
     "correlations": (lambda x: x.corrcoef(), (3, 4)),
     "diagonal": (lambda x: x.diagonal_scatter(x.diagonal(1).sin(), 1), (4, 5)),
@@ -85,6 +92,25 @@ def test_layers(name: str) -> None:
     torch.manual_seed(0)
     x = torch.randn(shape, dtype=torch.float64)
     check(nn.Sequential(Of(torch.sin, x), layer()).double(), x)
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_lstms_with_a_projection(both: bool, given: bool) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.r = nn.LSTM(4, 5, 2, given, batch_first=True, bidirectional=both, proj_size=3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            runs = 4 if both else 2
+            starts = [torch.linspace(-1, 1, runs * 3 * n, dtype=x.dtype).reshape(runs, 3, n) for n in (3, 5)]
+            y, (h, c) = self.r(x, tuple(starts) if given else None)
+            return torch.cat([y.flatten(), h.flatten(), c.flatten()])
+
+    torch.manual_seed(0)
+    x = torch.randn(3, 6, 4, dtype=torch.float64)
+    check(Net().double(), x)
 
 
 def test_gradients_by_frequency() -> None:

@@ -24,6 +24,9 @@ def _program(module: torch.fx.GraphModule, examples: Sequence[Any], choices: Map
         writer = Writer(b, lambda name: True)
         env: dict[Any, Any] = {}
         for i, (node, x) in enumerate(zip(places, examples)):
+            if node.users and all(user.target is torch.ops.higher_order.with_effects for user in node.users):
+                env[node] = None  # a token, which orders checks
+                continue
             env[node] = b.input(f"input_{i}", tuple(x.shape), name_of(x.dtype, f"input {i}"))
         results = writer._nodes(module, env)
         if writer.refusals:

@@ -7,10 +7,20 @@ from typing import Any
 
 import torch
 
-from .._arenagrad import Var
-from ._kinds import Refused, Site, kind
-from ._layers import _affine, _convolution, _each, _sides
-from ._resize import along
+from .._arenagrad import Build, Var
+from ._indexing import bag_of
+from ._kinds import Refused, Rule, Site, kind
+from ._layers import _affine, _convolution, _each, _pdist, _sides
+from ._resize import _aten, _grid_sampler, _smoothed, along
+
+
+def derived(s: Site, forward: Rule, dy: Any, *operands: Any) -> list[Var]:
+    """The derivatives of a rule by its operands, which differentiation here finds."""
+    given = [(f"x{i}", s.var(x)) for i, x in enumerate(operands)]
+    with Build("forward") as b:
+        b.output("y", forward(Site(b, s.results, lambda i: i == 0), *(b.input(name, x.shape, x.dtype) for name, x in given)))
+    back = b.graph.vjp(["y"], [name for name, _ in given], missing="zero")
+    return s.b._splice(back, [*given, ("cotangent.y", s.var(dy))], [f"grad.{name}" for name, _ in given])
 
 
 @kind("native_layer_norm.default")
@@ -156,6 +166,14 @@ def _max_pool_backward(n: int) -> Any:
     return rule
 
 
+def _adaptive_max_pool_backward(n: int) -> Any:
+    def rule(s: Site, dy: Any, x: Any, at: Any) -> Var:
+        flat = s.var(dy).flatten(-n, -1).scatter_along_axis(s.var(at).flatten(-n, -1), axis=x.ndim - n, size=math.prod(x.shape[-n:]))
+        return flat.reshape(x.shape)
+
+    return rule
+
+
 @kind("embedding_dense_backward.default")
 def _embedding_backward(s: Site, dy: Any, indices: Any, rows: int, padding: int, by_freq: bool) -> Var:
     indices = s.var(indices).flatten()
@@ -231,11 +249,93 @@ def _pad_backward(mode: str, n: int) -> Any:
 
 for _n in (2, 3):
     kind(f"max_pool{_n}d_with_indices_backward.default")(_max_pool_backward(_n))
+    kind(f"adaptive_max_pool{_n}d_backward.default")(_adaptive_max_pool_backward(_n))
     kind(f"avg_pool{_n}d_backward.default")(_avg_pool_backward(_n))
     kind(f"_adaptive_avg_pool{_n}d_backward.default")(_adaptive_avg_pool_backward(_n))
 for _n in (1, 2, 3):
     kind(f"replication_pad{_n}d_backward.default")(_pad_backward("replicate", _n))
     kind(f"reflection_pad{_n}d_backward.default")(_pad_backward("reflect", _n))
+
+
+@kind("grid_sampler_2d_backward.default", "grid_sampler_3d_backward.default")
+def _grid_sampler_backward(s: Site, dy: Any, x: Any, grid: Any, mode: int, padding: int, aligned: bool, wanted: Any) -> Any:
+    found = derived(s, lambda s, x, grid: _grid_sampler(s, x, grid, mode, padding, aligned), dy, x, grid)
+    return tuple(d if asked else None for d, asked in zip(found, wanted))
+
+
+@kind("_pdist_backward.default")
+def _pdist_backward(s: Site, dy: Any, x: Any, p: float, distances: Any) -> Var:
+    return derived(s, lambda s, x: _pdist(s, x, p), dy, x)[0]
+
+
+@kind("masked_scatter_backward.default")
+def _masked_scatter_backward(s: Site, dy: Any, mask: Any, shape: Any) -> Var:
+    dy, mask = s.var(dy).flatten(), s.var(mask).broadcast(dy.shape).flatten()
+    taken = mask.select(dy, dy.full_like(0.0))
+    # The elements that are taken, in their order; the first element gets nothing from the others.
+    at = mask.select(s.var(mask, "i64").cumsum(0) - 1.0, s.b.full(0.0, mask.shape, "i64"))
+    return taken.scatter_add(at, axis=0, size=math.prod(shape)).reshape(shape)
+
+
+def _bags(s: Site, bag: Any, indices: Any, offsets: Any) -> Var:
+    """The bag of each element, which torch keeps in some cases only."""
+    return bag_of(s, s.var(offsets), indices.shape[0]) if bag.shape[0] != indices.shape[0] else s.var(bag)
+
+
+@kind("_embedding_bag_backward.default")
+def _embedding_bag_backward(
+    s: Site,
+    dy: Any,
+    indices: Any,
+    offsets: Any,
+    bag: Any,
+    sizes: Any,
+    largest: Any,
+    rows: int,
+    by_freq: bool,
+    mode: int,
+    sparse: bool,
+    weights: Any,
+    padding: int = -1,
+) -> Var:
+    if by_freq:
+        raise Refused("an embedding bag with scale_grad_by_freq=True")
+    dy, indices = s.var(dy), s.var(indices)
+    if mode == 2:
+        columns = dy.shape[1]
+        dy = (s.var(sizes) > 0.0).unsqueeze(1).broadcast(dy.shape).select(dy, dy.full_like(0.0))
+        # The row that each element of a bag came from.
+        at = s.var(largest) * float(columns) + s.b.iota(0, (columns,), "i64").reshape([1, columns])
+        return dy.flatten().scatter_add(at.flatten(), axis=0, size=rows * columns).reshape([rows, columns])
+    if mode == 1:
+        dy = dy / s.var(sizes, dy.dtype).maximum(1.0).unsqueeze(1)
+    each = dy.gather(_bags(s, bag, indices, offsets), 0)
+    if weights is not None:
+        each = each * s.var(weights).unsqueeze(1)
+    if padding >= 0:
+        each = indices.not_equal(float(padding)).unsqueeze(1).broadcast(each.shape).select(each, each.full_like(0.0))
+    return each.scatter_add(indices, axis=0, size=rows)
+
+
+@kind("_embedding_bag_per_sample_weights_backward.default")
+def _embedding_bag_weights_backward(
+    s: Site, dy: Any, table: Any, indices: Any, offsets: Any, bag: Any, mode: int, padding: int = -1
+) -> Var:
+    indices = s.var(indices)
+    d = (s.var(dy).gather(_bags(s, bag, indices, offsets), 0) * s.var(table).gather(indices, 0)).sum(1)
+    return d if padding < 0 else indices.not_equal(float(padding)).select(d, d.full_like(0.0))
+
+
+def _smoothed_backward(op: Any) -> Any:
+    def rule(s: Site, dy: Any, out: Any, shape: Any, aligned: bool, *scales: Any) -> Var:
+        forward = _smoothed(op)
+        return derived(s, lambda s, x: forward(s, x, out, aligned, *scales), dy, s.b.full(0.0, tuple(shape), s.dtype))[0]
+
+    return rule
+
+
+for _name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+    kind(f"{_name}_backward.default")(_smoothed_backward(getattr(_aten, _name).default))
 
 
 @kind("_cdist_backward.default")

@@ -13,13 +13,13 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from .._arenagrad import Build, Var
 from .._errors import Error, make
-from . import _backward, _indexing, _layers, _linalg, _losses, _pointwise, _quant, _random, _reduce, _resize, _shape
+from . import _backward, _indexing, _layers, _linalg, _losses, _pointwise, _quant, _random, _recurrent, _reduce, _resize, _shape
 from ._attributes import check_apart, own_name
 from ._kinds import TABLE, Refused, Site, arguments
 from ._lines import place_of
 from ._values import constant, name_of
 
-_FILES = (_backward, _indexing, _layers, _linalg, _losses, _pointwise, _quant, _random, _reduce, _resize, _shape)
+_FILES = (_backward, _indexing, _layers, _linalg, _losses, _pointwise, _quant, _random, _recurrent, _reduce, _resize, _shape)
 # Checks that torch made of the user's example; shapes are checked here anyway.
 _CHECKS = ("_assert_tensor_metadata", "_assert_async", "sym_constrain_range", "_assert_scalar", "_linalg_check_errors")
 

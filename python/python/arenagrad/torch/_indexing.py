@@ -77,6 +77,11 @@ def _embedding(s: Site, table: Any, indices: Any, padding: int = -1, by_freq: bo
     return fixed + (y - fixed) / counts.gather(indices, 0).unsqueeze(indices.ndim)
 
 
+def bag_of(s: Site, offsets: Var, n: int) -> Var:
+    """The bag of each of `n` elements: how many bags begin at it or before, less one."""
+    return s.var(offsets.unsqueeze(0) <= s.b.iota(0, (n, 1), offsets.dtype), "i64").sum(1) - 1.0
+
+
 @kind("embedding_bag.padding_idx", "embedding_bag.default", "_embedding_bag.default", "_embedding_bag_forward_only.default")
 def _embedding_bag(
     s: Site,
@@ -95,9 +100,7 @@ def _embedding_bag(
     table, indices, offsets = s.var(table), s.var(indices), s.var(offsets)
     offsets = offsets.narrow(0, 0, offsets.shape[0] - 1) if last else offsets
     n, bags = indices.shape[0], offsets.shape[0]
-    # The bag of an element: how many bags begin at it or before, less one.
-    place = s.b.iota(0, (n, 1), offsets.dtype)
-    bag = s.var(offsets.reshape([1, bags]) <= place, "i64").sum(1) - 1.0
+    bag = bag_of(s, offsets, n)
     rows = table.gather(indices, 0)
     if weights is not None:
         rows = rows * s.var(weights).reshape([n, 1])
@@ -105,16 +108,33 @@ def _embedding_bag(
     if padding is not None and padding >= 0:
         counted = indices.not_equal(float(padding)).reshape([n, 1])
         rows = counted.broadcast(rows.shape).select(rows, rows.full_like(-math.inf if mode == 2 else 0.0))
+    largest = None
     if mode == 2:
         empty = s.b.full(-math.inf, (bags, rows.shape[1]), rows.dtype)
         y = empty.scatter(rows, bag, axis=0, mode="max", own=False)
+        if s.used(3):
+            # The first element of the bag that is as large.
+            first = y.gather(bag, 0).equal(rows).select(s.b.iota(0, rows.shape, "i64"), s.b.full(float(n), rows.shape, "i64"))
+            first = s.b.full(float(n), y.shape, "i64").scatter(first, bag, axis=0, mode="min", own=False)
+            largest = indices.gather(first.minimum(n - 1.0), 0)
         y = y.equal(s.b.full(-math.inf, y.shape, y.dtype)).select(y.full_like(0.0), y)
     else:
         y = rows.scatter_add(bag, axis=0, size=bags)
-    if mode == 1:
-        ones = s.b.full(1.0, (n, 1), rows.dtype) if counted is None else s.var(counted, rows.dtype)
-        y = y / ones.scatter_add(bag, axis=0, size=bags).maximum(1.0)
-    return y, None, None, None
+    ones = s.b.full(1.0, (n, 1), rows.dtype) if counted is None else s.var(counted, rows.dtype)
+    sizes = ones.scatter_add(bag, axis=0, size=bags)
+    y = y / sizes.maximum(1.0) if mode == 1 else y
+    return y, *_as_kept(s, (bag, sizes.squeeze(1), largest))
+
+
+def _as_kept(s: Site, values: Any) -> list[Any]:
+    """What torch keeps of an embedding bag for its derivative: nothing for what that does not read."""
+    if not isinstance(s.results, (tuple, list)) or len(s.results) != 4:
+        return [None] * 3
+    kept = []
+    for like, x in zip(s.results[1:], values):
+        shape = tuple(map(int, like.shape))
+        kept.append(s.b.full(0.0, shape, "i64") if x is None or x.shape != shape else s.var(x, "i64"))
+    return kept
 
 
 def _joint(s: Site, x: Var, indices: list[Any]) -> tuple[list[int], list[Any]]:

@@ -1,4 +1,4 @@
-"""Kinds that are layers: products, convolutions, pools, norms, attention, recurrent networks."""
+"""Kinds that are layers: products, convolutions, pools, norms, attention."""
 
 from __future__ import annotations
 
@@ -194,10 +194,30 @@ def _max_pool_with_positions(n: int) -> Any:
 def _adaptive(name: str, n: int) -> Any:
     def rule(s: Site, x: Any, size: Any) -> Any:
         size = [k if k is not None else x.shape[i - n] for i, k in enumerate(size)]
+        if name == "max" and s.used(1):
+            return _maxima(s, s.var(x), size)
         y = _as_batch(s.var(x), n + 2, lambda x: getattr(x, f"adaptive_{name}_pool{n}d")(output=size))
         return (y, None) if name == "max" else y
 
     return rule
+
+
+def _maxima(s: Site, x: Var, size: list[int]) -> tuple[Var, Var]:
+    """The largest element of each window of an adaptive pool, and where it is: the first of equal ones."""
+    own = x.shape[-len(size) :]
+    at = torch.zeros(1, 1, dtype=torch.int64)
+    for n, k in zip(own, size):
+        low, high = (torch.arange(k) * n // k, -(-(torch.arange(k) + 1) * n // k))
+        # A window that is shorter than others ends with its last element again.
+        window = torch.minimum(low[:, None] + torch.arange(int((high - low).max())), high[:, None] - 1)
+        at = (at[:, None, :, None] * n + window[:, None]).flatten(0, 1).flatten(1)
+    flat = x.flatten(-len(size), -1)
+    parts = flat.gather(s.var(at), flat.ndim - 1)
+    which = parts.arg_max(-1, "i64")
+    rows = s.b.iota(0, (at.shape[0],), "i64") * float(at.shape[1])
+    place = s.var(at.flatten()).gather(which + rows, 0)
+    shape = [*x.shape[: -len(size)], *size]
+    return parts.amax(-1).reshape(shape), place.reshape(shape)
 
 
 for _n in (1, 2, 3):
@@ -330,42 +350,6 @@ def _attention(
         raise Refused("attention with scale 0")
     y = nn.attention(q, k, v, causal, None, scale, dropout, mask, causal)
     return y.reshape([*lead, *y.shape[-2:]]) if len(lead) != 2 else y
-
-
-def recurrent(name: str) -> Any:
-    """The rule of a recurrent network; with `lengths`, sequences [steps, batch, inputs] end after so many steps."""
-
-    def rule(
-        s: Site,
-        x: Any,
-        first: Any,
-        weights: list[Any],
-        bias: bool,
-        layers: int,
-        dropout: float,
-        training: bool,
-        both: bool,
-        batch_first: bool,
-        lengths: Any = None,
-    ) -> Any:
-        x, first = s.var(x), first if isinstance(first, list) else [first]
-        per = (1 + both) * layers
-        if len(weights) != per * (4 if bias else 2):
-            raise Refused("a projection of the state (proj_size)")
-        starts: dict[str, Any] = {"h0": s.var(first[0]), "lengths": lengths}
-        if name == "lstm":
-            starts["c0"] = s.var(first[1])
-        if name.startswith("rnn"):
-            starts["nonlinearity"] = name.removeprefix("rnn_")
-        run: Any = getattr(nn, f"{name.split('_')[0]}_of")
-        dropout = dropout if training else 0.0
-        return run(x, [s.var(w) for w in weights], layers, both, bias, batch_first, dropout, **starts)
-
-    return rule
-
-
-for _name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
-    kind(f"{_name}.input")(recurrent(_name))
 
 
 def _sides(padding: Any) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -11,31 +12,145 @@ from .._arenagrad import Var
 from ._kinds import Refused, Site, kind
 from ._values import TORCH
 
+_aten: Any = torch.ops.aten
+
+
+def _exchanged(s: Site, x: Var, find: Any) -> tuple[Var, Var]:
+    """Starts from the order 0, 1, … and lets each row change places with the one that `find` marks for its element of `x`.
+    The order then, and the places of those others."""
+    if not x.size:
+        return x, x
+    lead, n = x.shape, x.shape[-1]
+    x = x.reshape([x.size // n, n])
+    places = s.b.iota(1, x.shape, "i32")
+    nothing = places.full_like(0.0)
+
+    def step(order: Var, element: Var, i: Var) -> tuple[Var, Var]:
+        here, there = places.equal(i), find(order, places, element.unsqueeze(1))
+        first, second = (mask.select(order, nothing).sum(1, True) for mask in (here, there))
+        return here.select(second, there.select(first, order)), there.select(places, nothing).sum(1)
+
+    order, others = s.b.scan(places, [x.t(), s.b.iota(0, (n,), "i32")], step)
+    return order.reshape(lead), others.t().reshape(lead)
+
+
+def _pivots(s: Site, rows: Var) -> Var:
+    """An order of rows as LAPACK's pivots: with which row, from 1 on, each changes places in turn."""
+    return _exchanged(s, rows, lambda order, places, row: order.equal(row))[1] + 1.0
+
+
+def _rows(s: Site, pivots: Any) -> Var:
+    """The order of rows that LAPACK's pivots make."""
+    return _exchanged(s, s.var(pivots) - 1.0, lambda order, places, place: places.equal(place))[0]
+
+
+def _good(s: Site, a: Var) -> Var:
+    """LAPACK's report that all went well: else a step ends with an error."""
+    return s.b.full(0.0, a.shape[:-2], "i32")
+
+
+def _info(s: Site, lu: Var) -> Var:
+    """The number of the first pivot that is zero, from 1 on, or 0."""
+    zero = s.var(lu.diagonal(0, -2, -1).equal(0.0), "i32")
+    return zero.amax(-1) * (zero.arg_max(-1, "i32") + 1.0)
+
+
+# What keeps LU factors for its derivative, and as which result.
+_KEEPS: dict[str, tuple[Any, int]] = {
+    "solve": (lambda a: _aten._linalg_solve_ex(a, a), 1),
+    "det": (_aten._linalg_det, 1),
+    "slogdet": (_aten._linalg_slogdet, 2),
+}
+
+
+@functools.cache
+def _is_turned(name: str, contiguous: bool) -> bool:
+    """Whether torch keeps the factors of the transpose, which follows from its version and the order in memory."""
+    op, at = _KEEPS[name]
+    a = torch.tensor([[1.0, 2.0], [4.0, 3.0]])
+    return torch.equal(op(a if contiguous else a.t().contiguous().t())[at], torch.linalg.lu_factor(a.t())[0])
+
+
+def _factors(s: Site, a: Var, name: str) -> tuple[bool, Var, Var, Var]:
+    """What torch keeps of a matrix for derivatives: LU factors, and whether they are those of the transpose."""
+    turned = _is_turned(name, s.given[0].is_contiguous())
+    lu, rows, sign = (a.t() if turned else a).lu()
+    return turned, lu, rows, sign
+
+
+def _lu_solve(s: Site, lu: Any, rows: Var, b: Any, left: bool, transpose: bool, singular: str = "nan") -> Var:
+    b = s.var(b)
+    if not left:
+        return _lu_solve(s, lu, rows, b.t(), True, not transpose, singular).t()
+    return s.b.op("lu_solve", s.var(lu), rows, b, transpose=transpose, singular=singular)
+
 
 @kind("_linalg_solve_ex.default", "linalg_solve_ex.default")
 def _solve(s: Site, a: Any, b: Any, left: bool = True, *_: Any) -> Any:
     a, b = s.var(a), s.var(b)
-    if not left:
-        return _solve(s, a.t(), b.t())[0].t(), None, None, None
-    if b.ndim == a.ndim - 1:
-        return a.solve(b.unsqueeze(b.ndim)).squeeze(b.ndim), None, None, None
-    return a.solve(b), None, None, None
+    column = b.ndim == a.ndim - 1
+    wide = b.unsqueeze(b.ndim) if column else b
+    lu = rows = None
+    if s.used(1):
+        turned, lu, rows, _sign = _factors(s, a, "solve")
+        x = _lu_solve(s, lu, rows, wide, left, turned, "fault")
+    else:
+        x = a.solve(wide) if left else a.t().solve(wide.t()).t()
+    x = x.squeeze(b.ndim) if column else x
+    return (x, _good(s, a)) if len(s.results) == 2 else (x, lu, rows if rows is None else _pivots(s, rows), _good(s, a))
 
 
-kind("linalg_inv_ex.default", "linalg_inv.default")(lambda s, a, *_: (a.inverse(), None))
+kind("linalg_inv_ex.default", "linalg_inv.default")(lambda s, a, *_: (a.inverse(), _good(s, a)))
 kind("linalg_cholesky_ex.default")(
-    lambda s, a, upper=False, *_: (a.cholesky().t() if upper else a.cholesky(), None)
+    lambda s, a, upper=False, *_: (a.cholesky().t() if upper else a.cholesky(), _good(s, a))
 )
 kind("_linalg_check_errors.default")(lambda s, *_: None)
 
 
+@kind("linalg_lu_factor_ex.default")
+def _lu_factor(s: Site, a: Any, pivot: bool = True, check: bool = False) -> Any:
+    a = s.var(a)
+    if a.shape[-1] != a.shape[-2]:
+        raise Refused(f"LU factors of {list(a.shape)}; square matrices have them")
+    lu, rows, _ = a.lu()
+    return lu, _pivots(s, rows), _info(s, lu)
+
+
+@kind("linalg_lu_solve.default")
+def _solve_by_factors(s: Site, lu: Any, pivots: Any, b: Any, left: bool = True, adjoint: bool = False) -> Var:
+    return _lu_solve(s, lu, _rows(s, pivots), b, left, adjoint)
+
+
+@kind("lu_unpack.default")
+def _lu_unpack(s: Site, lu: Any, pivots: Any, data: bool = True, order: bool = True) -> Any:
+    lu = s.var(lu)
+    p = _rows(s, pivots).one_hot(lu.shape[-2], lu.dtype).t() if order else s.b.full(0.0, (0,), lu.dtype)
+    if not data:
+        return p, *(s.b.full(0.0, (0,), lu.dtype) for _ in range(2))
+    return p, lu.tril(-1) + s.var(torch.eye(lu.shape[-1]), lu.dtype), lu.triu(0)
+
+
+@kind("linalg_lu.default")
+def _lu(s: Site, a: Any, pivot: bool = True) -> Any:
+    lu, pivots, _ = _lu_factor(s, a)
+    return _lu_unpack(s, lu, pivots)
+
+
 @kind("_linalg_slogdet.default")
 def _slogdet(s: Site, a: Var) -> Any:
-    sign, logarithm = a.slogdet()
-    return sign, logarithm, None, None
+    if not s.used(2):
+        return (*a.slogdet(), None, None)
+    _, lu, rows, sign = _factors(s, a, "slogdet")
+    diagonal = lu.diagonal(0, -2, -1)
+    return diagonal.sign().prod(-1) * sign, diagonal.abs().log().sum(-1), lu, _pivots(s, rows)
 
 
-kind("_linalg_det.default")(lambda s, a: (a.det(), None, None))
+@kind("_linalg_det.default")
+def _det(s: Site, a: Var) -> Any:
+    if not s.used(1):
+        return a.det(), None, None
+    _, lu, rows, sign = _factors(s, a, "det")
+    return lu.diagonal(0, -2, -1).prod(-1) * sign, lu, _pivots(s, rows)
 
 
 @kind("_linalg_eigh.default")

@@ -15,7 +15,7 @@ from torch import _VF
 
 from .._errors import Error, make
 from ._kinds import Site, register
-from ._layers import recurrent
+from ._recurrent import recurrent
 
 _KINDS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _TORCH: Any = torch._C._VariableFunctions  # what torch's modules call when nothing is captured

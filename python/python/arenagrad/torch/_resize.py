@@ -91,9 +91,7 @@ for _name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
     kind(f"{_name}.default")(_smoothed(getattr(_aten, _name).default))
 
 
-@kind("grid_sampler.default", "grid_sampler_2d.default")
+@kind("grid_sampler.default", "grid_sampler_2d.default", "grid_sampler_3d.default")
 def _grid_sampler(s: Site, x: Any, grid: Any, mode: int = 0, padding: int = 0, aligned: bool = False) -> Var:
-    if x.ndim != 4:
-        raise Refused(f"grid_sample of {x.ndim} axes; images have 4")
     modes, outside = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")
     return s.var(x).grid_sample(s.var(grid), modes[mode], outside[padding], bool(aligned))

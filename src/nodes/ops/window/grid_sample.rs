@@ -123,52 +123,77 @@ fn far_cubic_weight(x: Var<'_>) -> Var<'_> {
 
 impl<'g> Var<'g> {
     /// Images `[N, C, H, W]` read at places `[N, H', W', 2]`: `[N, C, H', W']`, as in
-    /// `torch.nn.functional.grid_sample`. A place is (x, y), in units in which the image reaches from −1 to 1. Both are
-    /// `f32` or both `f64`; both get gradients. A place that is NaN gives 0. Planes have 1 to 2²⁸ pixels.
+    /// `torch.nn.functional.grid_sample`; volumes `[N, C, D, H, W]` at places `[N, D', H', W', 3]` too, but for
+    /// [`GridSampling::Cubic`]. A place is (x, y) or (x, y, z), in units in which the image reaches from −1 to 1. Both
+    /// are `f32` or both `f64`; both get gradients. A place that is NaN gives 0. Images have 1 to 2²⁸ pixels.
     #[track_caller]
     pub fn grid_sample(self, grid: Var<'g>, opt: GridSample) -> Var<'g> {
         if !self.g.owns("grid_sample", &[grid]) || !self.is_some() || !grid.is_some() {
             return self.none();
         }
         let (d, to) = (self.dims(), grid.dims());
-        let (&[n, c, h, w], &[m, rows, cols, 2]) = (&d[..], &to[..]) else {
-            return self
-                .refuse("grid_sample", format!("places have shape {to}; [N, C, H, W] and [N, H', W', 2] are needed"));
+        let (&[n, c, ref sizes @ ..], &[m, ref out @ .., axes]) = (&d[..], &to[..]) else {
+            let why = format!("the image has shape {d} and places {to}; an image has four axes, a volume five");
+            return self.refuse("grid_sample", why);
         };
+        if !(2..=3).contains(&axes) || sizes.len() != axes || out.len() != axes {
+            let why = format!(
+                "places have shape {to}; [N, C, H, W] and [N, H', W', 2], or [N, C, D, H, W] and [N, D', H', W', 3] are \
+                 needed"
+            );
+            return self.refuse("grid_sample", why);
+        }
         if n != m || self.dtype() != grid.dtype() || !self.dtype().is_float() {
             let why = format!("places are {}{to}; floats of one type and one N are needed", grid.dtype());
             return self.refuse("grid_sample", why);
         }
-        if h == 0 || w == 0 || h.checked_mul(w).is_none_or(|area| area > MOST_WEIGHTS) {
-            return self
-                .refuse("grid_sample", format!("a plane has {h} × {w} pixels; 1 to {MOST_WEIGHTS} are allowed"));
+        if axes == 3 && opt.mode == GridSampling::Cubic {
+            return self.refuse("grid_sample", "the mode is cubic; volumes are read in the modes linear and nearest");
+        }
+        let area = sizes.iter().try_fold(1, |area: usize, &n| area.checked_mul(n)).unwrap_or(usize::MAX);
+        if area == 0 || area > MOST_WEIGHTS {
+            let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+            let why = format!("an image has {} pixels; 1 to {MOST_WEIGHTS} are allowed", sizes.join(" × "));
+            return self.refuse("grid_sample", why);
         }
         self.g.with_caller(|| {
-            let places = n * rows * cols;
-            let [x, y] = [0, 1].map(|i| grid.narrow(3, i, 1).reshape([places]));
+            let per_image: usize = out.iter().product();
+            let places = n * per_image;
+            // The coordinate of the first axis is the last one of a place.
+            let at: Vec<Var<'g>> = (0..axes).rev().map(|i| grid.narrow(-1, i, 1).reshape([places])).collect();
             // NaN and ∞ would turn the gradient 0 of a pixel that does not count into NaN.
-            let real = x.equal(x).logical_and(y.equal(y));
-            let [x, y] = [x, y].map(|v| v.equal(v).select(v, 0.0).clamp(-FAR, FAR));
-            let [across, down] = [(w, x), (h, y)].map(|(size, at)| {
+            let real = at.iter().map(|v| v.equal(*v)).reduce(|a, b| a.logical_and(b));
+            let sides = sizes.iter().zip(at).map(|(&size, v)| {
                 let side = GridAxis { size, opt };
-                side.taps(side.pixels(at))
+                side.taps(side.pixels(v.equal(v).select(v, 0.0).clamp(-FAR, FAR)))
             });
-            // Pixels of all planes in rows of channels.
-            let pixels = self.permute(&[0, 2, 3, 1]).reshape([n * h * w, c]);
-            let plane = self.g.iota(0, [n, rows * cols], DType::I64).reshape([places]) * (h * w) as f64;
+            let around = sides.fold(vec![Vec::new()], |cells, side| {
+                let cell = |cell: &Vec<_>| side.iter().map(|&tap| [&cell[..], &[tap]].concat()).collect::<Vec<_>>();
+                cells.iter().flat_map(cell).collect()
+            });
+            // Pixels of all images in rows of channels.
+            let last: Vec<usize> = [0].into_iter().chain(2..axes + 2).chain([1]).collect();
+            let pixels = self.permute(&last).reshape([n * area, c]);
+            let image = self.g.iota(0, [n, per_image], DType::I64).reshape([places]) * area as f64;
             let mut sum = None;
-            for &(row, row_weight) in &down {
-                for &(col, col_weight) in &across {
-                    let within =
-                        |at: Var<'g>, n: usize| at.greater_equal(0.0).logical_and(at.less_equal(n as f64 - 1.0));
-                    let there = within(row, h).logical_and(within(col, w)).logical_and(real);
-                    let whole = |at: Var<'g>| there.select(at, 0.0).stop_gradient().cast(DType::I64);
-                    let picked = pixels.gather(plane + whole(row) * w as f64 + whole(col), 0);
-                    let part = picked * there.select(row_weight * col_weight, 0.0).reshape([places, 1]);
-                    sum = Some(sum.map_or(part, |sum: Var<'g>| sum + part));
-                }
+            for taps in around {
+                let within = |(&(at, _), &n): (&(Var<'g>, _), &usize)| {
+                    at.greater_equal(0.0).logical_and(at.less_equal(n as f64 - 1.0))
+                };
+                let inside = taps.iter().zip(sizes).map(within).chain(real).reduce(|a, b| a.logical_and(b));
+                let (Some(there), Some(weight)) = (inside, taps.iter().map(|t| t.1).reduce(|a, b| a * b)) else {
+                    continue;
+                };
+                let pixel = taps.iter().zip(sizes).fold(None, |before: Option<Var<'g>>, (&(at, _), &n)| {
+                    let at = there.select(at, 0.0).stop_gradient().cast(DType::I64);
+                    Some(before.map_or(at, |before| before * n as f64 + at))
+                });
+                let picked = pixels.gather(pixel.map_or(image, |pixel| image + pixel), 0);
+                let part = picked * there.select(weight, 0.0).reshape([places, 1]);
+                sum = Some(sum.map_or(part, |sum: Var<'g>| sum + part));
             }
-            sum.unwrap_or(pixels).reshape([n, rows, cols, c]).permute(&[0, 3, 1, 2])
+            let first: Vec<usize> = [0, axes + 1].into_iter().chain(1..axes + 1).collect();
+            sum.unwrap_or(pixels).reshape([&[n], out, &[c]].concat()).permute(&first)
         })
     }
 }
