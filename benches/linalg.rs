@@ -1,5 +1,5 @@
-//! Linear systems and Cholesky factors: one matrix, with the feature `faer` beside `faer` called directly, and batches of
-//! small ones.
+//! Linear systems and Cholesky factors: one matrix, with the feature `faer` beside `faer` called directly, and batches
+//! of small ones.
 
 #[cfg(feature = "faer")]
 mod by_faer;

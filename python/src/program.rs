@@ -443,8 +443,7 @@ impl Program {
         Ok(dict)
     }
 
-    /// Writes params and states by name, as `state_dict` gives them: all that are given, or none if one is refused.
-    /// Those that are not given stay; `load` asks for all params.
+    /// Writes the params and states that are given, by name: all of them, or none if one is refused. Others stay.
     fn load_state_dict(&self, values: &Bound<'_, PyDict>) -> PyResult<()> {
         let mut fitted = Vec::new();
         for (name, value) in values {

@@ -435,7 +435,7 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| a.me()?.interpolate(&a.dims(1)?, a.choice::<Interpolation>(2, "mode")?);
     "grid_sample"
     "(grid: Var, mode: str = \"linear\", padding: str = \"zeros\", align_corners: bool = False) -> Var"
-    "Images [N, C, H, W] read at places [N, H, W, 2] from −1 to 1."
+    "Images [N, C, H, W] read at places [N, H, W, 2], or volumes [N, C, D, H, W] at [N, D, H, W, 3], from −1 to 1."
     => |a| a.me()?.grid_sample(a.var(1)?, GridSample::default().mode(a.one_of(2, "mode", SAMPLINGS)?)
         .padding(a.one_of(3, "padding", OUTSIDES)?).align_corners(a.bool(4)?));
 };

@@ -46,21 +46,22 @@ macro_rules! mask_of_lanes {
     }};
 }
 
-/// Writes the first lanes in halves, quarters and eighths of a vector: a masked store takes twelve cycles on CPUs of AMD
-/// that have AVX2 alone, and these take two to four.
-///
-/// # Safety
-/// As many elements may be written there as the mask has lanes.
-#[inline(always)]
-#[allow(unsafe_code)]
-unsafe fn store_first_ps(mut to: *mut f32, mask: __m256i, v: __m256) {
-    // SAFETY: the binary digits of the number of lanes add up to it.
-    unsafe {
+vectors! {
+    V3, f32 in __m256, mask __m256i, half V3 = V3(()), block 8,
+    broadcast: |x| _mm256_set1_ps(x),
+    add: |a, b| _mm256_add_ps(a, b),
+    fma: |a, b, c| _mm256_fmadd_ps(a, b, c),
+    mask: |lanes| mask_of_lanes!(i32, 8, lanes),
+    load: |from| _mm256_loadu_ps(from),
+    load_partial: |from, mask| _mm256_maskload_ps(from, mask),
+    store: |to, v| _mm256_storeu_ps(to, v),
+    // In parts: a masked store takes twelve cycles on CPUs of AMD that have AVX2 alone, and these take two to four.
+    store_partial: |to, mask, v| {
         let lanes = u32::BITS - _mm256_movemask_ps(_mm256_castsi256_ps(mask)).leading_zeros();
         if lanes & 8 != 0 {
             return _mm256_storeu_ps(to, v);
         }
-        let mut left = _mm256_castps256_ps128(v);
+        let (mut to, mut left) = (to, _mm256_castps256_ps128(v));
         if lanes & 4 != 0 {
             _mm_storeu_ps(to, left);
             (to, left) = (to.add(4), _mm256_extractf128_ps::<1>(v));
@@ -72,43 +73,7 @@ unsafe fn store_first_ps(mut to: *mut f32, mask: __m256i, v: __m256) {
         if lanes & 1 != 0 {
             _mm_store_ss(to, left);
         }
-    }
-}
-
-/// As [`store_first_ps`].
-///
-/// # Safety
-/// As many elements may be written there as the mask has lanes.
-#[inline(always)]
-#[allow(unsafe_code)]
-unsafe fn store_first_pd(mut to: *mut f64, mask: __m256i, v: __m256d) {
-    // SAFETY: the binary digits of the number of lanes add up to it.
-    unsafe {
-        let lanes = u32::BITS - _mm256_movemask_pd(_mm256_castsi256_pd(mask)).leading_zeros();
-        if lanes & 4 != 0 {
-            return _mm256_storeu_pd(to, v);
-        }
-        let mut left = _mm256_castpd256_pd128(v);
-        if lanes & 2 != 0 {
-            _mm_storeu_pd(to, left);
-            (to, left) = (to.add(2), _mm256_extractf128_pd::<1>(v));
-        }
-        if lanes & 1 != 0 {
-            _mm_store_sd(to, left);
-        }
-    }
-}
-
-vectors! {
-    V3, f32 in __m256, mask __m256i, half V3 = V3(()), block 8,
-    broadcast: |x| _mm256_set1_ps(x),
-    add: |a, b| _mm256_add_ps(a, b),
-    fma: |a, b, c| _mm256_fmadd_ps(a, b, c),
-    mask: |lanes| mask_of_lanes!(i32, 8, lanes),
-    load: |from| _mm256_loadu_ps(from),
-    load_partial: |from, mask| _mm256_maskload_ps(from, mask),
-    store: |to, v| _mm256_storeu_ps(to, v),
-    store_partial: |to, mask, v| store_first_ps(to, mask, v),
+    },
     transpose_block: |from, step, to, to_step| transpose_square!(
         8, _mm256_setzero_ps(), _mm256_loadu_ps, transpose::block_8x8_f32, _mm256_storeu_ps, from, step, to, to_step
     ),
@@ -123,7 +88,20 @@ vectors! {
     load: |from| _mm256_loadu_pd(from),
     load_partial: |from, mask| _mm256_maskload_pd(from, mask),
     store: |to, v| _mm256_storeu_pd(to, v),
-    store_partial: |to, mask, v| store_first_pd(to, mask, v),
+    store_partial: |to, mask, v| {
+        let lanes = u32::BITS - _mm256_movemask_pd(_mm256_castsi256_pd(mask)).leading_zeros();
+        if lanes & 4 != 0 {
+            return _mm256_storeu_pd(to, v);
+        }
+        let (mut to, mut left) = (to, _mm256_castpd256_pd128(v));
+        if lanes & 2 != 0 {
+            _mm_storeu_pd(to, left);
+            (to, left) = (to.add(2), _mm256_extractf128_pd::<1>(v));
+        }
+        if lanes & 1 != 0 {
+            _mm_store_sd(to, left);
+        }
+    },
     transpose_block: |from, step, to, to_step| transpose_square!(
         4, _mm256_setzero_pd(), _mm256_loadu_pd, transpose::block_4x4_f64, _mm256_storeu_pd, from, step, to, to_step
     ),

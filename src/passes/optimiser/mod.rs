@@ -8,8 +8,8 @@
 //! elementwise updates (one instruction for each param, in place), `matrix` the updates that need the whole param,
 //! `lbfgs` the update of all params together. `projection` writes what follows an update. `grad_accumulation` sums
 //! gradients over micro-batches. `split` makes a step of two graphs, with the gradients in between, and `shard` shares
-//! out its states over ranks. Invariant: the optimiser adds no inputs but those of [`LR`] and [`MOMENTUM`]; it keeps all
-//! else in states, so a run resumed from params and states gives the same bits.
+//! out its states over ranks. Invariant: the optimiser adds no inputs but those of [`LR`] and [`MOMENTUM`]; it keeps
+//! all else in states, so a run resumed from params and states gives the same bits.
 
 mod adam_family;
 mod clip;

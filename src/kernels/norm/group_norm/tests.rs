@@ -1,5 +1,5 @@
-//! Tests of group norm and its adjoint: against naive loops in f64, at the edges of shapes and values, the adjoint in place
-//! or not, in 1, 2, 3 and 7 unit ranges (see `harness`).
+//! Tests of group norm and its adjoint: against naive loops in f64, at the edges of shapes and values, the adjoint in
+//! place or not, in 1, 2, 3 and 7 unit ranges (see `harness`).
 
 use super::*;
 use crate::harness::{In, Out, close, hash_numbers, run_in_ranges, written_elements};
