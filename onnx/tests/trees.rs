@@ -130,7 +130,19 @@ fn nodes_compare_in_their_modes_and_send_what_is_missing() {
     }
 }
 
-fn regressor(change: impl FnOnce(&mut Vec<AttributeProto>)) -> ModelProto {
+/// `m`, whose node has the attribute `new` in place of the one of that name.
+fn with(mut m: ModelProto, new: AttributeProto) -> ModelProto {
+    let all = &mut m.graph.as_mut().unwrap().node[0].attribute;
+    all.retain(|old| old.name != new.name);
+    all.push(new);
+    m
+}
+
+fn integer(name: &str, i: i64) -> AttributeProto {
+    AttributeProto { i: Some(i), ..attribute(name) }
+}
+
+fn regressor() -> ModelProto {
     let mut all = nodes(&["BRANCH_LEQ", "LEAF", "LEAF"]);
     all.extend([
         integers("target_treeids", &[0, 0]),
@@ -138,23 +150,88 @@ fn regressor(change: impl FnOnce(&mut Vec<AttributeProto>)) -> ModelProto {
         integers("target_ids", &[0, 0]),
         numbers("target_weights", &[2.0, 3.0]),
     ]);
-    change(&mut all);
     of_one("TreeEnsembleRegressor", &["y"], all, 2)
+}
+
+/// The same trees as the op of opset 5 has them.
+fn ensemble() -> ModelProto {
+    let all = vec![
+        integer("n_targets", 1),
+        integers("tree_roots", &[0]),
+        numbers("nodes_modes", &[0.0]),
+        integers("nodes_featureids", &[0]),
+        numbers("nodes_splits", &[0.0]),
+        integers("nodes_truenodeids", &[0]),
+        integers("nodes_trueleafs", &[1]),
+        integers("nodes_falsenodeids", &[1]),
+        integers("nodes_falseleafs", &[1]),
+        integers("leaf_targetids", &[0, 0]),
+        numbers("leaf_weights", &[2.0, 3.0]),
+    ];
+    of_one("TreeEnsemble", &["y"], all, 2)
+}
+
+/// A classifier of three classes, whose node `leaf` alone has weights.
+fn classifier(modes: &[&str], [first, second]: [&[i64]; 2], leaf: i64) -> ModelProto {
+    let n = modes.len();
+    let ids: Vec<i64> = (0..n as i64).collect();
+    let all = vec![
+        integers("nodes_treeids", &vec![0; n]),
+        integers("nodes_nodeids", &ids),
+        integers("nodes_featureids", &vec![0; n]),
+        numbers("nodes_values", &vec![0.0; n]),
+        texts("nodes_modes", modes),
+        integers("nodes_truenodeids", first),
+        integers("nodes_falsenodeids", second),
+        integers("class_treeids", &[0; 3]),
+        integers("class_nodeids", &[leaf; 3]),
+        integers("class_ids", &[0, 1, 2]),
+        numbers("class_weights", &[0.1, 0.3, 0.6]),
+        integers("classlabels_int64s", &[10, 11, 12]),
+    ];
+    of_one("TreeEnsembleClassifier", &["label", "y"], all, 2)
+}
+
+#[test]
+fn weights_below_0_count_where_no_leaf_is() {
+    let new = [
+        integers("class_treeids", &[0; 3]),
+        integers("class_nodeids", &[0, 1, 2]),
+        integers("class_ids", &[0; 3]),
+        numbers("class_weights", &[-1.0, 0.2, 0.8]),
+    ];
+    let m = new.into_iter().fold(stump(&[0], [&[0.2], &[0.8]], &[], "NONE", 2), with);
+    let (y, labels) = results(&m, &[-1.0, 0.0, 1.0, 0.0]);
+    assert_eq!(labels, [11, 11]);
+    near(&y, &[-0.2, 0.2, -0.8, 0.8], "a weight of the root");
+}
+
+/// A walk over all paths of the first tree would not end, and one over all paths of the second not in this century.
+#[test]
+fn walks_over_damaged_and_narrow_trees_end() {
+    let branch = "BRANCH_LEQ";
+    let circle = classifier(&[branch, branch, "LEAF", branch], [&[1, 3, 0, 1], &[2, 2, 0, 2]], 2);
+    let found = reading(&circle).err().map_or_else(|| "it is read".into(), |e| e.to_string());
+    assert!(found.contains("two parents"), "{found}");
+
+    let next: Vec<i64> = (1..=70).collect();
+    let modes = [&[branch; 69][..], &["LEAF"]].concat();
+    let (y, labels) = results(&classifier(&modes, [&next, &next], 69), &[-1.0, 0.0, 1.0, 0.0]);
+    assert_eq!(labels, [12, 12]);
+    near(&y, &[0.1, 0.3, 0.6, 0.1, 0.3, 0.6], "one leaf");
 }
 
 #[test]
 fn damaged_forests_are_errors() {
-    let put = |a: AttributeProto| {
-        let at = move |all: &mut Vec<AttributeProto>| {
-            all.retain(|old| old.name != a.name);
-            all.push(a);
-        };
-        regressor(at)
-    };
-    near(&results(&regressor(|_| ()), &[-1.0, 0.0, 1.0, 0.0]).0, &[2.0, 3.0], "whole");
+    let put = |a: AttributeProto| with(regressor(), a);
+    let x = [-1.0, 0.0, 1.0, 0.0];
+    near(&results(&regressor(), &x).0, &[2.0, 3.0], "whole");
+    near(&results(&ensemble(), &x).0, &[2.0, 3.0], "whole");
+    let bare = put(integers("target_nodeids", &[1, 0]));
+    let one = stump(&[0], [&[0.2], &[0.8]], &[0.6], "NONE", 2);
     let cases = [
         (put(integers("nodes_truenodeids", &[7, 0, 0])), "tree 0 has no node 7"),
-        (put(integers("nodes_truenodeids", &[0, 0, 0])), "2 roots"),
+        (put(integers("nodes_truenodeids", &[0, 0, 0])), "its own child"),
         (put(integers("nodes_truenodeids", &[2, 0, 0])), "roots"),
         (put(integers("nodes_nodeids", &[0, 1, 1])), "two nodes of a tree have one number"),
         (put(integers("nodes_featureids", &[2, 0, 0])), "column 2 of 2"),
@@ -164,6 +241,13 @@ fn damaged_forests_are_errors() {
         (put(integers("target_ids", &[0, 1])), "a weight for 1, of 1"),
         (put(texts("nodes_modes", &["BRANCH_MEMBER", "LEAF", "LEAF"])), "BRANCH_MEMBER"),
         (put(text("aggregate_function", "MEDIAN")), "aggregate_function=MEDIAN"),
+        (put(integers("target_nodeids", &[1, 1])), "two weights for one score"),
+        (put(text("post_transform", "LOGISTIC")), "post_transform=LOGISTIC of one target"),
+        (with(bare, text("aggregate_function", "MIN")), "aggregate_function=MIN where a leaf has no weight"),
+        (with(one, integers("class_nodeids", &[0, 2])), "base values of scores that examples may lack"),
+        (with(ensemble(), integers("nodes_trueleafs", &[0])), "its own child"),
+        (with(ensemble(), integers("nodes_missing_value_tracks_true", &[1, 0])), "differ in length"),
+        (with(ensemble(), integer("post_transform", 1)), "post_transform=1"),
         (put(numbers("base_values", &[1.0, 2.0])), "2 base values of 1 scores"),
         (stump(&[0, 1], [&[0.7, 0.3], &[0.2, 0.8]], &[], "NONE", 2), "weights for 2 of 2 classes"),
         (stump(&[0, 2], [&[0.7, 0.3], &[0.2, 0.8]], &[], "NONE", 3), "weights for 2 of 3 classes"),

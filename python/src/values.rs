@@ -60,7 +60,9 @@ pub fn ints_of(value: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
 /// A number of Python, `None` for what is none. An error for an integer that has no `f64`: graphs would hold another.
 pub fn number_of(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     let Ok(x) = value.extract::<f64>() else { return Ok(None) };
-    if value.is_instance_of::<PyInt>() && !value.eq(x)? {
+    // Integers of NumPy and of torch, too.
+    let exact = value.call_method0("__index__").map_or(Ok(true), |whole| whole.eq(x))?;
+    if !exact {
         let text =
             format!("{value} is beyond the integers that numbers of a graph hold; constant(…, \"i64\") holds it");
         return Err(refuse(Kind::Data, text));
@@ -156,7 +158,7 @@ pub fn init_of(value: &Bound<'_, PyAny>) -> PyResult<Init> {
     if let Ok(init) = value.cast::<PyInit>() {
         return Ok(init.get().0);
     }
-    if let Ok(x) = value.extract::<f64>() {
+    if let Some(x) = number_of(value)? {
         return Ok(Init::Constant(x));
     }
     match value.extract::<String>().as_deref() {

@@ -67,9 +67,12 @@ def test_numbers_on_the_left_of_integers():
 def test_integers_that_no_f64_holds_are_refused():
     x = np.array([1], np.int64)
     assert value(lambda x: x + 2**53, x)[0] == 2**53 + 1
-    for f in (lambda x: x + (2**53 + 1), lambda x: x.full_like(2**53 + 1), lambda x: x.maximum(2**53 + 1), lambda x: x.max(2**53 + 1)):
+    for n in (2**53 + 1, np.int64(2**53 + 1)):
+        for f in (lambda x, n: x + n, lambda x, n: x.full_like(n), lambda x, n: x.maximum(n), lambda x, n: x.max(n)):
+            with pytest.raises(ag.DataError, match="9007199254740993 is beyond the integers"):
+                value(lambda x, f=f, n=n: f(x, n), x)
         with pytest.raises(ag.DataError, match="9007199254740993 is beyond the integers"):
-            value(f, x)
+            ag.build("g").param("p", [2], "i64", init=n)
 
 
 def test_sizes_that_are_computed():

@@ -166,6 +166,23 @@ class TestFit:
         for name, array in trained.state_dict().items():
             np.testing.assert_array_equal(array, wanted[name], err_msg=name)
 
+    def test_a_validation_is_reported_once_also_after_a_crash(self, trained, tmp_path):
+        batches = [batch(seed=i) for i in range(2)]
+        options = {"val": lambda p: 0.5, "out": tmp_path, "progress": False}
+
+        def crash(step, p):
+            if step == 3:
+                raise OSError("no power")
+
+        with pytest.raises(OSError, match="no power"):
+            ag.fit(trained, batches, epochs=2, checkpoint_every=2, callback=crash, **options)
+        ag.fit(trained, batches, epochs=2, resume=True, **options)
+        with open(tmp_path / "metrics.jsonl", "rb+") as file:  # As after a crash: a line without its end.
+            file.truncate(file.seek(0, 2) - 1)
+        ag.fit(trained, batches, epochs=3, resume=True, **options)
+        lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+        assert [x["epoch"] for x in lines if "val" in x] == [1, 2, 3]
+
     def test_event_files_have_the_numbers_of_each_report(self, trained, tmp_path):
         folder = tmp_path / "events"
         ag.fit(trained, [batch()], steps=5, tensorboard=folder, progress=False, report_every=2)

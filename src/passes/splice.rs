@@ -36,8 +36,40 @@ pub fn splice<'g>(g: Graph<'_>, b: &'g Builder, operands: &[(&str, Var<'g>)], wa
             });
         }
         let args: Vec<Var<'g>> = g.args_of(n).iter().map(|&v| map[v]).collect();
-        let outs = b.emit(g.op[n.at()], &args, &attrs);
+        let outs = b.custom(g.def_of(n), &args, &attrs);
         g.outs_of(n).zip(outs.iter()).for_each(|(v, &out)| map[v] = out);
     }
     wanted.iter().map(|name| output_by_name(g, name).map(|v| map[v])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::splice;
+    use crate::nodes::ir::batch::Batch;
+    use crate::nodes::ir::opdef::Deriv;
+    use crate::nodes::ir::text::print;
+    use crate::nodes::{Builder, DType, OpDef};
+
+    static CUBED: OpDef = OpDef::new("cubed", "x³")
+        .infer(|cx| cx.same_as(0))
+        .deriv(Deriv::ViaDecompose)
+        .batch(Batch::Leading)
+        .decompose(|s| vec![s.args[0] * s.args[0] * s.args[0]])
+        .cost(|_| 1)
+        .cases(&[]);
+
+    #[test]
+    fn custom_ops_come_along_and_what_is_no_operand_is_refused() {
+        let f = Builder::new("f");
+        let x = f.input("x", [2, 3], DType::F64);
+        let graph = f.finish([f.custom(&CUBED, &[x], &[])[0].named("y")]).unwrap();
+
+        let b = Builder::new("b");
+        let (a, z) = (b.input("a", [2, 3], DType::F64), b.input("z", [3], DType::F64));
+        let refused = splice(graph.view(), &b, &[("x", z)], &["y"]).err().unwrap().to_string();
+        assert!(refused.contains("\"x\", a f64[2,3], is no operand"), "{refused}");
+        let y = splice(graph.view(), &b, &[("x", a)], &["y"]).unwrap()[0];
+        let text = print(b.finish([y.named("sum"), z.exp().named("e")]).unwrap().view());
+        assert!(text.contains("cubed %a : f64[2,3]"), "{text}");
+    }
 }

@@ -298,7 +298,7 @@ impl Session {
     /// Errors: those of [`Session::compile`]; there is no graph; two methods have one name; a param or a state has
     /// another kind, dtype, shape or other start values in one graph than in another, or is an input there; two
     /// training steps of other params advance one count of steps (`opt.step`), which
-    /// [`rename`](crate::graph::rename) divides.
+    /// [`rename`](crate::graph::rename()) divides.
     pub fn compile_all<'a, G: Into<Graph<'a>> + Clone>(&self, graphs: &[(&str, G)]) -> Result<Program> {
         let graphs: Vec<(&str, Graph<'a>)> = graphs.iter().map(|(name, g)| (*name, g.clone().into())).collect();
         let mut names: Vec<&str> = graphs.iter().map(|g| g.0).collect();

@@ -33,7 +33,8 @@ pub const OPS: &[Entry] = &[
         let (scores, Some(labels)) = (linear(c)?, c.list("classlabels_ints")) else {
             return c.refuse("labels are strings");
         };
-        let classes = scores.dims()[1];
+        // Scores without a shape are an error of the builder already.
+        let Some(&classes) = scores.dims().get(1) else { return Ok(vec![scores; 2]) };
         if classes < 2 {
             return c.refuse("one row of coefficients");
         }

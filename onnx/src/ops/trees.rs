@@ -22,8 +22,9 @@ pub const OPS: &[Entry] = &[
 
 /// The deepest tree.
 const LEVELS: usize = 1024;
-/// Most numbers of a table of scores.
-const MOST: usize = 1 << 28;
+/// Most numbers of a table of scores, and of more than that, most for each weight of the file.
+const MOST: usize = 1 << 22;
+const MOST_FOR_EACH: usize = 1 << 10;
 
 /// How a node compares an element with its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -76,6 +77,8 @@ struct Forest {
     nodes: Vec<Split>,
     roots: Vec<usize>,
     weights: Vec<(usize, i64, f64)>,
+    /// The most levels above a leaf.
+    levels: usize,
 }
 
 impl Forest {
@@ -110,6 +113,9 @@ impl Forest {
                 return c.refuse(format!("a node has the mode {:?}", String::from_utf8_lossy(modes[i])));
             }
             let children = if leaf { [i; 2] } else { [place(trees[i], first[i])?, place(trees[i], second[i])?] };
+            if !leaf && children.contains(&i) {
+                return c.wrong("a node is its own child");
+            }
             children.iter().filter(|&&child| child != i).for_each(|&child| is_child[child] = true);
             let feature = if leaf { 0 } else { features[i] };
             let number = if leaf { 0.0 } else { numbers[i] };
@@ -134,11 +140,18 @@ impl Forest {
                 forest.weights.push((at, targets[i], weights[i]));
             }
         }
+        forest.levels = forest.count_levels(c)?;
         Ok(forest)
     }
 
-    /// The most levels above a leaf. A node with two parents is an error.
-    fn levels(&self, c: &Cx<'_, '_>) -> Result<usize> {
+    /// The children of a node, each once; a leaf has none.
+    fn below(&self, at: usize) -> impl Iterator<Item = usize> {
+        let [a, b] = self.nodes[at].children;
+        [a, b].into_iter().take(if a == b { 1 } else { 2 }).filter(move |&child| child != at)
+    }
+
+    /// The most levels above a leaf. A node with two parents is an error, and so is a circle.
+    fn count_levels(&self, c: &Cx<'_, '_>) -> Result<usize> {
         let (mut seen, mut level, mut count) = (vec![false; self.nodes.len()], self.roots.clone(), 0);
         loop {
             let mut next = Vec::new();
@@ -146,8 +159,7 @@ impl Forest {
                 if std::mem::replace(&mut seen[at], true) {
                     return c.wrong("a node of a tree has two parents");
                 }
-                let [a, b] = self.nodes[at].children;
-                next.extend([a, b].iter().take(if a == b { 1 } else { 2 }).filter(|&&child| child != at));
+                next.extend(self.below(at));
             }
             if next.is_empty() {
                 return Ok(count);
@@ -167,7 +179,6 @@ impl Forest {
         if let Some(node) = self.nodes.iter().find(|n| !(0..columns as i64).contains(&n.feature)) {
             return c.wrong(format!("a node reads column {} of {columns}", node.feature));
         }
-        let levels = self.levels(c)?;
         let whole = |all: &dyn Fn(&Split) -> usize| {
             integers(c, &self.nodes.iter().map(|n| all(n) as i64).collect::<Vec<i64>>())
         };
@@ -183,7 +194,7 @@ impl Forest {
         let missing = self.nodes.iter().any(|n| n.missing);
         let roots: Vec<i64> = self.roots.iter().map(|&r| r as i64).collect();
         let mut at = integers(c, &roots).broadcast([examples, roots.len()]);
-        for _ in 0..levels {
+        for _ in 0..self.levels {
             let value = x.take_along_axis(features.gather(at, 0), 1);
             let limit = numbers.gather(at, 0);
             let kind = mode_of.gather(at, 0);
@@ -207,7 +218,8 @@ impl Forest {
                 (row[leaf], rows) = (rows as i64, rows + 1);
             }
         }
-        if rows.checked_mul(targets).is_none_or(|n| n > MOST) {
+        let most = MOST.max(MOST_FOR_EACH * self.weights.len());
+        if rows.checked_mul(targets).is_none_or(|n| n > most) {
             return c.refuse(format!("{rows} leaves with {targets} scores each"));
         }
         let mut table: Vec<Option<f64>> = vec![None; rows * targets];
@@ -215,31 +227,39 @@ impl Forest {
             let Some(target) = usize::try_from(target).ok().filter(|&t| t < targets) else {
                 return c.wrong(format!("a leaf has a weight for {target}, of {targets}"));
             };
-            *table[row[leaf] as usize * targets + target].get_or_insert(0.0) += weight;
+            if table[row[leaf] as usize * targets + target].replace(weight).is_some() {
+                return c.refuse("a leaf has two weights for one score, of which runtimes make other scores");
+            }
         }
         let table = number(&|i| table[i].unwrap_or(empty), rows * targets).reshape([rows, targets]);
         Ok(table.gather(integers(c, &row).gather(at, 0), 0))
     }
 
+    /// Whether a leaf has no weight.
+    fn has_bare_leaf(&self) -> bool {
+        let mut bare: Vec<bool> = self.nodes.iter().enumerate().map(|(i, n)| n.children == [i; 2]).collect();
+        self.weights.iter().for_each(|w| bare[w.0] = false);
+        bare.contains(&true)
+    }
+
     /// Whether each of `targets` has a tree whose leaves all have a weight for it, so that every example has its score.
     fn is_complete(&self, targets: usize) -> bool {
-        let mut tree = vec![0; self.nodes.len()];
-        let mut leaves = vec![0; self.roots.len()];
+        let mut tree = vec![usize::MAX; self.nodes.len()];
+        let mut leaves = vec![0usize; self.roots.len()];
         for (k, &root) in self.roots.iter().enumerate() {
             let mut stack = vec![root];
             while let Some(at) = stack.pop() {
                 tree[at] = k;
-                let children = self.nodes[at].children;
-                match children == [at; 2] {
-                    true => leaves[k] += 1,
-                    false => stack.extend(children),
-                }
+                leaves[k] += usize::from(self.nodes[at].children == [at; 2]);
+                stack.extend(self.below(at));
             }
         }
         let found: BTreeSet<(i64, usize, usize)> = self.weights.iter().map(|w| (w.1, tree[w.0], w.0)).collect();
         let mut counts: HashMap<(i64, usize), usize> = HashMap::new();
         found.iter().for_each(|f| *counts.entry((f.0, f.1)).or_default() += 1);
-        (0..targets as i64).all(|t| leaves.iter().enumerate().any(|(k, &n)| counts.get(&(t, k)) == Some(&n)))
+        let whole = counts.iter().filter(|(key, n)| leaves.get(key.1) == Some(*n));
+        let complete: BTreeSet<i64> = whole.map(|(key, _)| key.0).collect();
+        (0..targets as i64).all(|t| complete.contains(&t))
     }
 }
 
@@ -257,12 +277,14 @@ fn examples<'g>(c: &Cx<'_, 'g>) -> Result<Var<'g>> {
     Ok(if x.dtype() == DType::F64 { x } else { x.cast(DType::F32) })
 }
 
-/// `scores` with the base values, of which there is none or one for each.
-fn with_base<'g>(c: &Cx<'_, 'g>, scores: Var<'g>) -> Result<Var<'g>> {
+/// `scores` with the base values, of which there is none or one for each; `complete` if every example has all scores.
+fn with_base<'g>(c: &Cx<'_, 'g>, scores: Var<'g>, complete: bool) -> Result<Var<'g>> {
     let base = numbers(c, "base_values")?;
-    let n = scores.dims()[1];
+    // Scores without a shape are an error of the builder already.
+    let Some(&n) = scores.dims().get(1) else { return Ok(scores) };
     match base.len() {
         0 => Ok(scores),
+        _ if !complete => c.refuse("base values of scores that examples may lack, to which not all runtimes add them"),
         m if m == n => Ok(scores + c.g.constant_f64(&base, [n]).cast(scores.dtype())),
         m => c.refuse(format!("{m} base values of {n} scores")),
     }
@@ -273,12 +295,13 @@ fn classifier<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
         return c.refuse("labels are strings");
     };
     let (forest, x) = (Forest::of(c, "class")?, examples(c)?);
-    let classes: BTreeSet<i64> = forest.weights.iter().map(|w| w.1).collect();
+    // As in onnxruntime, weights of nodes that are no leaves have a say here.
+    let classes: BTreeSet<i64> = c.list("class_ids").unwrap_or_default().into_iter().collect();
+    let share = !numbers(c, "class_weights")?.iter().any(|&w| w < 0.0);
     let labels_of = |at: Var<'g>| integers(c, &labels).gather(at, 0);
     match (labels.len(), classes.into_iter().collect::<Vec<_>>()) {
         (2, ids) if ids == [0] => {
-            let score = with_base(c, forest.scores(c, x, 1, 0.0)?.sum(1))?;
-            let share = forest.weights.iter().all(|w| w.2 >= 0.0);
+            let score = with_base(c, forest.scores(c, x, 1, 0.0)?.sum(1), forest.is_complete(1))?;
             let at = score.squeeze(1).greater(if share { 0.5 } else { 0.0 }).cast(DType::I64);
             let both = |other: Var<'g>| other.concat(&[score], 1).cast(DType::F32);
             let scores = match c.text("post_transform", "NONE") {
@@ -289,7 +312,7 @@ fn classifier<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
             Ok(vec![labels_of(at), scores])
         }
         (n, _) if n > 2 && forest.is_complete(n) => {
-            let scores = with_base(c, forest.scores(c, x, n, 0.0)?.sum(1))?;
+            let scores = with_base(c, forest.scores(c, x, n, 0.0)?.sum(1), true)?;
             Ok(vec![labels_of(scores.arg_max(-1, DType::I64)), transformed(c, scores.cast(DType::F32))?])
         }
         (n, ids) => c.refuse(format!("weights for {} of {n} classes, of which runtimes make other labels", ids.len())),
@@ -306,6 +329,9 @@ fn together<'g>(c: &Cx<'_, 'g>, forest: &Forest, aggregate: &str, targets: usize
     match aggregate {
         "SUM" => Ok(forest.scores(c, x, targets, 0.0)?.sum(1)),
         "AVERAGE" => Ok(forest.scores(c, x, targets, 0.0)?.sum(1) / forest.roots.len() as f64),
+        "MIN" | "MAX" if targets == 1 && forest.has_bare_leaf() => {
+            c.refuse(format!("aggregate_function={aggregate} where a leaf has no weight, which is 0 for some runtimes"))
+        }
         "MIN" => extreme(f64::INFINITY, |y| y.amin(1)),
         "MAX" => extreme(f64::NEG_INFINITY, |y| y.amax(1)),
         other => c.refuse(format!("aggregate_function={other}")),
@@ -315,8 +341,13 @@ fn together<'g>(c: &Cx<'_, 'g>, forest: &Forest, aggregate: &str, targets: usize
 fn regressor<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     let forest = Forest::of(c, "target")?;
     let Ok(targets @ 1..) = usize::try_from(c.int("n_targets", 1)) else { return c.wrong("it has no targets") };
+    let transform = c.text("post_transform", "NONE");
+    if targets == 1 && transform != "NONE" {
+        return c.refuse(format!("post_transform={transform} of one target, which not all runtimes apply"));
+    }
     let scores = together(c, &forest, c.text("aggregate_function", "SUM"), targets)?;
-    one(transformed(c, with_base(c, scores)?.cast(DType::F32))?)
+    let scores = with_base(c, scores, targets == 1 || forest.is_complete(targets))?;
+    one(transformed(c, scores.cast(DType::F32))?)
 }
 
 /// The op of opset 5, whose leaves are numbered apart from its other nodes.
@@ -330,7 +361,8 @@ fn ensemble<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
         [numbers(c, "nodes_splits")?, numbers(c, "nodes_modes")?, numbers(c, "leaf_weights")?];
     let (n, leaves) = (features.len(), targets.len());
     let lengths = [first.len(), second.len(), first_leafs.len(), second_leafs.len(), splits.len(), modes.len()];
-    if n == 0 || lengths.iter().any(|&m| m != n) || weights.len() != leaves || roots.is_empty() {
+    let missing_fits = missing.is_empty() || missing.len() == n;
+    if n == 0 || lengths.iter().any(|&m| m != n) || !missing_fits || weights.len() != leaves || roots.is_empty() {
         return c.wrong("its lists of nodes or leaves differ in length, or are empty");
     }
     let place = |id: i64, leaf: bool| match usize::try_from(id).ok().filter(|&at| at < if leaf { leaves } else { n }) {
@@ -343,6 +375,9 @@ fn ensemble<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
             return c.refuse(format!("a node has the mode {}", modes[i]));
         };
         let children = [place(first[i], first_leafs[i] != 0)?, place(second[i], second_leafs[i] != 0)?];
+        if children.contains(&i) {
+            return c.wrong("a node is its own child");
+        }
         let missing = missing.get(i).is_some_and(|&m| m != 0);
         forest.nodes.push(Split { feature: features[i], number: splits[i], mode, children, missing });
     }
@@ -351,6 +386,7 @@ fn ensemble<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
     }
     forest.roots = roots.iter().map(|&r| place(r, false)).collect::<Result<_>>()?;
     forest.weights = (0..leaves).map(|i| (n + i, targets[i], weights[i])).collect();
+    forest.levels = forest.count_levels(c)?;
     let Ok(targets @ 1..) = usize::try_from(c.int("n_targets", 0)) else { return c.wrong("it has no targets") };
     let aggregate = match c.int("aggregate_function", 1) {
         0 => "AVERAGE",
@@ -359,11 +395,9 @@ fn ensemble<'g>(c: &Cx<'_, 'g>) -> Out<'g> {
         3 => "MAX",
         other => return c.refuse(format!("aggregate_function={other}")),
     };
-    let scores = together(c, &forest, aggregate, targets)?;
     match c.int("post_transform", 0) {
-        0 => one(scores),
-        1 => one(scores.softmax(-1)),
-        2 => one(scores.sigmoid()),
-        other => c.refuse(format!("post_transform={other}")),
+        0 => one(together(c, &forest, aggregate, targets)?),
+        // The text of the standard has softmax for 1, and onnxruntime the sigmoid.
+        other => c.refuse(format!("post_transform={other}, on which runtimes differ")),
     }
 }

@@ -78,13 +78,16 @@ def _progress(wanted: bool, total: int | None, done: int) -> _Lines | _Bar | Non
     return _Bar(tqdm, total, done)
 
 
-def _keep_until(path: str, done: int) -> None:
-    """Leaves out the lines of steps after step `done`, which will be written again, and a line that was cut off."""
+def _keep_until(path: str, done: int, epoch: int) -> None:
+    """Leaves out the lines of what comes after step `done` of this epoch, which will be written again, and a line that
+    was cut off."""
     import json
 
     def holds(line: str) -> bool:
         try:
-            return bool(json.loads(line)["step"] <= done)
+            numbers = json.loads(line)
+            # The validation at the end of an epoch has the number of the next one.
+            return bool(numbers["step"] <= done and numbers["epoch"] <= epoch)
         except (ValueError, KeyError, TypeError):
             return False
 
@@ -93,10 +96,12 @@ def _keep_until(path: str, done: int) -> None:
             lines = file.readlines()
     except FileNotFoundError:
         return
-    kept = [line for line in lines if holds(line)]
+    kept = [line.rstrip("\n") + "\n" for line in lines if holds(line)]
     if kept != lines:
         with open(path + ".tmp", "w", encoding="utf-8") as file:
             file.writelines(kept)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(path + ".tmp", path)
 
 
@@ -129,10 +134,10 @@ class Files:
             step = int(numbers["step"])
             self.events.write(step, [(name, x) for name, x in numbers.items() if name != "step"])
 
-    def begin(self, done: int) -> None:
-        """Makes place for the reports of the steps after step `done`."""
+    def begin(self, done: int, epoch: int) -> None:
+        """Makes place for the reports of what comes after step `done` of this epoch."""
         if self.folder is not None:
-            _keep_until(self.path("metrics.jsonl"), done)
+            _keep_until(self.path("metrics.jsonl"), done, epoch)
         if self.tensorboard is not None:
             self.events = _EventFile(self.tensorboard, done)
 
@@ -178,7 +183,8 @@ def fit(
     * `schedule` gives the input `lr` of each step; its base is `lr`. Without one, `lr` holds for all steps.
     * `val` gives a number of the program after each epoch, or after each `val_every` steps.
     * `out` is a folder for `metrics.jsonl`, `checkpoint.safetensors` and, at the end, `weights.safetensors`. An
-      interrupt writes the checkpoint and is raised again; `resume=True` goes on from there.
+      interrupt writes the checkpoint and is raised again; `resume=True` goes on from there. Without it, the files of
+      an earlier run in that folder make place.
     * `tensorboard` is a folder for event files with the numbers of `metrics.jsonl`: `tensorboard --logdir FOLDER`.
     * A loss that is NaN or infinite ends the run with `DivergedError`; the checkpoint before it stays.
 
@@ -242,7 +248,7 @@ def run_fit(
         rates = schedule.rates(base=lr, steps=steps)
     if resume:
         run.resume()
-    run.files.begin(run.step)
+    run.files.begin(run.step, run.epoch)
     run.shown = _progress(progress, steps, run.step)
     try:
         ended = run.go(batches, epochs, rates, lr, val, val_every, callback)

@@ -175,9 +175,9 @@ class _RankFiles(Files):
         self.folder = None if out is None else os.fspath(out)
         self.first = first
 
-    def begin(self, done: int) -> None:
+    def begin(self, done: int, epoch: int) -> None:
         if self.first:
-            super().begin(done)
+            super().begin(done, epoch)
 
     def report(self, numbers: Mapping[str, float]) -> None:
         if self.first:

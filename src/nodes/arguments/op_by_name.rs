@@ -91,7 +91,7 @@ impl Builder {
             Err(e) => return refuse(e),
         };
         let words: Vec<Attr<'_>> = owned.iter().map(Owned::as_attr).collect();
-        match self.common_shape(def, args) {
+        match self.common_shape(op, def, args) {
             Some(args) => self.emit(op, &args, &words),
             None => self.emit(op, args, &words),
         }
@@ -144,7 +144,10 @@ impl Builder {
             (FieldKind::F64, Given::Int(i)) => Owned::F64(i as f64),
             (FieldKind::Ints, Given::Ints(list)) if field.name == "axes" => {
                 let mut axes: Vec<i64> = list.iter().map(|&i| axis_from_front(i, rank)).collect();
-                axes.sort_unstable();
+                // Those of a reduction are a set.
+                if def.attrs.iter().any(|f| f.name == "keep") {
+                    axes.sort_unstable();
+                }
                 Owned::Ints(axes)
             }
             (FieldKind::Ints, Given::Ints(list)) => Owned::Ints(list.to_vec()),
@@ -177,12 +180,13 @@ impl Builder {
         Error::new(Kind::Syntax, format!("attribute {} of {} takes {looks}, not {given}", field.name, def.name))
     }
 
-    /// The operands of a pointwise op, or of a formula of such ops, broadcast to their common shape; `None` if they
-    /// need none.
+    /// The operands of a pointwise op, or of a formula of the engine's of such ops, broadcast to their common shape;
+    /// `None` if they need none. A user's op may take leading axes for a batch and be no pointwise one.
     #[track_caller]
-    fn common_shape(&self, def: &OpDef, args: &[Var<'_>]) -> Option<Vec<Var<'_>>> {
+    fn common_shape(&self, op: Op, def: &OpDef, args: &[Var<'_>]) -> Option<Vec<Var<'_>>> {
         let first = args.first()?.dims();
-        let pointwise = matches!((&def.lower, &def.batch), (Lower::Tile(..), _) | (Lower::Expand, Batch::Leading));
+        let formula = op.is_built_in() && matches!(def.batch, Batch::Leading);
+        let pointwise = matches!(def.lower, Lower::Tile(..)) || (formula && matches!(def.lower, Lower::Expand));
         if !pointwise || args.iter().all(|x| x.dims() == first) {
             return None;
         }

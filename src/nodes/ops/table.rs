@@ -37,6 +37,13 @@ macro_rules! ops {
     };
 }
 
+impl Op {
+    /// Whether it is one of [`OPS`], and no user's op.
+    pub fn is_built_in(self) -> bool {
+        usize::from(self.0) < OPS.len()
+    }
+}
+
 /// A definition without its line of documentation and its cases.
 #[cfg(not(any(not(target_arch = "wasm32"), feature = "testing")))]
 const fn computing(def: &OpDef) -> OpDef {

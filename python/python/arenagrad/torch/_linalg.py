@@ -110,6 +110,8 @@ kind("_linalg_check_errors.default")(lambda s, *_: None)
 @kind("linalg_lu_factor_ex.default")
 def _lu_factor(s: Site, a: Any, pivot: bool = True, check: bool = False) -> Any:
     a = s.var(a)
+    if not pivot:
+        raise Refused("LU factors without pivots, which torch has on GPUs only")
     if a.shape[-1] != a.shape[-2]:
         raise Refused(f"LU factors of {list(a.shape)}; square matrices have them")
     lu, rows, _ = a.lu()
@@ -132,7 +134,7 @@ def _lu_unpack(s: Site, lu: Any, pivots: Any, data: bool = True, order: bool = T
 
 @kind("linalg_lu.default")
 def _lu(s: Site, a: Any, pivot: bool = True) -> Any:
-    lu, pivots, _ = _lu_factor(s, a)
+    lu, pivots, _ = _lu_factor(s, a, pivot)
     return _lu_unpack(s, lu, pivots)
 
 

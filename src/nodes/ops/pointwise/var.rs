@@ -297,7 +297,7 @@ impl<'g> Var<'g> {
         self * self
     }
 
-    /// sin(πx) / (πx), and 1 at 0. Near 0 it is the series, so that derivatives of every order are exact there.
+    /// sin(πx) / (πx), and 1 at 0. Near 0 it is a series of eight terms, so that four derivatives are exact there, too.
     #[track_caller]
     pub fn sinc(self) -> Var<'g> {
         let z = self * PI;
