@@ -72,7 +72,7 @@ def test_integers_that_no_f64_holds_are_refused():
             with pytest.raises(ag.DataError, match="9007199254740993 is beyond the integers"):
                 value(lambda x, f=f, n=n: f(x, n), x)
         with pytest.raises(ag.DataError, match="9007199254740993 is beyond the integers"):
-            ag.build("g").param("p", [2], "i64", init=n)
+            ag.build("g").param("p", [2], init=n, dtype="i64")
 
 
 def test_sizes_that_are_computed():

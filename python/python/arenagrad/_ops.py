@@ -534,7 +534,7 @@ class VarOps:
         return self.builder.op("gguf_matmul", self, other, block_type=block_type, n=n, k=k, back=back)  # type: ignore[attr-defined]
 
     def grid_sample(self, grid: Var, mode: str = "linear", padding: str = "zeros", align_corners: bool = False) -> Var:  # noqa: E501
-        """Images [N, C, H, W] read at places [N, H, W, 2] from −1 to 1."""
+        """Images [N, C, H, W] read at places [N, H, W, 2], or volumes [N, C, D, H, W] at [N, D, H, W, 3], from −1 to 1."""
         return self._call("grid_sample", (grid, mode, padding, align_corners))  # type: ignore[attr-defined, no-any-return]
 
     def group_norm(self, groups: int, gamma: Var, beta: Var, eps: float = 1e-5) -> Var:  # noqa: E501
