@@ -22,9 +22,10 @@ pub const OPS: &[Entry] = &[
 
 /// The deepest tree.
 const LEVELS: usize = 1024;
-/// Most numbers of a table of scores, and of more than that, most for each weight of the file.
+/// Most numbers of a table of scores, unless the file has many weights.
 const MOST: usize = 1 << 22;
-const MOST_FOR_EACH: usize = 1 << 10;
+/// Most numbers of a table of scores for each weight of the file.
+const MOST_PER_WEIGHT: usize = 1 << 10;
 
 /// How a node compares an element with its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -218,7 +219,7 @@ impl Forest {
                 (row[leaf], rows) = (rows as i64, rows + 1);
             }
         }
-        let most = MOST.max(MOST_FOR_EACH * self.weights.len());
+        let most = MOST.max(MOST_PER_WEIGHT * self.weights.len());
         if rows.checked_mul(targets).is_none_or(|n| n > most) {
             return c.refuse(format!("{rows} leaves with {targets} scores each"));
         }
