@@ -48,7 +48,7 @@ pub mod passes {
 pub mod sched {
     pub use crate::sched::{
         Scheduled, alias, areas, checker, exec, faults, instructions, intervals, link, lower, modelled_time, order,
-        pack, plan, plan_with_precision, plan_with_red_zones, plan_without_thread_scratch, planned_body,
+        pack, plan, plan_with_arithmetic, plan_with_red_zones, plan_without_thread_scratch, planned_body,
         planned_offsets, planner, races, schedule, share, tape, team, track,
     };
 }

@@ -141,6 +141,9 @@ typedef struct ag_options {
     uint32_t threads;
     // 1: a step fails at the first op that makes a NaN or an infinity, and runs slowly; 0: it does not look.
     uint32_t find_nan;
+    // How convolutions are computed: "direct", or "winograd" for those of 3 × 3 kernels where that is faster; NULL:
+    // "direct".
+    const char *convolutions;
 } ag_options;
 
 // A program: a number that the library knows. Zero is no program. One thread at a time may use it; a call of a second

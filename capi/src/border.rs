@@ -142,6 +142,7 @@ pub struct Options<'a> {
     pub keep: Option<&'a str>,
     pub threads: u32,
     pub find_nan: u32,
+    pub convolutions: Option<&'a str>,
 }
 
 /// Options: `default`, and over them those at `options`, unless it is NULL.
@@ -163,10 +164,11 @@ pub unsafe fn options<'a>(options: *const ag_options, default: ag_options) -> Re
         unsafe { std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut o).cast::<u8>(), size) };
     }
     // SAFETY: the caller says so.
-    let precision = unsafe { text_or_null("options.precision", o.precision) }?;
-    // SAFETY: the caller says so.
-    let keep = unsafe { text_or_null("options.keep", o.keep) }?;
-    Ok(Options { max_memory: o.max_memory, precision, keep, threads: o.threads, find_nan: o.find_nan })
+    let word = |key, at| unsafe { text_or_null(key, at) };
+    let (precision, keep) = (word("options.precision", o.precision)?, word("options.keep", o.keep)?);
+    let convolutions = word("options.convolutions", o.convolutions)?;
+    let (threads, find_nan) = (o.threads, o.find_nan);
+    Ok(Options { max_memory: o.max_memory, precision, keep, threads, find_nan, convolutions })
 }
 
 #[cfg(test)]
@@ -208,7 +210,9 @@ mod tests {
     fn options_of_another_size_are_refused() {
         assert!(size_of::<ag_options>() >= FIRST_OPTIONS);
         let null = std::ptr::null();
-        let default = ag_options { size: 40, max_memory: 0, precision: null, keep: null, threads: 1, find_nan: 0 };
+        let (threads, find_nan, convolutions) = (1, 0, null);
+        let default =
+            ag_options { size: 40, max_memory: 0, precision: null, keep: null, threads, find_nan, convolutions };
         for size in [0, 39, size_of::<ag_options>() + 1, usize::MAX] {
             let wrong = ag_options { size, ..default };
             // SAFETY: it has the bytes of options.

@@ -9,7 +9,7 @@ use crate::kinds::ag_status;
 use crate::owned::OwnedProgram;
 use crate::structs::{ag_graph, ag_method, ag_options, ag_program};
 use arenagrad::Precision;
-use arenagrad::session::{Keep, Program, Session};
+use arenagrad::session::{Convolutions, Keep, Program, Session};
 use std::ffi::{c_char, c_void};
 use std::ptr::null;
 
@@ -23,6 +23,7 @@ pub extern "C" fn ag_options_default() -> ag_options {
         keep: null(),
         threads: 1,
         find_nan: 0,
+        convolutions: null(),
     }
 }
 
@@ -46,6 +47,9 @@ fn session(o: &Options<'_>) -> Result<Session, Fault> {
     }
     if let Some(word) = o.keep {
         session = session.keep(word_of("keep", word, Keep::ALL)?);
+    }
+    if let Some(word) = o.convolutions {
+        session = session.convolutions(word_of("convolutions", word, Convolutions::ALL)?);
     }
     Ok(if o.max_memory > 0 { session.memory_budget(o.max_memory) } else { session })
 }

@@ -58,6 +58,9 @@ pub struct ag_options {
     pub threads: u32,
     /// 1: a step fails at the first op that makes a NaN or an infinity, and runs slowly; 0: it does not look.
     pub find_nan: u32,
+    /// How convolutions are computed: "direct", or "winograd" for those of 3 × 3 kernels where that is faster; NULL:
+    /// "direct".
+    pub convolutions: *const c_char,
 }
 
 /// A tensor of a program. `data` is valid until the program is freed; a step of the program may run only while no

@@ -10,7 +10,7 @@ use crate::program::Program;
 use arenagrad::Precision;
 use arenagrad::error::Kind;
 use arenagrad::graph::GraphBuf;
-use arenagrad::session::{Keep, Session};
+use arenagrad::session::{Convolutions, Keep, Session};
 use pyo3::prelude::*;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -29,6 +29,12 @@ fn keep_of(word: &str) -> PyResult<Keep> {
     Keep::named(word).ok_or_else(|| refuse(Kind::Syntax, format!("keep is {word:?}; it may be {}", known())))
 }
 
+fn convolutions_of(word: &str) -> PyResult<Convolutions> {
+    let known = || Convolutions::ALL.iter().map(|c| c.1).collect::<Vec<_>>().join(", ");
+    let fault = || refuse(Kind::Syntax, format!("convolutions is {word:?}; it may be {}", known()));
+    Convolutions::named(word).ok_or_else(fault)
+}
+
 /// The choices of a session.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -39,6 +45,7 @@ pub struct Choices<'py> {
     max_memory: Option<usize>,
     precision: String,
     precisions: Vec<(String, String)>,
+    convolutions: String,
     keep: Option<String>,
     find_nan: bool,
     optimise: bool,
@@ -54,6 +61,7 @@ impl Choices<'_> {
         for (pattern, word) in &self.precisions {
             session = session.precision_of(pattern, precision_of(word)?);
         }
+        session = session.convolutions(convolutions_of(&self.convolutions)?);
         if let Some(word) = &self.keep {
             session = session.keep(keep_of(word)?);
         }

@@ -12,6 +12,7 @@
 pub mod affinity;
 pub mod alias;
 pub mod areas;
+pub mod arithmetic;
 mod buf_kind;
 pub mod checker;
 pub mod exec;
@@ -43,7 +44,7 @@ pub mod team;
 pub mod track;
 
 pub use planner::{Scheduled, planned_offsets};
-pub use schedule::{plan_again, plan_with_precision, plan_with_red_zones, plan_without_thread_scratch, schedule};
+pub use schedule::{plan_again, plan_with_arithmetic, plan_with_red_zones, plan_without_thread_scratch, schedule};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -2,6 +2,7 @@
 
 use super::MAX_THREADS;
 use crate::error::{Error, Kind, Result};
+use crate::kernels::conv::Convolutions;
 use crate::passes::keep_half::Keep;
 use crate::passes::product_precision::Precisions;
 use crate::sched::affinity;
@@ -25,6 +26,7 @@ pub struct Choices {
     pub share: bool,
     pub budget: Option<usize>,
     pub precision: Precisions,
+    pub convolutions: Convolutions,
     pub keep: Keep,
     pub plans_kept: usize,
     /// The cores of threads, the caller's first.
@@ -42,6 +44,7 @@ impl Default for Choices {
             share: false,
             budget: None,
             precision: Precisions::default(),
+            convolutions: Convolutions::default(),
             keep: Keep::F32,
             plans_kept: PLANS_KEPT,
             cores: None,

@@ -6,12 +6,14 @@ use crate::clock::Instant;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::{Precision, bf16_engine};
 use crate::kernels::simd::instruction_choice;
+use crate::nodes::ops::conv::convolution;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::keep_half::KeptHalf;
 use crate::passes::product_precision::{self, Precisions, product_precisions};
+use crate::sched::arithmetic::Arithmetic;
 use crate::sched::exec::Exec;
 use crate::sched::placement::Placement;
-use crate::sched::{Scheduled, modelled_time, plan_again, plan_with_precision, plan_with_red_zones, tape};
+use crate::sched::{Scheduled, modelled_time, plan_again, plan_with_arithmetic, plan_with_red_zones, tape};
 use std::time::Duration;
 
 /// What was chosen for a graph: all that its plan and its tapes need to be made again.
@@ -21,7 +23,7 @@ pub struct Decisions {
     pub threads: usize,
     pub placements: Vec<Placement>,
     pub tapes: tape::Tapes,
-    pub precision: Vec<Precision>,
+    pub arithmetic: Arithmetic,
     pub recomputed: Recomputed,
     pub kept: KeptHalf,
 }
@@ -34,8 +36,8 @@ pub struct CompiledGraph {
     pub recomputed: Recomputed,
     /// What is kept in half precision.
     pub kept: KeptHalf,
-    /// The product precision of each node; empty if the session chose none.
-    pub precision: Vec<Precision>,
+    /// How its nodes are computed.
+    pub arithmetic: Arithmetic,
     /// How long passes and planning took.
     pub took: Duration,
 }
@@ -43,13 +45,14 @@ pub struct CompiledGraph {
 impl CompiledGraph {
     /// Schedules `graph`, whose ops must all have kernels. Uses the number of threads with the least modelled time.
     pub fn new(graph: GraphBuf, s: &Choices) -> Result<CompiledGraph> {
-        let (mut threads, precision) = (s.planned_threads()?, choose_precisions(graph.view(), &s.precision)?);
-        let mut scheduled = plan_with_precision(graph.view(), threads, &precision)?;
+        let (mut threads, products) = (s.planned_threads()?, choose_precisions(graph.view(), &s.precision)?);
+        let arithmetic = Arithmetic { products, convolutions: s.convolutions };
+        let mut scheduled = plan_with_arithmetic(graph.view(), threads, &arithmetic)?;
         let mut tapes = s.tapes(&scheduled.plan);
         while tapes.threads() < threads {
             // Not worth that many threads: no scratch for the others either.
             threads = tapes.threads();
-            scheduled = plan_with_precision(graph.view(), threads, &precision)?;
+            scheduled = plan_with_arithmetic(graph.view(), threads, &arithmetic)?;
             tapes = s.tapes(&scheduled.plan);
         }
         Ok(CompiledGraph {
@@ -58,7 +61,7 @@ impl CompiledGraph {
             tapes,
             recomputed: Recomputed::default(),
             kept: KeptHalf::default(),
-            precision,
+            arithmetic,
             took: Duration::ZERO,
         })
     }
@@ -68,13 +71,13 @@ impl CompiledGraph {
     pub fn again(graph: GraphBuf, d: Decisions) -> Result<CompiledGraph> {
         let start = Instant::now();
         instruction_choice().and_then(|_| bf16_engine()).map_err(|why| Error::new(Kind::Plan, why))?;
-        let Decisions { threads, placements, tapes, precision, recomputed, kept } = d;
-        if let Some(p) = precision.iter().find(|p| p.here() != **p) {
+        let Decisions { threads, placements, tapes, arithmetic, recomputed, kept } = d;
+        if let Some(p) = arithmetic.products.iter().find(|p| p.here() != **p) {
             let text = format!("its products are computed in {}, which this CPU has no instructions for", p.name());
             return Err(Error::new(Kind::Plan, text));
         }
-        let scheduled = plan_again(graph.view(), threads, &precision, placements)?;
-        Ok(CompiledGraph { graph, scheduled, tapes, recomputed, kept, precision, took: start.elapsed() })
+        let scheduled = plan_again(graph.view(), threads, &arithmetic, placements)?;
+        Ok(CompiledGraph { graph, scheduled, tapes, recomputed, kept, arithmetic, took: start.elapsed() })
     }
 
     /// What [`CompiledGraph::again`] needs beside the graph.
@@ -83,7 +86,7 @@ impl CompiledGraph {
             threads: self.scheduled.plan.threads,
             placements: self.scheduled.placements.clone(),
             tapes: self.tapes.clone(),
-            precision: self.precision.clone(),
+            arithmetic: self.arithmetic.clone(),
             recomputed: self.recomputed.clone(),
             kept: self.kept,
         }
@@ -92,7 +95,7 @@ impl CompiledGraph {
     /// Plans it again, with red zones, if its steps are poisoned.
     pub fn with_red_zones(&mut self, choices: &Choices) -> Result<()> {
         if choices.poison {
-            self.scheduled = plan_with_red_zones(self.graph.view(), 1, &self.precision)?;
+            self.scheduled = plan_with_red_zones(self.graph.view(), 1, &self.arithmetic)?;
             self.tapes = choices.tapes(&self.scheduled.plan);
         }
         Ok(())
@@ -112,7 +115,8 @@ impl CompiledGraph {
         report.kept = self.kept;
         report.threads = self.tapes.threads();
         report.modelled = Duration::from_nanos(modelled_time::modelled_step(&self.scheduled.plan, &self.tapes) / 1000);
-        report.products = product_precision::count_product_precisions(self.graph.view(), &self.precision);
+        report.products = product_precision::count_product_precisions(self.graph.view(), &self.arithmetic.products);
+        report.winograd = convolution::count_winograd(self.graph.view(), self.arithmetic.convolutions);
         let planned = report.phases.iter().map(|p| p.1).sum();
         report.phases.insert(0, ("passes", self.took.saturating_sub(planned)));
         report

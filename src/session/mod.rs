@@ -54,6 +54,7 @@ pub use tracer::{Call, Event, Trace, WAIT};
 use crate::Precision;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
+pub use crate::kernels::conv::Convolutions;
 use crate::nodes::Graph;
 pub use crate::passes::keep_half::{Keep, KeptHalf};
 use crate::passes::lint::find_warnings;
@@ -70,7 +71,7 @@ pub const MAX_THREADS: usize = 1024;
 const METHOD: &str = "step";
 
 /// Choices for compiling programs. None of them changes what a program computes, except the precision of products and
-/// of what is kept for the backward half. Where values are kept in half precision, the memory budget may change the
+/// of what is kept for the backward half, and the way of computing convolutions. Where values are kept in half precision, the memory budget may change the
 /// last bits of gradients, too.
 ///
 /// ```
@@ -136,6 +137,27 @@ impl Session {
     /// product reads. Under [`Session::compile_all`], it must match a param of one of the graphs.
     pub fn precision_of(mut self, pattern: &str, p: Precision) -> Session {
         self.choices.precision.groups.push((pattern.to_string(), p));
+        self
+    }
+
+    /// Chooses how convolutions are computed. The default is [`Convolutions::Direct`]. With [`Convolutions::Winograd`],
+    /// those of 3 × 3 kernels with stride 1 take about half the time where there are many channels, at about twice the
+    /// error. [`PlanReport::winograd`] tells how many those are.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// use arenagrad::session::Convolutions;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("net");
+    /// let x = g.input("x", [8, 32, 16, 16], DType::F32);
+    /// let y = nn::conv2d(&g, "conv", x, 32, [3, 3], Conv2d::default().pad([1; 4]));
+    /// let plan = Session::new().convolutions(Convolutions::Winograd).plan(&g.finish([y.named("y")])?)?;
+    /// assert_eq!(plan.winograd, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn convolutions(mut self, c: Convolutions) -> Session {
+        self.choices.convolutions = c;
         self
     }
 

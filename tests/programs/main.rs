@@ -10,6 +10,7 @@ mod clipping;
 mod common;
 mod complex_params;
 mod contract;
+mod convolutions;
 mod examples;
 mod exported;
 mod files;

@@ -2,9 +2,10 @@
 //!
 //! Invariant: this module only parses.
 
-use super::{GraphArgs, ReadArgs, keep_arg, precision_arg, threads_arg};
+use super::choice_args::{convolutions_arg, keep_arg, precision_arg};
+use super::{GraphArgs, ReadArgs, threads_arg};
 use arenagrad::Precision;
-use arenagrad::session::Keep;
+use arenagrad::session::{Convolutions, Keep};
 use bytesize::ByteSize;
 use clap::Args;
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ pub struct ExportArgs {
     pub out: Option<PathBuf>,
     /// Write the planned step as C99 for small machines instead: this source, which ends in .c, and a header NAME.h
     /// beside it [default: none].
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "threads", "max_memory", "precision", "keep"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "threads", "max_memory", "precision", "convolutions", "keep"])]
     pub c: Option<PathBuf>,
     /// With --c: what all names in C begin with [default: the name of the source file].
     #[arg(long, requires = "c")]
@@ -44,6 +45,9 @@ pub struct ExportArgs {
     /// Precision of matrix products: f32, bf16x3, bf16x2 or bf16; see `plan`.
     #[arg(long, value_parser = precision_arg, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
+    /// How convolutions are computed: direct or winograd; see `plan`.
+    #[arg(long, value_parser = convolutions_arg, value_name = "WAY", default_value = "direct")]
+    pub convolutions: Convolutions,
     /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
     #[arg(long, value_parser = keep_arg, value_name = "TYPE", default_value = "f32")]
     pub keep: Keep,

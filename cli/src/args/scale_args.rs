@@ -2,9 +2,10 @@
 //!
 //! Invariant: this module only parses.
 
-use super::{SizeArgs, keep_arg, precision_arg, threads_arg};
+use super::choice_args::{convolutions_arg, keep_arg, precision_arg};
+use super::{SizeArgs, threads_arg};
 use arenagrad::Precision;
-use arenagrad::session::Keep;
+use arenagrad::session::{Convolutions, Keep};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -45,6 +46,9 @@ pub struct ScaleArgs {
     /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
     #[arg(long, value_parser = precision_arg, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
+    /// How convolutions are computed: direct or winograd; see `plan`.
+    #[arg(long, value_parser = convolutions_arg, value_name = "WAY", default_value = "direct")]
+    pub convolutions: Convolutions,
     /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
     #[arg(long, value_parser = keep_arg, value_name = "TYPE", default_value = "f32")]
     pub keep: Keep,

@@ -160,7 +160,7 @@ fn bench_act_read_bytes(p: &Program) -> Result<ReadBytes> {
 
 /// Times acts for `a.seconds`, and at least 20,000 acts of each program.
 pub fn time_acts(a: &BenchArgs) -> Run<ActMetrics> {
-    let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
+    let session = Session::new().threads(a.threads).precision(a.precision).convolutions(a.convolutions).keep(a.keep);
     let session = a.latency.pinned(session);
     let (learn, act) = (bench_act_learn_graph()?, bench_act_graph()?);
     let mut shared = session.compile_all(&[("learn", &learn), (ACT, &act)])?;

@@ -240,7 +240,8 @@ impl Bench {
     /// Compiles `w`, this rank's share of it, and loads its batches. Steps can be recorded if `traced`.
     pub fn new(w: &Workload, a: &BenchArgs, ranks: &Ranks, traced: bool) -> Run<Bench> {
         let split = if ranks.comm().is_some() { Some(w.step_of_rank(ranks.size())?) } else { None };
-        let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
+        let session =
+            Session::new().threads(a.threads).precision(a.precision).convolutions(a.convolutions).keep(a.keep);
         let session = a.latency.pinned(session);
         let path = a.data.as_ref().map(|dir| dir.join(format!("{}.safetensors", w.name)));
         let file = path.as_ref().map(|p| batches::open_file(p)).transpose()?;

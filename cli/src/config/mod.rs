@@ -16,7 +16,7 @@ use crate::run_dir::{CONFIG, RunDir, checkpoint_in_run_dir};
 use crate::sys;
 use arenagrad::Precision;
 use arenagrad::optim::Optimiser;
-use arenagrad::session::{Keep, MAX_THREADS};
+use arenagrad::session::{Convolutions, Keep, MAX_THREADS};
 use arenagrad::train::Schedule;
 use arenagrad_tables::fault::table_fault;
 use arenagrad_tables::kind_key::given_kind_keys;
@@ -64,6 +64,8 @@ table! {
             #[serde(deserialize_with = "byte_size::read_byte_size", serialize_with = "byte_size::write_byte_size")];
         /// precision of matrix products: `f32`, `bf16x3`, `bf16x2` or `bf16`
         precision: Option<String> as "name" = Value("\"f32\""), "\"bf16\"";
+        /// how convolutions are computed: `direct`, or `winograd` for those of 3 × 3 kernels where that is faster
+        convolutions: Option<String> as "name" = Value("\"direct\""), "\"winograd\"";
         /// type in which values of the forward half are kept for the backward half: `f32`, `bf16` or `f16`
         keep: Option<String> as "name" = Value("\"f32\""), "\"bf16\"";
         /// the network of task images
@@ -137,6 +139,8 @@ pub struct Config {
     pub precision: Precision,
     /// Type of the values that are kept for the backward half.
     pub keep: Keep,
+    /// How convolutions are computed.
+    pub convolutions: Convolutions,
     /// The file for a recorded step.
     pub trace: Option<PathBuf>,
     /// Where threads run, how long they wait, and how memory is kept.
@@ -233,6 +237,8 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
     file.max_memory = args.max_memory.or(file.max_memory);
     file.precision = args.precision.map(|p| p.name().to_string()).or(file.precision);
     let precision = config_precision(file.precision.as_deref())?;
+    file.convolutions = args.convolutions.map(|c| c.name().to_string()).or(file.convolutions);
+    let convolutions = config_convolutions(file.convolutions.as_deref())?;
     file.keep = args.keep.map(|k| k.name().to_string()).or(file.keep);
     let keep = config_keep(file.keep.as_deref())?;
     // TOML's integers are i64.
@@ -269,6 +275,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
         max_memory: file.max_memory.map(byte_size_as_usize),
         precision,
+        convolutions,
         keep,
         trace: args.trace.clone(),
         latency: args.latency.clone(),
@@ -312,6 +319,14 @@ fn config_keep(name: Option<&str>) -> KeyRun<Keep> {
     let Some(name) = name else { return Ok(Keep::default()) };
     let known = || Keep::ALL.iter().map(|k| k.1).collect::<Vec<_>>().join(", ");
     Keep::named(name).ok_or_else(|| key_fault("keep", format!("keep is {name:?}; it may be {}", known())))
+}
+
+/// The way of computing convolutions called `name`, or the default.
+fn config_convolutions(name: Option<&str>) -> KeyRun<Convolutions> {
+    let Some(name) = name else { return Ok(Convolutions::default()) };
+    let known = || Convolutions::ALL.iter().map(|c| c.1).collect::<Vec<_>>().join(", ");
+    let fault = || key_fault("convolutions", format!("convolutions is {name:?}; it may be {}", known()));
+    Convolutions::named(name).ok_or_else(fault)
 }
 
 /// Makes the path of the data absolute, because a resumed run may start in another folder.

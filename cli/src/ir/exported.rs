@@ -41,7 +41,7 @@ pub fn load_chosen(p: &mut Program, weights: Option<&Path>, read: &ReadArgs) -> 
 pub fn export_command(a: &ExportArgs) -> Run {
     let Some(out) = &a.out else { return Err(fail_bad_input("give --out or --c")) };
     let file = &a.graph.file;
-    let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
+    let session = Session::new().threads(a.threads).precision(a.precision).convolutions(a.convolutions).keep(a.keep);
     let session =
         a.max_memory.map_or_else(|| session.clone(), |m| session.clone().memory_budget(byte_size_as_usize(m)));
     let mut p = if is_exported(file) {

@@ -9,7 +9,7 @@ use crate::config::byte_size::byte_size_as_usize;
 use crate::fail::{Run, fail_bad_input};
 use crate::stdout_stderr::emit_stdout;
 use arenagrad::Precision;
-use arenagrad::session::{Budget, BufferReport, Keep, PlanReport, Recomputed, Session};
+use arenagrad::session::{Budget, BufferReport, Convolutions, Keep, PlanReport, Recomputed, Session};
 use arenagrad::train::write_atomically;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -19,6 +19,7 @@ pub fn plan_command(a: &PlanArgs) -> Run {
     let file = a.graph.file.display().to_string();
     if is_exported(&a.graph.file) {
         let other = a.threads != 1 || a.precision != Precision::F32 || a.keep != Keep::F32;
+        let other = other || a.convolutions != Convolutions::Direct;
         if other || a.max_memory.is_some() || a.budgets {
             let text = "an exported program has its plan: export it again with other options";
             return Err(fail_bad_input(format!("{file}: {text}")));
@@ -28,7 +29,7 @@ pub fn plan_command(a: &PlanArgs) -> Run {
         return print_plan(a, p.plan());
     }
     let graph = load_graph(&a.graph)?;
-    let free = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
+    let free = Session::new().threads(a.threads).precision(a.precision).convolutions(a.convolutions).keep(a.keep);
     let session = a.max_memory.map_or_else(|| free.clone(), |m| free.clone().memory_budget(byte_size_as_usize(m)));
     let drawn = a.svg.is_some() || a.html.is_some();
     let plan = match !a.budgets || drawn {
@@ -107,6 +108,7 @@ fn plan_json(plan: &PlanReport) -> Value {
         "threads": plan.threads,
         "modelled_us": plan.modelled.as_secs_f64() * 1e6,
         "recomputed": plan_recomputed_json(&plan.recomputed),
+        "winograd": plan.winograd,
         "kept": json!({ "type": plan.kept.keep.name(), "values": plan.kept.values, "bytes": plan.kept.bytes }),
         "products": Precision::ALL.iter().map(|&(p, name)| (name.to_string(), json!(plan.products[p as usize]))).collect::<serde_json::Map<_, _>>(),
         "peak": { "instruction": peak, "bytes": live },

@@ -153,7 +153,7 @@ fn whole_size(a: &ScaleArgs, symbol: &str) -> Run<usize> {
 }
 
 fn plan_of(a: &ScaleArgs, graph: &GraphBuf) -> Run<PlanReport> {
-    let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
+    let session = Session::new().threads(a.threads).precision(a.precision).convolutions(a.convolutions).keep(a.keep);
     session.plan(graph).map_err(ir_failure(Path::new(&a.target)))
 }
 

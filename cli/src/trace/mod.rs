@@ -43,7 +43,8 @@ pub fn trace_command(a: &TraceArgs) -> Run {
                     a.target
                 )));
             }
-            let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
+            let session =
+                Session::new().threads(a.threads).precision(a.precision).convolutions(a.convolutions).keep(a.keep);
             let mut t = trace_of_graph(&load_ir(path, &a.sizes)?, &session, path)?;
             let placed = |call: &Call| {
                 let mut call = call.clone();

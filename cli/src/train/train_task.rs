@@ -55,7 +55,12 @@ pub trait TrainTask {
 
 /// The session of a run.
 pub fn train_task_session(c: &Config) -> Session {
-    let session = Session::new().threads(c.threads).precision(c.precision).keep(c.keep).find_nan(c.find_nan);
+    let session = Session::new()
+        .threads(c.threads)
+        .precision(c.precision)
+        .convolutions(c.convolutions)
+        .keep(c.keep)
+        .find_nan(c.find_nan);
     c.latency.pinned(session)
 }
 

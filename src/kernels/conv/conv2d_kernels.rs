@@ -10,6 +10,7 @@ use super::geom::ConvGeom;
 use super::product::{self};
 use super::way::{Way, WeightWay};
 use super::weight_grad;
+use super::winograd::{self, correlate_winograd};
 use crate::abi::{Args, MatrixMut, Split};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -34,6 +35,7 @@ pub(super) fn forward_scratch_of(way: &Way, g: &ConvGeom) -> usize {
         Way::Lanes(plan, _) => channel_lanes::lanes_scratch(plan),
         Way::Product(share) => product::forward_scratch(g, *share),
         Way::Each(plan, _) => each_channel::each_scratch(plan),
+        Way::Winograd(plan, _) => winograd::winograd_scratch(plan),
     }
 }
 
@@ -78,6 +80,10 @@ pub(super) fn forward_by<T: GemmFloat>(
         Way::Each(plan, share) => {
             let (part, y) = share.part(size, units, y);
             correlate_each(plan, (x, weight), epilogue, part, y, scratch);
+        }
+        Way::Winograd(plan, share) => {
+            let (part, y) = share.part(size, units, y);
+            correlate_winograd(plan, (x, weight), epilogue, part, y, scratch);
         }
     }
 }
@@ -138,6 +144,10 @@ pub(super) fn input_by<T: GemmFloat>(
             let (part, dx) = share.part(size, units, dx);
             correlate_each(plan, (dy, weight), epilogue, part, dx, scratch);
         }
+        Way::Winograd(plan, share) => {
+            let (part, dx) = share.part(size, units, dx);
+            correlate_winograd(plan, (dy, weight), epilogue, part, dx, scratch);
+        }
     }
 }
 
@@ -165,6 +175,7 @@ pub(super) fn weight_scratch_of(way: WeightWay, g: &ConvGeom) -> usize {
         WeightWay::Lanes => channel_lanes::lanes_weight_scratch(g),
         WeightWay::Product => product::weight_grad_scratch(g),
         WeightWay::Each => each_channel::each_weight_scratch(g),
+        WeightWay::Winograd => winograd::winograd_weight_scratch(g),
     }
 }
 
@@ -198,6 +209,7 @@ pub(super) fn weight_by<T: GemmFloat>(
         WeightWay::Lanes => channel_lanes::lanes_weight_grad(g, (x, dy), own, parts, scratch),
         WeightWay::Product => product::weight_grad(g, (x, dy), own, parts, scratch),
         WeightWay::Each => each_channel::each_weight_grad(g, (x, dy), own, parts, scratch),
+        WeightWay::Winograd => winograd::winograd_weight_grad(g, (x, dy), own, parts, scratch),
     }
 }
 

@@ -20,6 +20,8 @@ params! {
         pub groups: usize,
         /// Windows over the planes of x. What is padded is zero.
         pub windows: WindowGeometry<2>,
+        /// Whether it is computed by Winograd's minimal filtering; see [`Convolutions`](super::Convolutions).
+        pub winograd: bool,
     }
 }
 

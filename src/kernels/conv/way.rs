@@ -8,6 +8,7 @@ use super::depthwise;
 use super::each_channel::{EachPlan, each_weight_blocks, fits_each};
 use super::geom::ConvGeom;
 use super::product::{fold_of, upright};
+use super::winograd::{WinogradPlan, winograd_weight_blocks};
 use crate::abi::{MatrixMut, Split};
 use std::ops::Range;
 
@@ -21,6 +22,8 @@ pub(super) enum Way {
     Product(Share),
     /// Channels in the lanes, each with a kernel of its own.
     Each(EachPlan, Share),
+    /// By values at points.
+    Winograd(WinogradPlan, Share),
 }
 
 /// How units divide an output `[n, channels, area]`.
@@ -99,6 +102,8 @@ pub(super) enum WeightWay {
     Product,
     /// With channels in the lanes, each with a kernel of its own, in parts by blocks of images.
     Each,
+    /// By values at points, in parts by blocks of images.
+    Winograd,
 }
 
 impl WeightWay {
@@ -108,12 +113,15 @@ impl WeightWay {
             WeightWay::Strip => weight_grad_blocks(g),
             WeightWay::Lanes | WeightWay::Product => (1, largest_divisor(g.c_out, 16)),
             WeightWay::Each => each_weight_blocks(g),
+            WeightWay::Winograd => winograd_weight_blocks(g),
         }
     }
 
     /// Of a convolution.
     pub fn of(g: &ConvGeom) -> WeightWay {
-        if has_each(g) && g.windows.out().iter().product::<usize>() >= EACH_POSITIONS {
+        if g.winograd {
+            WeightWay::Winograd
+        } else if has_each(g) && g.windows.out().iter().product::<usize>() >= EACH_POSITIONS {
             WeightWay::Each
         } else if has_patches(g) {
             WeightWay::Product
@@ -133,6 +141,10 @@ impl Way {
         let area = g.windows.out()[0] * g.windows.out()[1];
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_out));
         let lanes = || Way::Lanes(LanesPlan::forward(g), Share::new(g.n, 1, g.c_out));
+        if g.winograd {
+            let plan = WinogradPlan::forward(g);
+            return Way::Winograd(plan, Share::new(g.n, plan.fold(), g.c_out));
+        }
         if has_each(g) {
             Way::Each(EachPlan::forward(g), Share::new(g.n, 1, g.c_out))
         } else if keeps_strips(g) {
@@ -151,6 +163,10 @@ impl Way {
         let area = g.windows.out()[0] * g.windows.out()[1];
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_in));
         let lanes = || Way::Lanes(LanesPlan::backward(g), Share::new(g.n, 1, g.c_in));
+        if g.winograd {
+            let plan = WinogradPlan::backward(g);
+            return Way::Winograd(plan, Share::new(g.n, plan.fold(), g.c_in));
+        }
         if has_each(g) {
             Way::Each(EachPlan::backward(g), Share::new(g.n, 1, g.c_in))
         } else if keeps_strips(g) {
@@ -168,7 +184,9 @@ impl Way {
     pub fn division(&self, [n, channels, area]: [usize; 3]) -> (Split, usize) {
         match self {
             Way::Strip(c) => c.division(),
-            Way::Lanes(_, share) | Way::Product(share) | Way::Each(_, share) => share.division(n, channels, area),
+            Way::Lanes(_, share) | Way::Product(share) | Way::Each(_, share) | Way::Winograd(_, share) => {
+                share.division(n, channels, area)
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use super::op::Op;
 use crate::arena::dims::Dims;
 use crate::arena::{Node, ids::Id};
 use crate::kernels::abi::Split;
+use crate::kernels::conv::Convolutions;
 use crate::kernels::gemm::Precision;
 
 /// Writes the calls of one node. The error is a message.
@@ -27,6 +28,8 @@ pub struct LowerCx<'x> {
     pub threads: usize,
     /// How products of `f32` are computed.
     pub precision: Precision,
+    /// How convolutions are computed.
+    pub convolutions: Convolutions,
     /// Whether the node is in the body of a loop or of a choice.
     pub in_body: bool,
     /// Calls, in order.
@@ -40,8 +43,9 @@ pub struct LowerCx<'x> {
 impl<'x> LowerCx<'x> {
     /// A context for `node` and one thread, without calls.
     pub fn new(graph: Graph<'x>, node: Node, used: &'x [bool]) -> LowerCx<'x> {
-        let (precision, calls, temps, views) = (Precision::F32, Vec::new(), Vec::new(), Vec::new());
-        LowerCx { graph, node, used, threads: 1, precision, in_body: false, calls, temps, views }
+        let (precision, convolutions) = (Precision::F32, Convolutions::Direct);
+        let (calls, temps, views) = (Vec::new(), Vec::new(), Vec::new());
+        LowerCx { graph, node, used, threads: 1, precision, convolutions, in_body: false, calls, temps, views }
     }
 
     /// Attributes.

@@ -7,6 +7,7 @@
 mod loops_and_choices;
 mod partial_stacks;
 
+use super::arithmetic::Arithmetic;
 use super::faults::{FaultCheck, UNSEEN};
 use super::instructions::{BufKind, Instr, Instructions, NO_LOOP, Operand, Update};
 use super::modelled_time::InstrTime;
@@ -14,7 +15,6 @@ use super::placement::Placements;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{DEPTH, Split};
-use crate::kernels::gemm::Precision;
 use crate::nodes::ir::call::{Buf, Call, Temp, View};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::planned_regions;
@@ -46,29 +46,29 @@ pub struct Lowered {
     pub slices: Vec<BufferSlice>,
 }
 
-/// Lowers the entry region of `g`, with scratch for `threads` threads and products of the default precision.
+/// Lowers the entry region of `g`, with scratch for `threads` threads, computed as by default.
 ///
 /// Errors: an op without a kernel (kind `Stage`), a lowering that breaks the rules for calls, loops that are nested
 /// deeper than [`DEPTH`] (kind `Plan`).
 pub fn lower(g: Graph<'_>, threads: usize) -> Result<Lowered> {
-    emit_with_precision(g, threads, &[])
+    emit_with_arithmetic(g, threads, Arithmetic::DEFAULT)
 }
 
-/// As [`lower`], with `precision[n]` for the products of node `n`, or the default if the column is empty.
-pub fn emit_with_precision<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) -> Result<Lowered> {
-    emit_placed(g, threads, precision, &Placements::search())
+/// As [`lower`], with nodes that are computed as `how` says.
+pub fn emit_with_arithmetic<'g>(g: Graph<'g>, threads: usize, how: &'g Arithmetic) -> Result<Lowered> {
+    emit_placed(g, threads, how, &Placements::search())
 }
 
-/// As [`emit_with_precision`]; the bodies of loops are planned by `places`.
+/// As [`emit_with_arithmetic`]; the bodies of loops are planned by `places`.
 pub(super) fn emit_placed<'g>(
     g: Graph<'g>,
     threads: usize,
-    precision: &'g [Precision],
+    how: &'g Arithmetic,
     places: &'g Placements,
 ) -> Result<Lowered> {
     check_lowering_depth(g)?;
     let partials = PartialStacks::of(g);
-    let mut l = Lowerer::new(g, g.entry(), LoweringChoices { threads, precision, places, partials: &partials });
+    let mut l = Lowerer::new(g, g.entry(), LoweringChoices { threads, arithmetic: how, places, partials: &partials });
     for n in g.region_nodes(g.entry()) {
         l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
@@ -130,7 +130,7 @@ struct Operands {
 #[derive(Clone, Copy)]
 struct LoweringChoices<'g> {
     threads: usize,
-    precision: &'g [Precision],
+    arithmetic: &'g Arithmetic,
     places: &'g Placements,
     partials: &'g PartialStacks,
 }
@@ -185,7 +185,8 @@ impl<'g> Lowerer<'g> {
         let mut cx = LowerCx::new(g, n, &used);
         cx.threads = self.how.threads;
         cx.in_body = self.code.iterated;
-        cx.precision = self.how.precision.get(n.at()).copied().unwrap_or_default();
+        cx.precision = self.how.arithmetic.precision(n);
+        cx.convolutions = self.how.arithmetic.convolutions;
         let named = |e: String| lowerer_error(format!("{}: {e}", def.name));
         lower_any_op(&mut cx).map_err(named)?;
         let LowerCx { calls, temps, views, .. } = cx;

@@ -21,6 +21,7 @@ pub mod team_model;
 mod wrong;
 mod wrong_tapes;
 
+use super::arithmetic::Arithmetic;
 use super::faults::FaultCommits;
 use super::{checker, exec, plan_with_red_zones, schedule, share};
 use crate::nodes::{Builder, DType, Init};
@@ -193,7 +194,7 @@ fn writes_behind_a_buffer_are_found() {
     let y = one(&g, &TWICE, &[x, x]).named("y");
     let graph = g.finish([one(&g, &SUM, &[y]).named("loss")]).unwrap();
     let run = |shrink: usize| {
-        let mut s = plan_with_red_zones(graph.view(), 1, &[]).unwrap();
+        let mut s = plan_with_red_zones(graph.view(), 1, Arithmetic::DEFAULT).unwrap();
         let tapes = share::share_tapes(&s.plan);
         let made = s.plan.code.writes_of(0)[0].buf as usize;
         let mut shorter = (*s.plan).clone();

@@ -5,12 +5,15 @@ use crate::kernels::gemm::bf16_engine;
 use crate::kernels::simd::isa;
 use crate::nodes::ops::table::OPS;
 
+/// What the record of a method has: a file with other fields is of another engine.
+const FIELDS: &[u8] = b"placements tapes products convolutions recomputed kept";
+
 /// See the file's head.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineRecord {
     /// The engine's version.
     version: String,
-    /// A CRC-32 of the names of its ops and of their attributes.
+    /// A CRC-32 of the names of its ops and of their attributes, and of [`FIELDS`].
     ops: u64,
     /// The instruction set, and how bf16 products are computed.
     instructions: String,
@@ -28,6 +31,7 @@ impl EngineRecord {
     /// This engine, on this CPU.
     pub fn here() -> EngineRecord {
         let mut sum = crc32fast::Hasher::new();
+        sum.update(FIELDS);
         for def in OPS {
             sum.update(def.name.as_bytes());
             sum.update(&[0]);

@@ -3,6 +3,7 @@
 
 use super::fields::{Done, Fields, Record};
 use crate::kernels::abi::DEPTH;
+use crate::kernels::conv::Convolutions;
 use crate::kernels::gemm::Precision;
 use crate::passes::keep_half::Keep;
 use crate::sched::placement::Placement;
@@ -35,7 +36,12 @@ impl Record for MethodRecord {
             placement_fields(f, &mut d.placements[i])?;
         }
         tape_fields(f, &mut d.tapes, 0)?;
-        precision_fields(f, &mut d.precision)?;
+        precision_fields(f, &mut d.arithmetic.products)?;
+        let mut convolutions = d.arithmetic.convolutions as u64;
+        f.long(&mut convolutions)?;
+        let known = Convolutions::ALL.iter().find(|c| c.0 as u64 == convolutions);
+        d.arithmetic.convolutions =
+            known.ok_or_else(|| format!("{convolutions} is no way of computing convolutions"))?.0;
         f.text(&mut d.recomputed.what)?;
         f.count(&mut d.recomputed.nodes)?;
         f.long(&mut d.recomputed.flops)?;

@@ -101,6 +101,9 @@ pub struct PlanReport {
     pub kept: KeptHalf,
     /// Number of `f32` matrix products in each precision, in the order of `Precision::ALL`.
     pub products: Counts,
+    /// Number of convolutions, and of their gradients, that are computed by
+    /// [`Convolutions::Winograd`](crate::session::Convolutions::Winograd).
+    pub winograd: usize,
     /// How long each phase of compiling took, in order.
     pub phases: Vec<(&'static str, Duration)>,
     /// What is most likely a mistake in the graph, as it runs:
@@ -173,6 +176,7 @@ pub fn describe_plan(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
         recomputed: Recomputed::default(),
         kept: KeptHalf::default(),
         products: Counts::default(),
+        winograd: 0,
         phases: s.phases.clone(),
         warnings: Vec::new(),
         buffers: (0..code.bytes.len()).map(buffer).collect(),
@@ -344,6 +348,9 @@ impl PlanReport {
             ("modelled", format!("{modelled:.1} us a step, on {} threads", self.threads)),
             ("products", self.products_text()),
         ];
+        if self.winograd > 0 {
+            facts.push(("convolutions", format!("{} by Winograd's minimal filtering", self.winograd)));
+        }
         let again = &self.recomputed;
         if !again.what.is_empty() {
             let share = 100.0 * again.flops as f64 / self.flops.saturating_sub(again.flops).max(1) as f64;

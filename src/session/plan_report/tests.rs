@@ -43,6 +43,7 @@ pub fn hand_report() -> PlanReport {
         recomputed: Recomputed { what: "activations".to_string(), nodes: 4, flops: 100 },
         kept: KeptHalf { keep: Keep::Bf16, values: 3, bytes: 1536 },
         products: [2, 0, 0, 0],
+        winograd: 3,
         warnings: Vec::new(),
         phases: vec![("lower", Duration::from_micros(1500)), ("pack", Duration::from_micros(250))],
         buffers,
@@ -61,6 +62,7 @@ operations     300 a step
 moved          77 bytes a step at least: leaves, next values and outputs
 modelled       1000000.0 us a step, on 2 threads
 products       2 in f32
+convolutions   3 by Winograd's minimal filtering
 computed twice activations: 4 nodes, 100 operations (+50.00 %)
 kept in half   3 values in bf16, 1536 bytes (1.5 KiB) instead of 3072
 phases         lower 1.50 ms, pack 0.25 ms
@@ -145,6 +147,7 @@ fn figures_without_a_choice_are_left_out() {
     };
     assert_eq!(fact("computed twice", &|p| p.recomputed = Recomputed::default()), None);
     assert_eq!(fact("kept in half", &|p| p.kept = KeptHalf::default()), None);
+    assert_eq!(fact("convolutions", &|p| p.winograd = 0), None);
     let nothing = "nothing in bf16: the backward half reads no f32 value that may be rounded";
     assert_eq!(fact("kept in half", &|p| p.kept.values = 0).as_deref(), Some(nothing));
     // All operations are computed twice, as far as the plan knows.

@@ -35,6 +35,7 @@ def compile_step(
     threads: int = 1,
     max_memory: int | str | None = None,
     precision: str = "f32",
+    convolutions: str = "direct",
     keep: str | None = None,
     find_nan: bool = False,
     share: bool | None = None,
@@ -59,6 +60,7 @@ def compile_step(
         "threads": threads,
         "max_memory": max_memory,
         "precision": precision,
+        "convolutions": convolutions,
         "keep": keep,
         "find_nan": find_nan,
     }

@@ -15,9 +15,10 @@ use crate::window::{Units, WindowGeometry};
 use std::ops::Range;
 
 mod accuracy;
+mod winograd;
 
 fn geom(n: usize, c: [usize; 2], hw: [usize; 2], k: [usize; 2]) -> ConvGeom {
-    ConvGeom { n, c_in: c[0], c_out: c[1], groups: 1, windows: WindowGeometry::new(hw, k) }
+    ConvGeom { n, c_in: c[0], c_out: c[1], groups: 1, windows: WindowGeometry::new(hw, k), winograd: false }
 }
 
 /// A convolution with other windows.
@@ -352,6 +353,7 @@ fn matches_on_drawn_shapes() {
                 pad: [[draw(10, 5), draw(11, 5)], [draw(12, 5), draw(13, 5)]],
                 dilation: [1 + draw(14, 3), 1 + draw(15, 3)],
             },
+            winograd: false,
         };
         if g.count().is_ok() {
             check::<f64>(&g, 1e-11);
@@ -376,7 +378,8 @@ fn every_instruction_set_gives_the_same_bits() {
     let (many, few) = (geom(3, [5, 13], [9, 21], [3, 3]), geom(3, [3, 5], [9, 21], [5, 5]));
     let pad = |g: ConvGeom| g.pad([1, 1, 1, 1]);
     let lines = pad(many).size([5, 32]);
-    for g in [pad(many), pad(few), pad(many).stride([2, 2]), lines].into_iter().chain(crowds()).chain(channels()) {
+    let chosen = [pad(many), pad(few), pad(many).stride([2, 2]), lines].into_iter().chain(winograd::convolutions());
+    for g in chosen.chain(crowds()).chain(channels()) {
         let (x, w, dy) =
             (hash_numbers::<f32>(g.x_len(), 1), hash_numbers::<f32>(g.w_len(), 2), hash_numbers::<f32>(g.y_len(), 3));
         let all = || [forward(&g, &x, &w, &[], true, 1), input(&g, &dy, &w, 1), weight(&g, &x, &dy, 1)];

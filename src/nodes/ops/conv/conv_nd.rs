@@ -58,7 +58,7 @@ pub(super) fn plane_convolution<const N: usize>(
     groups: usize,
     win: &WindowGeometry<N>,
 ) -> ConvGeom {
-    ConvGeom { n, c_in: c[0], c_out: c[1], groups, windows: flatten_windows(win).tight() }
+    ConvGeom { n, c_in: c[0], c_out: c[1], groups, windows: flatten_windows(win).tight(), winograd: false }
 }
 
 /// The last two axes of the windows; a plane of height 1 where there is one.

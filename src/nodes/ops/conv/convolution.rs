@@ -1,6 +1,9 @@
 //! The 2-D convolution of a node: its geometry, which is the kernels' parameters, and the three ops that share it.
 
-use crate::kernels::conv::ConvGeom;
+use crate::arena::Node;
+use crate::arena::ids::Id;
+use crate::kernels::conv::{ConvGeom, Convolutions};
+use crate::nodes::Graph;
 use crate::nodes::arguments::size_attrs::{size_attr_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::Var;
@@ -12,7 +15,7 @@ use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs, ConvInputGradA
 /// The convolution of x by w of these dimensions.
 pub fn of_dims(x: &[usize], w: &[usize], a: &ConvAttrs) -> ConvGeom {
     let ([n, c_in, size @ ..], [c_out, _, kernel @ ..]) = (first_entries::<4>(x), first_entries::<4>(w));
-    ConvGeom { n, c_in, c_out, groups: a.groups(), windows: a.windows(size, kernel).tight() }
+    ConvGeom { n, c_in, c_out, groups: a.groups(), windows: a.windows(size, kernel).tight(), winograd: false }
 }
 
 /// The convolution of a node: of `conv2d`, biased or not, of its input gradient or of its weight gradient. Its first
@@ -41,6 +44,17 @@ pub fn of_node(op: Op, a: &[usize], b: &[usize], attrs: &Attrs<'_>) -> ConvGeom 
 /// The convolution of the node that a rule rewrites.
 pub fn of_site(s: &Site<'_, '_>) -> ConvGeom {
     of_node(s.op, &s.args[0].dims(), &s.args[1].dims(), &s.attrs)
+}
+
+/// The number of convolutions of `g`, and of their gradients, that are computed by Winograd's minimal filtering.
+pub fn count_winograd(g: Graph<'_>, convolutions: Convolutions) -> usize {
+    let ops = [Op::CONV2D, Op::CONV2D_BIAS_ACT, Op::CONV2D_INPUT_GRAD, Op::CONV2D_WEIGHT_GRAD];
+    let nodes = (0..g.nodes()).map(Node::new).filter(|n| ops.contains(&g.op[n.at()]));
+    let geometries = nodes.map(|n| {
+        let dims = [0, 1].map(|i| g.dims(g.args_of(n)[i]));
+        of_node(g.op[n.at()], &dims[0], &dims[1], &g.attrs(n))
+    });
+    geometries.filter(|geom| convolutions.of(*geom).winograd).count()
 }
 
 fn attrs_of(c: &ConvGeom) -> ConvAttrs {

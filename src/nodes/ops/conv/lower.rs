@@ -1,6 +1,5 @@
 //! Kernel calls of convolutions.
 
-use crate::arena::ids::Id;
 use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::conv;
 use crate::kernels::conv::ConvGeom;
@@ -12,7 +11,7 @@ use crate::nodes::ops::conv::attrs::ConvBiasActAttrs;
 use crate::nodes::ops::conv::convolution;
 
 fn read_geom(cx: &LowerCx<'_>) -> ConvGeom {
-    convolution::of_node(cx.graph.op[cx.node.at()], &cx.arg_dims(0), &cx.arg_dims(1), &cx.attrs())
+    cx.convolutions.of(convolution::of_node(cx.op(), &cx.arg_dims(0), &cx.arg_dims(1), &cx.attrs()))
 }
 
 /// One call on the operands, with scratch, into `to`.
