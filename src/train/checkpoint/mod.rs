@@ -37,7 +37,7 @@ use header::bad_checkpoint;
 pub use loaded::Loaded;
 pub use lora::{merge, peft_name};
 pub(super) use program_load::is_batch_count;
-pub use program_load::{Load, LoadReport, Unmatched};
+pub use program_load::{Load, LoadReport, Unmatched, is_state_of_training};
 use safetensors::tensor::{Dtype, TensorView};
 pub use skipped_tensors::Unusable;
 use std::path::Path;
