@@ -215,7 +215,8 @@ enum ag_status ag_graph_text(struct ag_graph graph, char **text);
 
 // Makes a graph of one training step: `graph`, its backward pass, and the update of its params by an optimiser, so
 // that the scalar output called `loss` falls. `optimiser` is TOML with the keys of the table [optimiser] of a run's
-// configuration: "kind = 'adamw'\nlr = 1e-3". The new graph has an input `lr`, whose default is that rate.
+// configuration, of which `lr` must be given: "kind = 'adamw'\nlr = 1e-3". The new graph has an input `lr`, whose
+// default is that rate.
 //
 // Errors: AG_SYNTAX with the line of `optimiser`; AG_NAME if there is no such output; AG_DERIVATIVE.
 enum ag_status ag_train(struct ag_graph graph,

@@ -360,9 +360,9 @@ pub struct RunArgs {
     /// %2F for a slash.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Seed of the params without a value, and of random ops.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
+    /// Seed of the params without a value, and of random ops [default: 0]. An exported program has its own.
+    #[arg(long)]
+    pub seed: Option<u64>,
     /// Number of threads.
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,
