@@ -354,10 +354,12 @@ enum ag_status ag_load(struct ag_program program,
                        const char *path);
 
 // Writes params and buffers of layers to a safetensors file, as a whole or not at all.
+//
+// Errors: AG_DATA if one of them was neither initialised nor loaded; AG_IO, AG_FULL.
 enum ag_status ag_save(struct ag_program program, const char *path);
 
 // Writes all params and states, those of the optimiser among them, to a file, as a whole or not at all, with a digest.
-// A program that resumes from it goes on with the same bits.
+// A program that resumes from it goes on with the same bits. Errors as for `ag_save`.
 enum ag_status ag_checkpoint(struct ag_program program,
                              const char *path);
 

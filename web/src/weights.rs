@@ -3,11 +3,13 @@
 use crate::reply::bad_call;
 use arenagrad::error::{Kind, Result};
 use arenagrad::session::{Binding, Program};
-use arenagrad::train::checkpoint::{Loaded, encode, entries, is_state_of_training};
+use arenagrad::train::checkpoint::{Loaded, check_values, encode, entries, is_state_of_training};
 
 /// A file of all params and states, or of the weights alone: what `Program::save` and `save_weights` write.
 pub fn saved(program: &Program, weights: bool) -> Result<Vec<u8>> {
-    encode(&entries(program, |b| !weights || b.is_weight()))
+    let wanted = |b: &Binding| !weights || b.is_weight();
+    check_values(program, wanted)?;
+    encode(&entries(program, wanted))
 }
 
 /// Writes the file's tensors to the params and states of their names. A state without a tensor keeps its value. A
