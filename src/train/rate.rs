@@ -40,7 +40,7 @@ enum Source {
 /// ```
 /// use arenagrad::train::{Rate, RateInput, ReduceLrOnPlateau, Schedule};
 /// let all: [Rate; 5] = [
-///     1e-3.into(),
+///     Rate::from(1e-3),
 ///     Schedule::cosine(1e-3, 10, 1000).into(),
 ///     Rate::from(|step: u64| 0.1 / (1.0 + step as f64).sqrt()),
 ///     Rate::of_metrics(|m: &RateInput| if m.loss < 0.5 { 1e-3 } else { 1e-2 }),
