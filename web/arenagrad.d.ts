@@ -101,7 +101,10 @@ export class Program {
    * `bf16`) are given as their bits, `c64` as pairs.
    */
   values(name: string, method?: string): Numbers;
-  /** Copies numbers into an input, param or state. Throws `Data` for another length or another type of array. */
+  /**
+   * Copies numbers into an input, param or state. Throws `Data` for another length, another type of array, and an element
+   * that the type has not, as 300 for `u8` or `undefined`. Half floats (`f16`, `bf16`) are written as their bits.
+   */
   write(name: string, numbers: Numbers | readonly number[] | readonly bigint[], method?: string): void;
   /** Counts an input, param or state as written. */
   mark(name: string, method?: string): void;
@@ -113,7 +116,10 @@ export class Program {
   plan(options?: { method?: string; svg?: boolean }): string;
   /** A safetensors file of params and states; with `weights` of the params and the buffers of layers alone. */
   save(options?: { weights?: boolean }): Uint8Array;
-  /** Reads a safetensors file. Throws, and changes nothing, if names, types or shapes do not match. */
+  /**
+   * Reads a safetensors file. Throws, and changes nothing, if names, types or shapes do not match. A program without an
+   * optimiser leaves out the states of one that trained.
+   */
   load(file: Uint8Array): void;
   /** An `.agp`: graphs, plans, params and states, which `Arenagrad.open` and the programs in Rust, C and Python open. */
   export(): Uint8Array;

@@ -16,10 +16,23 @@ const ARRAYS = {
   u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, u64: BigUint64Array,
 };
 
+/** Whether an array `A` has an element for `x` that is equal to it; floats are rounded. */
+function holds(A, x) {
+  if (typeof x !== "number" && typeof x !== "boolean" && typeof x !== "bigint") return false;
+  if (A === Float32Array || A === Float64Array) return typeof x === "number";
+  if (typeof x === "number" && !Number.isSafeInteger(x)) return false;
+  return A.of(A.name.startsWith("Big") ? BigInt(x) : Number(x))[0] == x;
+}
 function refuse(kind, message) {
   throw new ArenagradError(kind, message);
 }
 const binary = (what, file) => (file instanceof Uint8Array ? file : refuse("Data", `${what} takes a Uint8Array`));
+/** What JSON has no word for is refused; the norm of the largest element is called "inf". */
+const worded = (key, x) => {
+  if (typeof x === "bigint" || (typeof x === "number" && !Number.isFinite(x)))
+    return key === "norm_type" && x === Infinity ? "inf" : refuse("Data", `${key} is ${x}; it must be a finite number`);
+  return x;
+};
 const whole = (what, n) => (n >>> 0 === n ? n : refuse("Data", `${what} is ${n}, no whole number below 4294967296`));
 
 /** The calls of one module, and its memory. */
@@ -46,7 +59,7 @@ class Module {
 
   /** Calls an export whose request is bytes, or a value that becomes JSON. */
   ask(name, value, ...args) {
-    const bytes = value instanceof Uint8Array ? value : new TextEncoder().encode(JSON.stringify(value));
+    const bytes = value instanceof Uint8Array ? value : new TextEncoder().encode(JSON.stringify(value, worded));
     this.call("ag_request", whole("the size of a request", bytes.length));
     this.bytes(this.exports.ag_request_at(), bytes.length).set(bytes);
     return this.call(name, ...args);
@@ -127,7 +140,9 @@ export class Program extends Held {
       refuse("Data", `${what}: it takes an Array or a ${view.constructor.name}, not ${numbers?.constructor?.name}`);
     if (numbers.length !== view.length) refuse("Data", `${what}; ${numbers.length} elements are written`);
     if (t.dtype === "bool" && numbers.some((x) => x != 0 && x != 1)) refuse("Data", `${what}: elements are 0 or 1`);
-    view.set(numbers);
+    const wrong = Array.isArray(numbers) ? numbers.findIndex((x) => !holds(view.constructor, x)) : -1;
+    if (wrong >= 0) refuse("Data", `${what}: ${typeof numbers[wrong]} ${String(numbers[wrong])} at ${wrong} is no element of it`);
+    view.set(view instanceof BigInt64Array || view instanceof BigUint64Array ? Array.from(numbers, BigInt) : numbers);
     this.mark(name, method);
   }
 

@@ -218,7 +218,8 @@ enum ag_status ag_graph_text(struct ag_graph graph, char **text);
 
 // Makes a graph of one training step: `graph`, its backward pass, and the update of its params by an optimiser, so
 // that the scalar output called `loss` falls. `optimiser` is TOML with the keys of the table [optimiser] of a run's
-// configuration: "kind = 'adamw'\nlr = 1e-3". The new graph has an input `lr`, whose default is that rate.
+// configuration, of which `lr` must be given: "kind = 'adamw'\nlr = 1e-3". The new graph has an input `lr`, whose
+// default is that rate.
 //
 // Errors: AG_SYNTAX with the line of `optimiser`; AG_NAME if there is no such output; AG_DERIVATIVE.
 enum ag_status ag_train(struct ag_graph graph,
@@ -356,10 +357,12 @@ enum ag_status ag_load(struct ag_program program,
                        const char *path);
 
 // Writes params and buffers of layers to a safetensors file, as a whole or not at all.
+//
+// Errors: AG_DATA if one of them was neither initialised nor loaded; AG_IO, AG_FULL.
 enum ag_status ag_save(struct ag_program program, const char *path);
 
 // Writes all params and states, those of the optimiser among them, to a file, as a whole or not at all, with a digest.
-// A program that resumes from it goes on with the same bits.
+// A program that resumes from it goes on with the same bits. Errors as for `ag_save`.
 enum ag_status ag_checkpoint(struct ag_program program,
                              const char *path);
 

@@ -26,9 +26,12 @@ impl Fault {
         Fault { status: ag_status::AG_PANIC, message: message.into(), location: Location::Nowhere }
     }
 
-    /// The same fault, whose lines are of the file `file`.
+    /// The same fault, which is of the file `file`, and so are its lines.
     pub fn in_file(mut self, file: &str) -> Fault {
-        self.location = self.location.in_file(file);
+        self.location = match self.location.in_file(file) {
+            Location::Nowhere => Location::Source(file.into(), 0),
+            there => there,
+        };
         self
     }
 }
@@ -102,6 +105,9 @@ mod tests {
             assert_eq!((last.message.to_str().unwrap(), last.line, last.column), ("bad?text", 3, 0));
             assert_eq!(last.file.as_deref().unwrap().to_str().unwrap(), "a.ir");
         });
+        let nowhere = Fault::from(Error::new(Kind::Io, "gone")).in_file("b.ir");
+        keep("ag_f", nowhere);
+        with_last(|last| assert_eq!(last.map(|l| (l.file.as_deref(), l.line)), Some((Some(c"b.ir"), 0))));
         keep("ag_f", e.into());
         with_last(|last| assert_eq!(last.map(|l| (l.file.is_none(), l.line, l.column)), Some((true, 3, 7))));
         keep("ag_f", Fault::usage("x is NULL"));

@@ -28,6 +28,8 @@ pub unsafe extern "C" fn ag_load(program: ag_program, path: *const c_char) -> ag
 }
 
 /// Writes params and buffers of layers to a safetensors file, as a whole or not at all.
+///
+/// Errors: AG_DATA if one of them was neither initialised nor loaded; AG_IO, AG_FULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ag_save(program: ag_program, path: *const c_char) -> ag_status {
     call("ag_save", || {
@@ -37,7 +39,7 @@ pub unsafe extern "C" fn ag_save(program: ag_program, path: *const c_char) -> ag
 }
 
 /// Writes all params and states, those of the optimiser among them, to a file, as a whole or not at all, with a digest.
-/// A program that resumes from it goes on with the same bits.
+/// A program that resumes from it goes on with the same bits. Errors as for `ag_save`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ag_checkpoint(program: ag_program, path: *const c_char) -> ag_status {
     call("ag_checkpoint", || {

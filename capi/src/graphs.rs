@@ -71,7 +71,8 @@ pub unsafe extern "C" fn ag_graph_read(
         let out = Out::new("graph", graph)?;
         let path = border::path("path", path)?;
         let sizes = border::sizes(sizes, n_sizes)?;
-        let graph = parse(&read(&path)?, &sizes).map_err(|fault| fault.in_file(&path.display().to_string()))?;
+        let graph = read(&path).and_then(|text| parse(&text, &sizes));
+        let graph = graph.map_err(|fault| fault.in_file(&path.display().to_string()))?;
         out.put(ag_graph { id: handles::add_graph(graph)? });
         Ok(())
     })
@@ -89,7 +90,8 @@ pub unsafe extern "C" fn ag_graph_text(graph: ag_graph, text: *mut *mut c_char) 
 
 /// Makes a graph of one training step: `graph`, its backward pass, and the update of its params by an optimiser, so
 /// that the scalar output called `loss` falls. `optimiser` is TOML with the keys of the table [optimiser] of a run's
-/// configuration: "kind = 'adamw'\nlr = 1e-3". The new graph has an input `lr`, whose default is that rate.
+/// configuration, of which `lr` must be given: "kind = 'adamw'\nlr = 1e-3". The new graph has an input `lr`, whose
+/// default is that rate.
 ///
 /// Errors: AG_SYNTAX with the line of `optimiser`; AG_NAME if there is no such output; AG_DERIVATIVE.
 #[unsafe(no_mangle)]

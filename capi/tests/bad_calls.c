@@ -180,8 +180,10 @@ static void order_of_calls(void) {
     MUST(ag_write(program, "x", AG_F32, x, sizeof x));
     REFUSED(ag_step(program), AG_DATA, "param \"w\" (f32[4]) was neither initialised nor loaded");
     REFUSED(ag_load(program, "/no/such.safetensors"), AG_IO, "/no/such.safetensors");
-    REFUSED(ag_save(program, "/no/such/folder/w.safetensors"), AG_IO, "/no/such/folder");
+    REFUSED(ag_save(program, "w.safetensors"), AG_DATA, "without values, neither initialised nor loaded: w");
+    REFUSED(ag_checkpoint(program, "w.safetensors"), AG_DATA, "without values, neither initialised nor loaded: w");
     MUST(ag_init(program, 0));
+    REFUSED(ag_save(program, "/no/such/folder/w.safetensors"), AG_IO, "/no/such/folder");
     MUST(ag_step(program));
     MUST(ag_read(program, "y", AG_F32, &y, sizeof y));
     EXPECT(y == 10.0f);

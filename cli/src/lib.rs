@@ -34,13 +34,12 @@ pub use alloc::CountingAllocator;
 pub use config::check_config_text;
 
 use args::{Cli, Command};
-use clap::Parser;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 /// Runs the command that the process was started with.
 pub fn run_arenagrad() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match args::parse_args() {
         Ok(cli) => cli,
         Err(e) => return stdout_stderr::exit_code(args::handle_args_error(&e)),
     };

@@ -49,6 +49,10 @@ fn arguments_are_refused_by_name() {
     fails(2, &["grad", &sum, "--wrt", "w"], &["no leaf or value is called \"w\"", "x"]);
     fails(2, &["grad", &g, "--wrt", "x", "--output", "loss"], &["no output is called \"loss\"", "y"]);
     fails(2, &["bench", "--workloads", "w9"], &["w9", "w1"]);
+    fails(2, &["bench", "--seconds", "-1"], &["--seconds is -1; it goes from 0"]);
+    fails(2, &["train", "digits", "--lr", "-1"], &["--lr is -1; it goes from 0"]);
+    fails(2, &["train", "digits", "--steps", "-5"], &["invalid value '-5' for '--steps <N>'"]);
+    fails(2, &["plan", &g, "--max-memory", "-5"], &["invalid value '-5' for '--max-memory <SIZE>'"]);
     fails(2, &["check", &g, "--tolerance", "nan"], &["tolerance"]);
     let far = "graph @g {\n  %i = iota axis=0 : i32[3]\n  %x = input : f32[2]\n  %y = gather %x, %i axis=0 : f32[3]\n  \
                return y=%y\n}\n";

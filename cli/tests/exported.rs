@@ -49,6 +49,9 @@ fn what_does_not_fit_is_refused() {
     fails(2, &["plan", &agp, "--threads", "2"], &["g.agp", "export it again"]);
     fails(2, &["run", &agp, "--out", &s.path("out"), "--threads", "2"], &["g.agp", "export it again"]);
     fails(2, &["plan", &agp, "--size", "batch=3"], &["g.agp", "no symbols"]);
+    fails(2, &["run", &agp, "--out", &s.path("out"), "--seed", "2"], &["g.agp", "--seed"]);
+    fails(2, &["export", &agp, "-o", &s.path("new.agp"), "--seed", "0"], &["g.agp", "--seed"]);
+    fails(2, &["export", &agp, "--c", &s.path("g.c")], &["g.agp", "--c takes a graph's text"]);
     fails(2, &["print", &agp], &["g.agp", "`plan`, `run` and `export`"]);
     fails(2, &["export", &g, "-o", &agp, "--prefix", "a"], &["--prefix", "--weights"]);
     fails(2, &["export", &g, "-o", &s.path("none/g.agp")], &["none/g.agp"]);

@@ -224,6 +224,36 @@ static void ag_rows_logsumexp_@f(const @T *x, size_t outer, size_t n, @T *y)
     }
 }
 
+/* Whether a sum of squares is their sum: it left no range, or is NaN. */
+static int ag_squares_fit_@f(@T sum, double enough)
+{
+    return ag_nan_@f(sum) || ((double)sum >= enough && (double)sum < @{INFINITY_f64});
+}
+
+/* The greatest magnitude of n elements, or most. */
+static double ag_greatest_@f(const @T *x, size_t n, double most)
+{
+    size_t i;
+    for (i = 0; i < n; i++)
+        most = (double)fabs@s(x[i]) > most ? (double)fabs@s(x[i]) : most;
+    return most;
+}
+
+/* sum and the squares of n elements over most. */
+static double ag_scaled_squares_@f(const @T *x, size_t n, double most, double sum)
+{
+    size_t i;
+    for (i = 0; i < n; i++)
+        sum += ((double)x[i] / most) * ((double)x[i] / most);
+    return sum;
+}
+
+/* The root of a sum of squares over most. */
+static double ag_scaled_root_@f(double most, double sum)
+{
+    return most == 0.0 || most == @{INFINITY_f64} ? most : most * sqrt(sum);
+}
+
 /* Differences a - b to d, the sum of their squares, and the gradient w d + w d over d. */
 static @T ag_squared_error_@f(const @T *a, const @T *b, size_t n, @T weight, @T *d)
 {

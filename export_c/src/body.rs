@@ -118,6 +118,7 @@ fn of_kernel(c: &Call<'_>, Known { what, dtype, index }: Known) -> Result<Statem
         What::Reduce(fold) => reductions::whole(c, fold, dtype, false),
         What::Mean(fold) => reductions::whole(c, fold, dtype, true),
         What::Partial(fold) => reductions::partial(c, fold, dtype),
+        What::RootSumSquares => reductions::root_sum_squares(c, dtype),
         What::LogSumExp => reductions::logsumexp(c, dtype),
         What::ArgMax => reductions::position(c, "max", dtype, index),
         What::ArgMin => reductions::position(c, "min", dtype, index),

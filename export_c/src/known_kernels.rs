@@ -20,6 +20,7 @@ pub enum What {
     Partial(&'static str),
     /// The reduction, divided by a number of elements.
     Mean(&'static str),
+    RootSumSquares,
     LogSumExp,
     ArgMax,
     ArgMin,
@@ -136,11 +137,12 @@ impl KnownKernels {
     }
 
     fn add_float_kernels(&mut self, dtype: DType) {
-        let tables: [(What, Table); 27] = [
+        let tables: [(What, Table); 28] = [
             (What::Reduce("squares"), reduce::sum_squares_for),
             (What::Partial("squares"), reduce::sum_squares_partial_for),
             (What::Mean("sum"), reduce::reduce_mean_kernel_for),
             (What::Mean("squares"), reduce::reduce_mean_squares_kernel_for),
+            (What::RootSumSquares, reduce::root_sum_squares::root_sum_squares_kernel_for),
             (What::LogSumExp, reduce::reduce_logsumexp_kernel_for),
             (What::SquaredError, reduce::squared_error::squared_error_kernel_for),
             (What::Softmax, softmax::softmax_kernel_for),

@@ -3,6 +3,7 @@
 use crate::c_text::{c_type, literal_f32, literal_f64};
 use crate::call::{Call, Statement};
 use arenagrad::graph::DType;
+use arenagrad_kernels::reduce::root_sum_squares::Parts;
 use arenagrad_kernels::reduce::squared_error::SquaredError;
 use arenagrad_kernels::reduce::{PartialReduce, Reduce};
 
@@ -51,6 +52,30 @@ pub fn partial(c: &Call<'_>, fold: &str, dtype: DType) -> Result<Statement, Stri
         }
     }
     Ok(Statement::plain(text.trim_end().to_string()))
+}
+
+/// √Σx² of several tensors, from the sum, or from the elements where the sum is out of range.
+pub fn root_sum_squares(c: &Call<'_>, dtype: DType) -> Result<Statement, String> {
+    let (p, t) = (Parts::from_words(c.words()), c_type(dtype)?);
+    let f = t.tag;
+    // The kernel's limit: less may have lost squares that underflowed.
+    let (least, rounding) = match dtype {
+        DType::F32 => (f64::from(f32::MIN_POSITIVE), f64::from(f32::EPSILON)),
+        _ => (f64::MIN_POSITIVE, f64::EPSILON),
+    };
+    let enough = float(DType::F64, least / rounding * p.len as f64);
+    let (sum, root) = (c.read(0, dtype)?, c.write(0, DType::F64)?);
+    let (mut greatest, mut squares) = (String::new(), String::new());
+    for i in 1..=p.tensors {
+        let (x, len) = (c.read(i, dtype)?, c.reads()[i].len);
+        greatest += &format!("    most = ag_greatest_{f}({x}, {len}, most);\n");
+        squares += &format!("    sum = ag_scaled_squares_{f}({x}, {len}, most, sum);\n");
+    }
+    Ok(Statement::plain(format!(
+        "if (ag_squares_fit_{f}({sum}[0], {enough})) {{\n    {root}[0] = (double)({})sqrt((double){sum}[0]);\n}} else \
+         {{\n    double most = 0.0, sum = 0.0;\n{greatest}{squares}    {root}[0] = ag_scaled_root_{f}(most, sum);\n}}",
+        t.name
+    )))
 }
 
 /// log Σ eˣ.

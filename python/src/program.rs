@@ -305,11 +305,10 @@ impl Program {
     /// Writes all params and states, and numbers of the caller, to a file.
     #[pyo3(signature = (path, **numbers))]
     fn checkpoint(&self, py: Python<'_>, path: PathBuf, numbers: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-        let mut kept: Vec<(String, [u8; 8])> = Vec::new();
-        for (name, x) in numbers.into_iter().flatten() {
-            kept.push(kept_number(&name, &x)?);
-        }
+        let kept = numbers.into_iter().flatten().map(|(name, x)| kept_number(&name, &x));
+        let kept: Vec<(String, [u8; 8])> = kept.collect::<PyResult<_>>()?;
         self.detached(py, |p| {
+            checkpoint::check_values(p, |_| true)?;
             let own = p.persistent().map(|(b, bytes)| Entry::new(&b.name, b.dtype, &b.dims, bytes));
             let all: Vec<Entry<'_>> = own.chain(kept.iter().map(|(name, bytes)| kept_entry(name, bytes))).collect();
             checkpoint::save(path, &all)

@@ -152,6 +152,13 @@ class TestFiles:
         with pytest.raises(ag.IoError):
             trained.save(tmp_path / "no" / "such" / "folder.safetensors")
 
+    def test_weights_without_values_are_not_written(self, tmp_path):
+        p = ag.compile(mlp())
+        for write in (p.save, p.checkpoint):
+            with pytest.raises(ag.DataError, match="neither initialised nor loaded"):
+                write(tmp_path / "w.safetensors")
+        assert not (tmp_path / "w.safetensors").exists()
+
     def test_state_dict_is_a_copy(self, trained):
         kept = trained.state_dict()
         trained.step(**batch())

@@ -232,6 +232,33 @@ class TestFit:
         with pytest.raises(ag.DivergedError, match="step 1: the loss is nan"):
             ag.fit(trained, [bad], steps=3, progress=False)
 
+    def test_no_checkpoint_is_written_after_a_loss_that_is_not_finite(self, trained, tmp_path):
+        bad = batch()
+        bad["x"][0, 0] = np.nan
+        items = [batch(), batch(), bad, batch()]
+        for more in [{"steps": 8}, {"epochs": 1}]:
+            with pytest.raises(ag.DivergedError, match="step 3: the loss is nan"):
+                trained.init(0)
+                ag.fit(trained, items, checkpoint_every=2, out=tmp_path, progress=False, **more)
+            assert trained.resume(tmp_path / "checkpoint.safetensors")["step"] == 2
+            assert all(np.isfinite(trained.params[n]).all() for n in trained.params)
+
+    def test_no_checkpoint_has_params_that_are_not_finite(self, trained, tmp_path):
+        name = next(iter(trained.params))
+
+        def spoil(step, program):
+            program.write(name, np.full_like(program.params[name], np.nan))
+            return True
+
+        with pytest.raises(ag.DivergedError, match=f"step 1: param '{name}' is not finite"):
+            ag.fit(trained, [batch()], steps=3, out=tmp_path, progress=False, callback=spoil)
+        assert not (tmp_path / "checkpoint.safetensors").exists()
+
+    def test_a_batch_without_an_input_of_the_others_is_refused(self, trained):
+        short = {"x": batch()["x"]}
+        with pytest.raises(ag.DataError, match="the batch of step 2 and those before it differ in inputs: y"):
+            ag.fit(trained, [batch(), short], steps=3, progress=False)
+
     def test_progress_is_lines_where_there_is_no_bar(self, trained, capsys, monkeypatch):
         monkeypatch.setitem(sys.modules, "tqdm", None)
         monkeypatch.setitem(sys.modules, "tqdm.auto", None)

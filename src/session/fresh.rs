@@ -89,9 +89,9 @@ impl Fresh {
         self.missing[method] == 0
     }
 
-    /// Why a step of `method` may not run.
+    /// Why a step of `method` may not run; `shared` says that the params are another program's.
     #[cold]
-    pub fn error(&self, method: usize, bindings: &[Binding]) -> Error {
+    pub fn error(&self, method: usize, bindings: &[Binding], shared: bool) -> Error {
         let open = (0..bindings.len()).filter(|&i| self.needed[method][i] && !self.set[i]).map(|i| &bindings[i]);
         // What the caller writes anew each time is the likelier slip.
         let first = open.clone().min_by_key(|b| b.role != Role::Input);
@@ -104,6 +104,9 @@ impl Fresh {
         let how = if filled { "init_rest(seed), which keeps what is loaded" } else { "init(seed)" };
         let text = match b.role {
             Role::Input => format!("{what} was never written{others}: write it before the step, or give it a default"),
+            Role::Param if shared => {
+                format!("{what} has no value yet{others}: the program that shares its params fills and publishes them")
+            }
             _ => format!("{what} was neither initialised nor loaded{others}: call {how}, or load it, before the step"),
         };
         Error::new(Kind::Data, text)
@@ -143,7 +146,7 @@ mod tests {
         let all = bindings();
         let mut f = Fresh::new(&all, &[(0..9).collect(), vec![2]]);
         let ready = |f: &Fresh| [f.is_ready(0), f.is_ready(1)];
-        let why = |f: &Fresh, method| f.error(method, &all).message;
+        let why = |f: &Fresh, method| f.error(method, &all, false).message;
         assert_eq!(ready(&f), [false, false]);
         let ask = "write it before the step, or give it a default";
         assert_eq!(why(&f, 0), format!("input \"x\" (f32[2]) was never written, nor were 1 more: {ask}"));

@@ -31,7 +31,7 @@ enum Source {
     Plateau(ReduceLrOnPlateau),
 }
 
-/// The learning rate of a [`Trainer`](super::Trainer): a [`Schedule`], a [`ReduceLrOnPlateau`], or a function.
+/// The learning rate of a [`Trainer`](super::Trainer): a number, a [`Schedule`], a [`ReduceLrOnPlateau`] or a function.
 ///
 /// A function should keep no numbers of its own, as no checkpoint would hold them: what a resumed run computes must
 /// follow from the arguments. A rate that is negative, NaN or infinite ends its step with an error before anything
@@ -39,8 +39,9 @@ enum Source {
 ///
 /// ```
 /// use arenagrad::train::{Rate, RateInput, ReduceLrOnPlateau, Schedule};
-/// let all: [Rate; 4] = [
-///     Schedule::Constant { lr: 1e-3 }.into(),
+/// let all: [Rate; 5] = [
+///     Rate::from(1e-3),
+///     Schedule::cosine(1e-3, 10, 1000).into(),
 ///     Rate::from(|step: u64| 0.1 / (1.0 + step as f64).sqrt()),
 ///     Rate::of_metrics(|m: &RateInput| if m.loss < 0.5 { 1e-3 } else { 1e-2 }),
 ///     ReduceLrOnPlateau::new(1e-2).into(),
@@ -101,6 +102,13 @@ impl From<Schedule> for Rate {
 impl From<ReduceLrOnPlateau> for Rate {
     fn from(p: ReduceLrOnPlateau) -> Rate {
         Rate(Source::Plateau(p))
+    }
+}
+
+/// One rate for all steps.
+impl From<f64> for Rate {
+    fn from(lr: f64) -> Rate {
+        Schedule::Constant { lr }.into()
     }
 }
 

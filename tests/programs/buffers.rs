@@ -80,6 +80,31 @@ fn a_file_is_not_called_what_it_is_not() {
 }
 
 #[test]
+fn weights_without_values_are_neither_written_nor_copied() {
+    let folder = Folder::new("buffers_empty");
+    let (mut p, mut to) = (
+        Session::new().compile(&train(&net(true), "loss", optim::Sgd::new(0.1).ema(0.5)).unwrap()).unwrap(),
+        evaluating(),
+    );
+    let refused = |p: &Program, to: &mut Program, first: &str| {
+        let path = folder.at("w");
+        for done in [p.save(&path), p.save_weights(&path), copy_params(p, to), copy_averages(p, to)] {
+            let e = done.unwrap_err().to_string();
+            assert!(e.contains("neither initialised nor loaded") && e.contains(first), "{e}");
+        }
+        assert!(!path.exists() && !to.holds_value("conv.weight"));
+    };
+    refused(&p, &mut to, "conv.weight");
+    p.values_mut::<f32>("conv.weight").unwrap().fill(1.0);
+    refused(&p, &mut to, "conv.bias");
+    p.init_rest(0).unwrap();
+    p.save(folder.at("all")).unwrap();
+    // No step has made an average yet.
+    copy_averages(&p, &mut to).unwrap();
+    assert_eq!(to.values::<f32>("conv.weight").unwrap(), [1.0; 45]);
+}
+
+#[test]
 fn copies_and_files_bring_the_statistics() {
     let (folder, from) = (Folder::new("buffers"), learnt());
     let mut to = evaluating();
@@ -181,7 +206,8 @@ fn buffers_of_ones_own_go_along_and_states_do_not() {
     p.save_weights(folder.at("w")).unwrap();
     assert!(Weights::open(folder.at("w")).unwrap().find("scale").is_some());
     assert!(merge(&p).unwrap().iter().any(|t| t.entry().name == "scale"));
-    let p = Session::new().compile(&graph(false)).unwrap();
+    let mut p = Session::new().compile(&graph(false)).unwrap();
+    p.init(0).unwrap();
     p.save_weights(folder.at("w")).unwrap();
     assert!(Weights::open(folder.at("w")).unwrap().find("scale").is_none());
     let e = message(Session::new().compile_all(&[("a", &graph(false)), ("b", &graph(true))]));

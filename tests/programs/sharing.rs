@@ -67,7 +67,10 @@ fn params_that_are_written_reach_others_when_they_are_published() {
     let mut actor = p.share().unwrap();
     assert!(actor.step().unwrap_err().message.contains("never written"));
     actor.mark_written("x").unwrap();
-    assert!(actor.step().unwrap_err().message.contains("neither initialised nor loaded"));
+    let told = actor.step().unwrap_err().message;
+    assert!(told.contains("the program that shares its params fills and publishes them"), "{told}");
+    let told = actor.export_bytes().unwrap_err().message;
+    assert!(told.contains("reads the params of another"), "{told}");
     p.init(1).unwrap();
     p.publish().unwrap();
     let before = act(&mut actor, 3);

@@ -110,6 +110,18 @@ test("a file gives back what was saved", () => {
   [a, b].forEach((p) => p.free());
 });
 
+test("a program that evaluates reads the file of one that trains", () => {
+  const graph = ag.parse(LINE, { batch: 2 });
+  const [a, b] = [ag.compile(graph.train("loss", { kind: "adam", lr: 0.1, ema: 0.9 })), ag.compile(graph)];
+  a.init(1);
+  const file = a.save();
+  b.load(file);
+  assert.deepEqual(b.values("w"), a.values("w"));
+  const other = ag.compile(graph.train("loss", { kind: "sgd", momentum: 0.9, lr: 0.1 }));
+  refused("Name", "opt.exp_avg", () => other.load(file));
+  [a, b, other].forEach((p) => p.free());
+});
+
 test("an exported program is opened, and learns on", () => {
   const a = line();
   a.step();
@@ -192,6 +204,30 @@ const bad = {
   "a method that is not there": () => refused("Name", 'no method "act"', () => line().step("act")),
   "too few elements": () => refused("Data", "5 elements are written", () => line().write("x", [1, 2, 3, 4, 5])),
   "an array of another type": () => refused("Data", "not Float64Array", () => line().write("x", new Float64Array(6))),
+  "elements that the type has not": () => {
+    const of = (dtype) => ag.compile(ag.parse(`graph @g {\n  %x = input : ${dtype}[2]\n  return y=%x\n}`));
+    const rows = [
+      ["f32", [1, undefined], [null, 1], ["1", 2], [, 1], [1n, 2n], [true, 1]],
+      ["u8", [300, 0], [0, -1], [1.5, 1], [NaN, 1], ["1", 1]],
+      ["i32", [1, 2 ** 31], [0.5, 1], [1, null], [1n << 40n, 1]],
+      ["i64", [1.5, 1], [2 ** 60, 1], [1, 1n << 63n], ["1", 1]],
+      ["bool", [2, 0], ["1", 0]],
+    ];
+    for (const [dtype, ...arrays] of rows)
+      for (const array of arrays) refused("Data", `is ${dtype}[2]`, () => of(dtype).write("x", array));
+    const whole = of("i64");
+    whole.write("x", [1, -2n]);
+    whole.step();
+    assert.deepEqual([...whole.values("y")], [1n, -2n]);
+  },
+  "numbers that JSON has not": () => {
+    const train = (keys) => ag.parse(LINE, { batch: 2 }).train("loss", { kind: "sgd", lr: 0.1, ...keys });
+    refused("Data", "momentum is NaN", () => train({ momentum: NaN }));
+    refused("Data", "clip_norm is Infinity", () => train({ clip_norm: Infinity }));
+    refused("Data", "batch is 2", () => ag.parse(LINE, { batch: 2n }));
+    const text = (norm_type) => String(train({ clip_norm: 1, norm_type }));
+    assert.notEqual(text(Infinity), text(2));
+  },
   "an output that is written": () => refused("Name", "is an output", () => line().write("loss", [1])),
   "an output that is marked": () => refused("Name", "no input, param or state", () => line().mark("loss")),
   "a seed that is no whole number": () => refused("Data", "seed is 0.5", () => line().init(0.5)),

@@ -33,9 +33,9 @@ pub struct ExportArgs {
     /// With --c: what all names in C begin with [default: the name of the source file].
     #[arg(long, requires = "c")]
     pub name: Option<String>,
-    /// Seed of the params and states without a value, and of random ops.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
+    /// Seed of the params and states without a value, and of random ops [default: 0]. An exported program has its own.
+    #[arg(long)]
+    pub seed: Option<u64>,
     /// Most threads that the program runs on.
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,

@@ -14,7 +14,7 @@ pub struct LatencyArgs {
     pub pin: Option<Vec<usize>>,
     /// Seconds for which threads look for the next step before they sleep; inf: they never sleep [default: one or two
     /// tenths of a millisecond, then some hundred times as the system lets them].
-    #[arg(long, value_name = "S", value_parser = spin_arg, allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", value_parser = spin_arg)]
     pub spin: Option<Duration>,
     /// Bring all memory of the step in before the first one.
     #[arg(long)]

@@ -30,7 +30,7 @@ use arenagrad::session::{Convolutions, Keep, MAX_THREADS};
 use bytesize::ByteSize;
 use choice_args::{convolutions_arg, keep_arg, precision_arg};
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Trains neural networks on CPUs, and prints, checks, plans and runs graphs.
@@ -49,6 +49,16 @@ pub fn threads_arg(text: &str) -> Result<usize, String> {
         Some(n) => Ok(n),
         None => Err(format!("threads is {text}; it goes from 1 to {MAX_THREADS}")),
     }
+}
+
+/// The command line of this process. A number below 0 is a value, not the name of an option.
+pub fn parse_args() -> Result<Cli, clap::Error> {
+    let valued = |a: Arg| {
+        let takes = a.get_action().takes_values();
+        a.allow_negative_numbers(takes)
+    };
+    let command = Cli::command().mut_subcommands(|c| c.mut_args(valued));
+    Cli::from_arg_matches(&command.try_get_matches()?)
 }
 
 /// Handles what clap returns instead of a command line: prints help and version as they are, and turns an error into
@@ -215,13 +225,13 @@ pub struct SampleArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub samples: usize,
     /// Divisor of the logits: 1 samples from the model's distribution, 0 chooses the likeliest character.
-    #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", default_value_t = 0.8)]
     pub temperature: f64,
     /// Choose among the K likeliest characters; 0: among all.
     #[arg(long, value_name = "K", default_value_t = 0)]
     pub top_k: usize,
     /// Choose from the smallest set of likeliest characters whose probabilities sum to at least P.
-    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
     pub top_p: f64,
     /// Seed of the first sample.
     #[arg(long, default_value_t = 0)]
@@ -357,9 +367,9 @@ pub struct RunArgs {
     /// %2F for a slash.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Seed of the params without a value, and of random ops.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
+    /// Seed of the params without a value, and of random ops [default: 0]. An exported program has its own.
+    #[arg(long)]
+    pub seed: Option<u64>,
     /// Number of threads.
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is written before the whole text exists, and each file is replaced as a whole.
 
-use super::exported::{compile_graph, load_chosen};
+use super::exported::{compile_graph, is_exported, load_chosen};
 use super::ir_failure;
 use crate::args::ExportArgs;
 use crate::fail::{Fail, Run, fail_bad_input};
@@ -16,6 +16,10 @@ use std::path::Path;
 pub fn export_c_command(a: &ExportArgs, source: &Path) -> Run {
     let stem = source.file_stem().and_then(|s| s.to_str()).filter(|_| source.extension().is_some_and(|e| e == "c"));
     let stem = stem.ok_or_else(|| fail_bad_input(format!("--c {}: the name must end in .c", source.display())))?;
+    if is_exported(&a.graph.file) {
+        let text = "an exported program; --c takes a graph's text or an ONNX model";
+        return Err(fail_bad_input(format!("{}: {text}", a.graph.file.display())));
+    }
     let name = identifier(a.name.as_deref().unwrap_or(stem));
     let (graph, mut start) = compile_graph(a, &Session::new().threads(1))?;
     load_chosen(&mut start, a.weights.as_deref(), &a.read)?;

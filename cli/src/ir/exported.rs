@@ -26,6 +26,15 @@ pub fn open_exported(path: &Path, sizes: &SizeArgs) -> Run<Program> {
     Ok(Program::open(path)?)
 }
 
+/// Gives start values to what the exported program `p`, of `path`, has no values of.
+pub fn init_exported(p: &mut Program, seed: Option<u64>, path: &Path) -> Run {
+    if seed.is_some() && p.persistent().all(|(b, _)| p.holds_value(&b.name)) {
+        let text = "an exported program has its params and states: --seed belongs to the export of its graph";
+        return Err(fail_bad_input(format!("{}: {text}", path.display())));
+    }
+    p.init_rest(seed.unwrap_or(0)).map_err(ir_failure(path))
+}
+
 /// Gives params the values of `weights`, if there are any.
 pub fn load_chosen(p: &mut Program, weights: Option<&Path>, read: &ReadArgs) -> Run {
     match weights {
@@ -50,7 +59,7 @@ pub fn export_command(a: &ExportArgs) -> Run {
             open_exported(file, &a.graph.sizes)?;
         }
         let mut p = session.compile_exported(file)?;
-        p.init_rest(a.seed).map_err(ir_failure(file))?;
+        init_exported(&mut p, a.seed, file)?;
         p
     } else {
         compile_graph(a, &session)?.1
@@ -71,7 +80,7 @@ pub fn compile_graph(a: &ExportArgs, session: &Session) -> Run<(GraphBuf, Progra
         None => load_graph(&a.graph)?,
     };
     let mut p = session.compile(&graph).map_err(ir_failure(file))?;
-    p.init(a.seed).map_err(ir_failure(file))?;
+    p.init(a.seed.unwrap_or(0)).map_err(ir_failure(file))?;
     if let Some(model) = &model {
         model.load(&mut p).map_err(onnx_failure(file))?;
     }

@@ -3,7 +3,7 @@
 //! Invariant: before the graph runs, every input without a default has a value from a file, of exactly its type and
 //! shape. Outputs are written after all of them are computed.
 
-use super::exported::{is_exported, load_chosen, open_exported};
+use super::exported::{init_exported, is_exported, load_chosen, open_exported};
 use super::onnx_file::{is_onnx, onnx_failure, read_onnx};
 use super::{ir_failure, ir_warnings, load_graph};
 use crate::args::RunArgs;
@@ -23,7 +23,7 @@ pub fn run_command(a: &RunArgs) -> Run {
             return Err(fail_bad_input(format!("{}: {text}", a.graph.file.display())));
         }
         let mut p = open_exported(&a.graph.file, &a.graph.sizes)?;
-        p.init_rest(a.seed).map_err(ir_failure(&a.graph.file))?;
+        init_exported(&mut p, a.seed, &a.graph.file)?;
         load_chosen(&mut p, a.weights.as_deref(), &a.read)?;
         return run_program(a, p, &files);
     }
@@ -36,7 +36,7 @@ pub fn run_command(a: &RunArgs) -> Run {
     let (known, mut warnings) = (graph.warnings(), p.plan().warnings.clone());
     warnings.retain(|w| !known.contains(w));
     ir_warnings(&a.graph.file, &warnings);
-    p.init(a.seed).map_err(ir_failure(&a.graph.file))?;
+    p.init(a.seed.unwrap_or(0)).map_err(ir_failure(&a.graph.file))?;
     if let Some(model) = &model {
         model.load(&mut p).map_err(onnx_failure(&a.graph.file))?;
     }

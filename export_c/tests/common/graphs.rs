@@ -49,6 +49,14 @@ fn regression(name: &str, act: Act, o: impl Into<Optimiser>) -> Case {
     case(name, train(&graph, "loss", o).unwrap(), 10, 0)
 }
 
+/// A step that clips gradients whose squares are no numbers of `f32`.
+fn out_of_range(name: &str, factor: f64) -> Case {
+    let g = Builder::new(name);
+    let loss = (nn::linear(&g, "fc", g.input("x", [8, 5], DType::F32), 3) * factor).mean(..).named("loss");
+    let step = train(&g.finish([loss]).unwrap(), "loss", optim::Sgd::new(0.1).clip_norm(1.0).grad_norm(true));
+    case(name, step.unwrap(), 3, 0)
+}
+
 /// Networks in training: losses, activations and optimisers.
 pub fn networks() -> Vec<Case> {
     let sizes = [32, 64, 128, 10];
@@ -63,6 +71,10 @@ pub fn networks() -> Vec<Case> {
         classifier("digits_adam", sizes, relu, optim::Adam::new(0.01)),
         classifier("tanh_adamw", [16, 20, 36, 5], tanh, optim::AdamW::new(0.01)),
         classifier("gelu_clip", [8, 20, 36, 40], gelu, optim::Sgd::new(0.1).clip_value(0.01)),
+        classifier("norm_clip", [8, 20, 36, 40], gelu, optim::Adam::new(0.01).clip_norm(0.05)),
+        classifier("each_norm_clip", [8, 20, 36, 40], tanh, optim::Sgd::new(0.1).clip_norm(0.02).clip_each(true)),
+        out_of_range("small_norm_clip", 1e-24),
+        out_of_range("large_norm_clip", 1e25),
         classifier("one_row", [1, 64, 32, 10], silu, optim::Adam::new(0.01)),
         regression("norm_gelu", gelu, optim::Adam::new(0.01)),
         regression("norm_sigmoid", sigmoid, optim::Sgd::new(0.05).momentum(0.9)),

@@ -186,7 +186,9 @@ def fit(
       interrupt writes the checkpoint and is raised again; `resume=True` goes on from there. Without it, the files of
       an earlier run in that folder make place.
     * `tensorboard` is a folder for event files with the numbers of `metrics.jsonl`: `tensorboard --logdir FOLDER`.
-    * A loss that is NaN or infinite ends the run with `DivergedError`; the checkpoint before it stays.
+    * A loss that is NaN or infinite ends the run with `DivergedError`, and so does a param when a checkpoint is to be
+      written; the checkpoint before it stays.
+    * All batches name the same inputs.
 
     >>> import arenagrad as ag, numpy as np
     >>> with ag.build("line") as b:
@@ -287,6 +289,7 @@ class _Run:
         self.epoch = 0
         self.in_epoch = 0
         self.history: list[dict[str, float]] = []
+        self.inputs: frozenset[str] | None = None
 
     def resume(self) -> None:
         """Goes on from the checkpoint, if there is one."""
@@ -301,6 +304,14 @@ class _Run:
             self.step, self.epoch, self.in_epoch = (int(numbers[n]) for n in ("step", "epoch", "in_epoch"))
 
     def checkpoint(self) -> None:
+        if self.files.folder is None:
+            return
+        import numpy as np
+
+        params = self.program.params
+        wrong = next((n for n in params if not np.isfinite(params[n]).all()), None)
+        if wrong is not None:
+            raise make("diverged", f"step {self.step}: param {wrong!r} is not finite, so no checkpoint is written")
         self.files.checkpoint(self.program, step=self.step, epoch=self.epoch, in_epoch=self.in_epoch)
 
     def report(self, loss: float, rate: float | None) -> None:
@@ -358,13 +369,18 @@ class _Run:
 
     def one(self, batch: Mapping[str, Any], rate: float | None) -> None:
         """One step."""
+        names = frozenset(batch)
+        if self.inputs is not None and names != self.inputs:
+            differ = ", ".join(sorted(names ^ self.inputs))
+            raise make("data", f"fit: the batch of step {self.step + 1} and those before it differ in inputs: {differ}")
+        self.inputs = names
         outputs = self.program.step(**batch) if rate is None else self.program.step(**batch, lr=rate)
         self.step += 1
         last = self.steps is not None and self.step >= self.steps
+        loss = float(outputs[self.loss])
+        if not math.isfinite(loss):
+            raise make("diverged", f"step {self.step}: the {self.loss} is {loss}")
         if self.step % self.report_every == 0 or last or self.step == 1:
-            loss = float(outputs[self.loss])
-            if loss != loss or loss in (float("inf"), float("-inf")):
-                raise make("diverged", f"step {self.step}: the {self.loss} is {loss}")
             self.report(loss, rate)
             if self.shown is not None:
                 self.shown.show(self.step, f"{self.loss} {loss:.4g}", force=last)

@@ -149,6 +149,10 @@ class _Rank:
         lr = batch.pop("lr", None)
         return {"loss": self.ranks.step(self.program, batch, lr)}
 
+    @property
+    def params(self) -> Any:
+        return self.program.params
+
     def checkpoint(self, path: str, **numbers: float) -> None:
         self.ranks.sync_states(self.program)
         self.ranks.checkpoint(self.program, path, **numbers, ranks=float(self.world.size))

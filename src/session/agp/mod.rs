@@ -24,6 +24,7 @@ mod sections;
 mod value_record;
 
 use super::program::Program;
+use super::published::Sharing;
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 use engine::EngineRecord;
@@ -53,7 +54,10 @@ impl Program {
     /// The program as a file, in two parts.
     pub(crate) fn exported(&self) -> Result<ExportedHead<'_>> {
         if self.sources.is_empty() {
-            let which = "a size of a sized program, or one that was compiled to be traced or to look for NaN";
+            let which = match self.sharing {
+                Some(Sharing::Follows(_)) => "one that reads the params of another: export that one",
+                _ => "a size of a sized program, or one that was compiled to be traced or to look for NaN",
+            };
             return Err(Error::new(Kind::Data, format!("this program cannot be exported: it is {which}")));
         }
         let wrong = |why: String| Error::new(Kind::Data, why);

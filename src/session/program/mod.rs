@@ -74,7 +74,7 @@ pub struct Program {
     /// The bytes of constants.
     constants: Vec<Range<usize>>,
     /// What ties it to programs that read its params, or whose params it reads.
-    sharing: Option<Sharing>,
+    pub(super) sharing: Option<Sharing>,
     /// What an export writes of each method; empty for programs that are not exported.
     pub(super) sources: Vec<MethodSource>,
     /// Whether the last step that failed may have changed params.
@@ -152,7 +152,8 @@ impl Program {
             self.check_acts(at)?;
         }
         if !self.fresh.is_ready(at) {
-            return Err(self.fresh.error(at, &self.bindings));
+            let shared = matches!(self.sharing, Some(Sharing::Follows(_)));
+            return Err(self.fresh.error(at, &self.bindings, shared));
         }
         self.runner.settle()
     }
@@ -161,7 +162,7 @@ impl Program {
     /// must come from [`Session::compile_traced`](super::Session::compile_traced).
     pub fn step_traced(&mut self) -> Result<Trace> {
         if !self.fresh.is_ready(0) {
-            return Err(self.fresh.error(0, &self.bindings));
+            return Err(self.fresh.error(0, &self.bindings, false));
         }
         let Some(t) = &mut self.methods[0].tracer else {
             return Err(Error::new(

@@ -1,7 +1,8 @@
 //! Entries of files: named tensors, borrowed.
 
 use super::header::bad_checkpoint;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
+use crate::names;
 use crate::nodes::DType;
 use crate::session::{Binding, Program};
 
@@ -24,6 +25,19 @@ pub struct Entry<'a> {
 pub fn entries(program: &Program, wanted: impl Fn(&Binding) -> bool) -> Vec<Entry<'_>> {
     let kept = program.persistent().filter(|(b, _)| wanted(b));
     kept.map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes }).collect()
+}
+
+/// An error if a param or state of `program` that is `wanted` has no value yet: its bytes are zeros, not weights.
+pub fn check_values(program: &Program, wanted: impl Fn(&Binding) -> bool) -> Result<()> {
+    let empty = |b: &&Binding| wanted(b) && !program.holds_value(&b.name);
+    let empty: Vec<&str> = program.persistent().map(|(b, _)| b).filter(empty).map(|b| b.name.as_str()).collect();
+    match empty.len() {
+        0 => Ok(()),
+        _ => {
+            let text = format!("without values, neither initialised nor loaded: {}", names::list_names(empty));
+            Err(Error::new(Kind::Data, text))
+        }
+    }
 }
 
 impl<'a> Entry<'a> {

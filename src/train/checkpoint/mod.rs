@@ -31,13 +31,13 @@ use crate::session::{Binding, Program};
 pub use adapter::Adapter;
 pub use digest::Digest;
 use entry::check_bool_elements;
-pub use entry::{Entry, entries};
+pub use entry::{Entry, check_values, entries};
 pub use header::HEADER_LIMIT;
 use header::bad_checkpoint;
 pub use loaded::Loaded;
 pub use lora::{merge, peft_name};
 pub(super) use program_load::is_batch_count;
-pub use program_load::{Load, LoadReport, Unmatched};
+pub use program_load::{Load, LoadReport, Unmatched, is_state_of_training};
 use safetensors::tensor::{Dtype, TensorView};
 pub use skipped_tensors::Unusable;
 use std::path::Path;
@@ -105,14 +105,17 @@ pub fn save(path: impl AsRef<Path>, entries: &[Entry<'_>]) -> Result<()> {
 
 impl Program {
     /// Writes all params and states to the safetensors file `path`, as a whole or not at all, with a digest. Fails if
-    /// the name is that of another form of file, such as `w.pt`.
+    /// the name is that of another form of file, such as `w.pt`, or if a param or state was neither initialised nor
+    /// loaded.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        check_values(self, |_| true).map_err(|e| e.context(path.as_ref().display()))?;
         save(path, &entries(self, |_| true))
     }
 
     /// As [`Program::save`], but only the params and the buffers of layers, such as batch norm's running statistics:
     /// what other programs and libraries read, torch's strict `load_state_dict` among them.
     pub fn save_weights(&self, path: impl AsRef<Path>) -> Result<()> {
+        check_values(self, Binding::is_weight).map_err(|e| e.context(path.as_ref().display()))?;
         save(path, &entries(self, Binding::is_weight))
     }
 }

@@ -101,9 +101,7 @@ impl LoadReport {
             let text = format!("{tensor:?} is a part of an adaptation (DoRA, a bias of lora_B) that no layer here has");
             return Err(Error::new(Kind::Name, text));
         }
-        let average = tensor.strip_prefix(EMA).is_some_and(has);
-        let own = tensor.starts_with("opt.") || tensor == RNG_STATE || is_saved_trainer_tensor(tensor);
-        if !own && !average && !is_batch_count(tensor) {
+        if !is_state_of_training(tensor, has) && !is_batch_count(tensor) {
             self.unexpected.push(tensor.to_string());
         }
         Ok(())
@@ -140,6 +138,14 @@ impl LoadReport {
         }
         Ok(())
     }
+}
+
+/// Whether the tensor `name` of a checkpoint is of the training alone, so that a program that evaluates does without
+/// it: a state of an optimiser, of a trainer or of the random key, or the average of another tensor. `has` tells
+/// whether the file holds a tensor of a name.
+pub fn is_state_of_training(name: &str, has: impl Fn(&str) -> bool) -> bool {
+    let average = name.strip_prefix(EMA).is_some_and(has);
+    average || name.starts_with("opt.") || name == RNG_STATE || is_saved_trainer_tensor(name)
 }
 
 /// Whether `name` is the count of batches that torch's batch norm keeps. No result depends on it unless the momentum is

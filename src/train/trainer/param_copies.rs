@@ -4,11 +4,11 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::session::{Binding, Program};
-use crate::train::checkpoint::{Entry, entries, is_batch_count};
+use crate::train::checkpoint::{Entry, check_values, entries, is_batch_count};
 use hashbrown::HashMap;
 
 /// The weights of a program, with the moving averages of its params in their places: entries of a weights file. Params
-/// without an average (frozen ones) and buffers have their own values. Empty if the
+/// without an average (frozen ones, and all before the first step) and buffers have their own values. Empty if the
 /// [optimiser](crate::passes::optimiser::Optimiser::ema) keeps no averages.
 pub fn averages(program: &Program) -> Vec<Entry<'_>> {
     let averages = program.persistent().filter_map(|(b, bytes)| Some((b.averages.as_deref()?, bytes)));
@@ -17,14 +17,17 @@ pub fn averages(program: &Program) -> Vec<Entry<'_>> {
         return Vec::new();
     }
     let mut all = entries(program, Binding::is_weight);
-    all.iter_mut().for_each(|e| e.bytes = averages.get(e.name).copied().unwrap_or(e.bytes));
+    // Before the first step an average is zeros.
+    let begun = |name: &str| averages.get(name).copied().filter(|bytes| bytes.iter().any(|&byte| byte != 0));
+    all.iter_mut().for_each(|e| e.bytes = begun(e.name).unwrap_or(e.bytes));
     all
 }
 
 /// Copies the params and buffers of `from` into those of the same names of `to`, an inference program for instance:
 /// with the statistics of batch norm, then. States of the optimiser and of the caller stay as they are. Errors as for
-/// [`set_params`].
+/// [`set_params`]; and a param of `from` was neither initialised nor loaded.
 pub fn copy_params(from: &Program, to: &mut Program) -> Result<()> {
+    check_values(from, Binding::is_weight)?;
     set_params(&entries(from, Binding::is_weight), to)
 }
 
@@ -35,6 +38,7 @@ pub fn copy_averages(from: &Program, to: &mut Program) -> Result<()> {
     if source.is_empty() {
         return Err(Error::new(Kind::Name, "the program keeps no moving averages; see Optimiser::ema"));
     }
+    check_values(from, Binding::is_weight)?;
     set_params(&source, to)
 }
 

@@ -102,6 +102,8 @@ pub fn parse_all(text: &str, extra_ops: &[&'static OpDef]) -> Result<GraphBuf, V
 
 /// As [`parse_all`], for a text with symbols: see [`parse_with_sizes`].
 pub fn parse_all_with_sizes(text: &str, extra_ops: &[&'static OpDef], sizes: &Sizes) -> Result<GraphBuf, Vec<Error>> {
+    // Editors on Windows begin files with it.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_TEXT {
         return Err(vec![Error::new(Kind::Syntax, format!("the text is larger than {} MiB", MAX_TEXT >> 20))]);
     }

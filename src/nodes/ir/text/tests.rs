@@ -72,6 +72,14 @@ fn equal_nodes_of_a_text_are_one_node() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_a_text() {
+    let text = "graph @g {\n  %x = input : f32[2]\n  return y=%z\n}";
+    assert!(parse(&format!("\u{feff}{}", text.replace("%z", "%x"))).is_ok());
+    assert_eq!(parse(&format!("\u{feff}{text}")).unwrap_err(), parse(text).unwrap_err());
+    assert!(parse(&format!("\u{feff}\u{feff}{text}")).is_err());
+}
+
+#[test]
 fn attributes_alone() {
     let mut e = Emit::new("");
     let fields = Op::MATMUL;
