@@ -71,8 +71,8 @@ pub const MAX_THREADS: usize = 1024;
 const METHOD: &str = "step";
 
 /// Choices for compiling programs. None of them changes what a program computes, except the precision of products and
-/// of what is kept for the backward half, and the way of computing convolutions. Where values are kept in half precision, the memory budget may change the
-/// last bits of gradients, too.
+/// of what is kept for the backward half, and the way of computing convolutions. Where values are kept in half
+/// precision, the memory budget may change the last bits of gradients, too.
 ///
 /// ```
 /// use arenagrad::prelude::*;

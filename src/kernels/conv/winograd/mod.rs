@@ -13,10 +13,10 @@
 //! Along an axis the points are 0, ±3/4, ±3/2 and ∞. With these the error of an element is about twice that of the
 //! direct sum; with 0, ±1, ±2 and ∞ it is five times that. A pixel that is not finite makes its tiles NaN.
 //!
-//! Channels are the lanes of all transforms, and the products at a point are register tiles: tiles of the image × output
-//! channels, summed over source channels. Invariant: blocks depend on the geometry alone, and each product is one chain
-//! of `mul_add` over channels, or over tiles. So the bits depend neither on the range of units nor on the instruction
-//! set.
+//! Channels are the lanes of all transforms, and the products at a point are register tiles: tiles of the image ×
+//! output channels, summed over source channels. Invariant: blocks depend on the geometry alone, and each product is
+//! one chain of `mul_add` over channels, or over tiles. So the bits depend neither on the range of units nor on the
+//! instruction set.
 //!
 //! * `winograd_plan`: tiles, blocks and their sizes; which convolutions are faster so.
 //! * `points`: the transforms along one axis and both; `transforms`: those of rows of tiles.

@@ -14,8 +14,8 @@ pub(super) struct PointOperand<'a, T> {
     pub point: usize,
 }
 
-/// `c[point] (+)= a[point] · b[point]` with `m` rows, `n` columns and `k` terms. The columns of b are adjacent, and so are
-/// those of c, whose rows have `n` elements.
+/// `c[point] (+)= a[point] · b[point]` with `m` rows, `n` columns and `k` terms. The columns of b are adjacent, and so
+/// are those of c, whose rows have `n` elements.
 pub(super) fn multiply_points<T: GemmFloat>(
     [m, n, k]: [usize; 3],
     a: PointOperand<'_, T>,
