@@ -30,7 +30,7 @@ const binary = (what, file) => (file instanceof Uint8Array ? file : refuse("Data
 /** What JSON has no word for is refused; the norm of the largest element is called "inf". */
 const worded = (key, x) => {
   if (typeof x === "bigint" || (typeof x === "number" && !Number.isFinite(x)))
-    return key === "norm_type" && x === Infinity ? "inf" : refuse("Data", `${key} is ${x}; it must be a finite number`);
+    return key === "norm_type" && x === Infinity ? "inf" : refuse("Data", `${key} is the ${typeof x} ${x}; it must be a finite number`);
   return x;
 };
 const whole = (what, n) => (n >>> 0 === n ? n : refuse("Data", `${what} is ${n}, no whole number below 4294967296`));
@@ -142,7 +142,8 @@ export class Program extends Held {
     if (t.dtype === "bool" && numbers.some((x) => x != 0 && x != 1)) refuse("Data", `${what}: elements are 0 or 1`);
     const wrong = Array.isArray(numbers) ? numbers.findIndex((x) => !holds(view.constructor, x)) : -1;
     if (wrong >= 0) refuse("Data", `${what}: ${typeof numbers[wrong]} ${String(numbers[wrong])} at ${wrong} is no element of it`);
-    view.set(view instanceof BigInt64Array || view instanceof BigUint64Array ? Array.from(numbers, BigInt) : numbers);
+    const wide = Array.isArray(numbers) && (view instanceof BigInt64Array || view instanceof BigUint64Array);
+    view.set(wide ? Array.from(numbers, BigInt) : numbers);
     this.mark(name, method);
   }
 

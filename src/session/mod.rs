@@ -141,8 +141,8 @@ impl Session {
     }
 
     /// Chooses how convolutions are computed. The default is [`Convolutions::Direct`]. With [`Convolutions::Winograd`],
-    /// those of 3 × 3 kernels with stride 1 take about half the time where there are many channels, at about twice the
-    /// error. [`PlanReport::winograd`] tells how many those are.
+    /// those of 3 × 3 kernels with stride 1 take about half the time where there are 64 channels or more, and 0.8 of it
+    /// with 16, at about twice the error. [`PlanReport::winograd`] tells how many those are.
     ///
     /// ```
     /// use arenagrad::prelude::*;

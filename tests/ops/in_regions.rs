@@ -7,7 +7,7 @@
 
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, DType, GraphBuf, Loop, Missing, Var};
-use arenagrad::tools::fuzz::{LeafValues, RunOptions, run_engine};
+use arenagrad::tools::fuzz::{EngineStep, LeafValues, RunOptions, run_engine};
 use arenagrad::tools::ir::attrs::Attr;
 use arenagrad::tools::ir::opdef::{Case, Flags, OpDef};
 use arenagrad::tools::ir::text;
@@ -98,11 +98,36 @@ fn in_mode(g: &GraphBuf, mode: &str) -> Result<Result<GraphBuf, String>, String>
     }
 }
 
-/// Whether both graphs compute the same.
-fn compare(alone: &GraphBuf, inside: &GraphBuf) -> Result<(), String> {
-    let leaves = LeafValues::draw_for(&[alone.view(), inside.view()], 1).map_err(|e| format!("{e:?}"))?;
-    let step = |g: &GraphBuf| run_engine(g.view(), &leaves, RunOptions::default()).map_err(|e| e.to_string());
-    let (want, have) = match (step(alone), step(inside)) {
+/// The op by itself in a mode.
+struct Alone {
+    /// The types of its results.
+    outs: Vec<(Vec<usize>, DType)>,
+    /// The values of its leaves and what it computes of them, or why there is no such derivative.
+    computed: Result<(LeafValues, Result<EngineStep, String>), String>,
+}
+
+impl Alone {
+    fn new(def: &'static OpDef, case: &Case, mode: &str) -> Result<Alone, String> {
+        let graph = graph(def, case, Place::Alone, &[])?;
+        let v = graph.view();
+        let types = v.outputs().iter().map(|&y| (v.dims(y).to_vec(), v.ty(y).dtype));
+        let outs = types.take(v.outputs().len() - 1).collect();
+        let computed = match in_mode(&graph, mode)? {
+            Err(why) => Err(why),
+            Ok(g) => {
+                let leaves = LeafValues::draw_for(&[g.view()], 1).map_err(|e| format!("{e:?}"))?;
+                let step = run_engine(g.view(), &leaves, RunOptions::default()).map_err(|e| e.to_string());
+                Ok((leaves, step))
+            }
+        };
+        Ok(Alone { outs, computed })
+    }
+}
+
+/// Whether `inside` computes of these leaves what the op does by itself.
+fn compare(leaves: &LeafValues, alone: &Result<EngineStep, String>, inside: &GraphBuf) -> Result<(), String> {
+    let have = run_engine(inside.view(), leaves, RunOptions::default()).map_err(|e| e.to_string());
+    let (want, have) = match (alone, have) {
         (Ok(want), Ok(have)) => (want, have),
         // An index out of range stops both.
         (Err(_), Err(_)) => return Ok(()),
@@ -122,20 +147,16 @@ fn compare(alone: &GraphBuf, inside: &GraphBuf) -> Result<(), String> {
 }
 
 /// One cell of the table.
-fn cell(def: &'static OpDef, case: &Case, place: Place, mode: &str) -> Result<Cell, String> {
-    let alone = graph(def, case, Place::Alone, &[])?;
-    let v = alone.view();
-    let types = v.outputs().iter().map(|&y| (v.dims(y).to_vec(), v.ty(y).dtype));
-    let outs: Vec<(Vec<usize>, DType)> = types.take(v.outputs().len() - 1).collect();
+fn cell(def: &'static OpDef, case: &Case, alone: &Alone, place: Place, mode: &str) -> Result<Cell, String> {
     // Nothing fills these types, so they are no carries that start with zeros.
-    if let Some(y) = outs.iter().find(|y| matches!(y.1, DType::I16 | DType::U16 | DType::U64 | DType::C64)) {
+    if let Some(y) = alone.outs.iter().find(|y| matches!(y.1, DType::I16 | DType::U16 | DType::U64 | DType::C64)) {
         return Ok(Cell::Empty(format!("no constant fills {}", y.1)));
     }
-    let inside = graph(def, case, place, &outs)?;
-    match (in_mode(&alone, mode)?, in_mode(&inside, mode)?) {
-        (Err(why), _) => Ok(Cell::Empty(why)),
+    let inside = graph(def, case, place, &alone.outs)?;
+    match (&alone.computed, in_mode(&inside, mode)?) {
+        (Err(why), _) => Ok(Cell::Empty(why.clone())),
         (Ok(_), Err(why)) => Err(format!("has no derivative here: {why}")),
-        (Ok(a), Ok(b)) => compare(&a, &b).map(|()| Cell::Same),
+        (Ok((leaves, step)), Ok(inside)) => compare(leaves, step, &inside).map(|()| Cell::Same),
     }
 }
 
@@ -145,8 +166,11 @@ fn every_op_is_the_same_in_every_region() {
     let (mut wrong, mut counts) = (Vec::new(), BTreeMap::<String, usize>::new());
     for def in OPS.iter().filter(|def| !skipped(def)) {
         let (mut row, mut reasons) = (String::new(), BTreeSet::new());
-        for (place, mode) in PLACES.iter().flat_map(|p| MODES.iter().map(move |m| (*p, *m))) {
-            match cell(def, &def.cases[0], place, mode) {
+        // Computed once for all places.
+        let alone = MODES.map(|mode| Alone::new(def, &def.cases[0], mode));
+        for (place, (mode, alone)) in PLACES.iter().flat_map(|p| MODES.iter().zip(&alone).map(move |m| (*p, m))) {
+            let alone = alone.as_ref().map_err(String::clone);
+            match alone.and_then(|alone| cell(def, &def.cases[0], alone, place, mode)) {
                 Ok(Cell::Same) => {
                     *counts.entry("same".into()).or_default() += 1;
                     row += " same ";

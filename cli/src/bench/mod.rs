@@ -17,7 +17,7 @@ use crate::train::ranks::Ranks;
 use crate::{alloc, sys};
 use arenagrad::Precision;
 use arenagrad::error::Result;
-use arenagrad::session::{Handle, Keep, Program, Session, Trace};
+use arenagrad::session::{Convolutions, Handle, Keep, Program, Session, Trace};
 use arenagrad::train::{Loaded, Times};
 use batches::Batches;
 use ranks::RankSteps;
@@ -107,6 +107,8 @@ fn bench_json(metrics: &impl Serialize) -> Run<String> {
 struct BenchMetrics {
     workload: &'static str,
     precision: String,
+    /// How convolutions are computed.
+    convolutions: &'static str,
     /// Type of the values that are kept for the backward half.
     keep: &'static str,
     threads: usize,
@@ -162,7 +164,9 @@ impl BenchMetrics {
         let (growth, anon) = (bytes(m.rss_growth_bytes), bytes(m.anon_growth_bytes));
         let share = m.roofline_share.map_or("an unknown share".into(), |s| format!("{:.1} %", 100.0 * s));
         let kept = if m.keep == Keep::F32.name() { String::new() } else { format!("  kept in {}", m.keep) };
-        let setup = format!("{}  {}{kept}  threads {} of {}", m.workload, m.precision, m.used_threads, m.threads);
+        let direct = m.convolutions == Convolutions::Direct.name();
+        let by = if direct { String::new() } else { format!("  convolutions by {}", m.convolutions) };
+        let setup = format!("{}  {}{by}{kept}  threads {} of {}", m.workload, m.precision, m.used_threads, m.threads);
         let times = format!(
             "steps {}  modelled {:.2} us  p50 {:.2} us  p99 {:.2} us  p99.9 {:.2} us  min {:.2} us",
             m.steps, m.modelled_us, m.step_us_p50, m.step_us_p99, m.step_us_p999, m.step_us_min
@@ -356,6 +360,7 @@ fn time_bench(w: &Workload, a: &BenchArgs, cores: usize, peak: f64, ranks: &Rank
     Ok(BenchMetrics {
         workload: w.name,
         precision: a.precision.report(),
+        convolutions: a.convolutions.name(),
         keep: a.keep.name(),
         threads: a.threads,
         steps,

@@ -137,6 +137,7 @@ fn mistakes_are_named_with_their_line() {
     starts("\nbatch = 0", "2: batch is 0");
     starts("threads = 0", "1: threads is 0; it goes from 1 to");
     starts("precision = \"f16\"", "1: precision is \"f16\"; it may be f32, bf16x3, bf16x2, bf16");
+    starts("convolutions = \"fast\"", "1: convolutions is \"fast\"; it may be direct, winograd");
     starts("keep = \"half\"", "1: keep is \"half\"; it may be f32, bf16, f16");
     starts("data = \"alice\"", "1: data is \"alice\"; the built-in data of task images is \"digits\"");
 }

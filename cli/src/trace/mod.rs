@@ -25,6 +25,7 @@ pub fn trace_command(a: &TraceArgs) -> Run {
             let b = BenchArgs {
                 threads: a.threads,
                 precision: a.precision,
+                convolutions: a.convolutions,
                 keep: a.keep,
                 data: a.data.clone(),
                 ..BenchArgs::default()

@@ -69,6 +69,7 @@ pub fn train_page_facts(c: &Config, task: &dyn TrainTask, m: &Measured) -> Vec<(
         ("peak RSS", sys::sys_peak_rss().map_or("unknown".into(), human)),
         ("allocations per step", (m.allocs as f64 / m.steps.max(1) as f64).to_string()),
         ("precision", c.precision.report()),
+        ("convolutions", c.convolutions.name().to_string()),
         ("kept for backward", c.keep.name().to_string()),
         ("threads, seed", format!("{}, {}", c.threads, c.seed)),
     ];

@@ -106,7 +106,7 @@ def compile(
       before they sleep. `Program.pin` and `Program.spin` set them later.
     * `max_memory`: most bytes of the arena, as a number or as `"4MiB"`.
     * `precision`: that of matrix products, as `"bf16"`; `precisions` by patterns of params' names.
-    * `convolutions`: `"winograd"` computes those of 3 × 3 kernels in about half the time, at about twice the error.
+    * `convolutions`: `"winograd"` computes those of 3 × 3 kernels in down to half the time, at about twice the error.
     * `keep`: the type in which values wait for the backward half, as `"bf16"`.
     * `find_nan`: a step fails at the op that makes the first NaN.
     * `optimise=False` runs only the passes that each op needs; `poison` checks plans and kernels while stepping.

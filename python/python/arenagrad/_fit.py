@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
@@ -10,7 +11,7 @@ import time
 from . import nn, optim
 from ._arenagrad import Build, Program, Schedule, _digits, _EventFile, _permutation, train
 from ._compile import compile
-from ._errors import make
+from ._errors import DivergedError, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ def run_fit(
     progress: bool,
     callback: Callable[[int, Any], bool | None] | None,
 ) -> Fitted:
-    """The run of `fit`. `program` has the functions `step`, `checkpoint`, `resume` and `save` of one."""
+    """The run of `fit`. `program` has `params` and the functions `step`, `checkpoint`, `resume` and `save` of one."""
     if steps is None and epochs is None:
         raise make("syntax", "fit: give steps or epochs")
     if min(steps or 0, epochs or 0) < 0:
@@ -255,7 +256,9 @@ def run_fit(
     try:
         ended = run.go(batches, epochs, rates, lr, val, val_every, callback)
     except KeyboardInterrupt:
-        run.checkpoint()
+        # Of params that are not finite there is no checkpoint; what is raised is the interrupt.
+        with contextlib.suppress(DivergedError):
+            run.checkpoint()
         raise
     finally:
         if run.shown is not None:

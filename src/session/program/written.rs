@@ -23,6 +23,12 @@ impl Program {
         self.bindings.iter().enumerate().any(of)
     }
 
+    /// The params and states that [`Program::holds_value`] says no to.
+    pub(crate) fn without_values(&self) -> impl Iterator<Item = &Binding> {
+        let empty = |(i, b): &(usize, &Binding)| b.is_persistent() && !self.fresh.holds_value(*i, b);
+        self.bindings.iter().enumerate().filter(empty).map(|(_, b)| b)
+    }
+
     /// The binding of the param or state called `name`, and its bytes, writable.
     pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
         self.leaf_mut(0, "param or state", name, &|role| matches!(role, Role::Param | Role::State))

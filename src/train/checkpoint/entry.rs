@@ -29,8 +29,7 @@ pub fn entries(program: &Program, wanted: impl Fn(&Binding) -> bool) -> Vec<Entr
 
 /// An error if a param or state of `program` that is `wanted` has no value yet: its bytes are zeros, not weights.
 pub fn check_values(program: &Program, wanted: impl Fn(&Binding) -> bool) -> Result<()> {
-    let empty = |b: &&Binding| wanted(b) && !program.holds_value(&b.name);
-    let empty: Vec<&str> = program.persistent().map(|(b, _)| b).filter(empty).map(|b| b.name.as_str()).collect();
+    let empty: Vec<&str> = program.without_values().filter(|b| wanted(b)).map(|b| b.name.as_str()).collect();
     match empty.len() {
         0 => Ok(()),
         _ => {

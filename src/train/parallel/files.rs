@@ -6,8 +6,8 @@ use super::Parallel;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::passes::optimiser::{OwnedState, STEP, is_kept_grad};
-use crate::session::Program;
-use crate::train::checkpoint::{self, Entry, HEADER_LIMIT, Loaded, Tensor, entries};
+use crate::session::{Binding, Program};
+use crate::train::checkpoint::{self, Entry, HEADER_LIMIT, Loaded, Tensor, check_values, entries};
 use crate::train::saved_names::{MAX_STEPS, is_saved_trainer_tensor};
 use std::path::Path;
 
@@ -28,12 +28,15 @@ impl Part<'_> {
         !(self.split && is_kept_grad(name))
     }
 
-    /// The tensors of a file: those of `program`, with `gathered` in place of the states that one rank has alone.
-    pub fn entries<'e>(&self, program: &'e Program, gathered: &'e [Tensor]) -> Vec<Entry<'e>> {
+    /// The tensors of a file: those of `program`, with `gathered` in place of the states that one rank has alone. An
+    /// error if one has no value yet.
+    pub fn entries<'e>(&self, program: &'e Program, gathered: &'e [Tensor]) -> Result<Vec<Entry<'e>>> {
         let is_gathered = |name: &str| gathered.iter().any(|t| t.name == name);
-        let mut all = entries(program, |b| self.in_files(&b.name) && !is_gathered(&b.name));
+        let own = |b: &Binding| self.in_files(&b.name) && !is_gathered(&b.name);
+        check_values(program, own)?;
+        let mut all = entries(program, own);
         all.extend(gathered.iter().map(Tensor::entry));
-        all
+        Ok(all)
     }
 
     /// Most bytes of a file of `program` with `more` bytes of other tensors.
@@ -106,9 +109,10 @@ impl Parallel {
         let gathered = self.gather_states(program)?;
         let mut written = Ok(());
         if self.is_first() {
-            let mut all = self.part().entries(program, &gathered);
-            all.extend_from_slice(more);
-            written = checkpoint::save(path, &all);
+            written = self.part().entries(program, &gathered).and_then(|mut all| {
+                all.extend_from_slice(more);
+                checkpoint::save(path, &all)
+            });
         }
         self.share_result(written)
     }

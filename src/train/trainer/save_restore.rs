@@ -130,7 +130,7 @@ impl Trainer {
         let sizes: Vec<[usize; 1]> = self.kept.iter().map(|k| [k.numbers.len()]).collect();
         let ranks = [self.ranks() as u64];
         // No step reads the gradients of the one before.
-        let mut all = self.part().entries(&self.program, owned);
+        let mut all = self.part().entries(&self.program, owned)?;
         let mut put = |name, dtype, dims, bytes| all.push(Entry { name, dtype, dims, bytes });
         put(CURSOR, DType::I64, &[6], bytemuck::cast_slice(&cursor));
         if examples != [0] {

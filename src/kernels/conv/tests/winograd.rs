@@ -75,6 +75,9 @@ fn other_convolutions_are_direct() {
         ConvGeom { c_out: 15, ..g },
         ConvGeom { n: 0, ..g },
         ConvGeom { n: 1, ..g },
+        ConvGeom { c_in: 1025, ..g },
+        ConvGeom { c_out: 67, ..g },
+        g.size([16, 520]),
     ];
     for other in others {
         assert!(!Convolutions::Winograd.of(other).winograd, "{other:?}");

@@ -13,8 +13,9 @@ const CHANNELS: usize = 64;
 pub(super) const GROUP: usize = 64;
 /// Lanes that channels are rounded up to.
 pub(super) const LANES: usize = 16;
-/// Most tiles across an image.
+/// Most tiles across an image, and most channels: scratch is bounded by these.
 const WIDEST: usize = 128;
+const MOST_CHANNELS: usize = 1024;
 /// Tiles from which on the products take longer than bringing the taps to the points.
 const LEAST: usize = 24;
 /// Tiles from which on an image block of the weight gradient takes longer than bringing its sums back to taps.
@@ -135,7 +136,9 @@ pub(in super::super) fn fits_winograd(g: &ConvGeom) -> bool {
     let w = &g.windows;
     let plain = w.kernel == [TAPS; 2] && w.stride == [1; 2] && w.dilation == [1; 2];
     let near = w.pad.iter().flatten().all(|p| *p < TAPS);
-    if !plain || !near || g.groups != 1 || g.n == 0 || g.c_in.min(g.c_out) < LANES {
+    let some = g.c_in.min(g.c_out) >= LANES && g.c_in.max(g.c_out) <= MOST_CHANNELS;
+    // Units of the weight gradient that leave most lanes empty take longer.
+    if !plain || !near || g.groups != 1 || g.n == 0 || !some || winograd_channels(g) < LANES {
         return false;
     }
     [WinogradPlan::forward(g), WinogradPlan::backward(g)].iter().all(|p| {
@@ -145,9 +148,14 @@ pub(in super::super) fn fits_winograd(g: &ConvGeom) -> bool {
     })
 }
 
+/// Output channels of a unit of the weight gradient.
+fn winograd_channels(g: &ConvGeom) -> usize {
+    largest_divisor(g.c_out, GROUP)
+}
+
 /// (image blocks, output channels of a unit) of the weight gradient: about sixteen units.
 pub(in super::super) fn winograd_weight_blocks(g: &ConvGeom) -> (usize, usize) {
-    let channels = largest_divisor(g.c_out, GROUP);
+    let channels = winograd_channels(g);
     let tiles = g.n * WinogradPlan::forward(g).all_tiles();
     let blocks = (16 * channels / g.c_out).min(tiles / LEAST_OF_BLOCK);
     (blocks.clamp(1, g.n.max(1)), channels)

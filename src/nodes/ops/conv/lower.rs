@@ -23,7 +23,9 @@ fn push_call(
     scratch: usize,
     to: Buf,
 ) {
-    let call = Call::new(kernel, words, units).flops(cx.flops()).cost_class(CostClass::CONV);
+    // By Winograd's filtering a quarter of the operations are products, and transforms take about as long.
+    let flops = if cx.convolutions.of(read_geom(cx)).winograd { cx.flops() / 2 } else { cx.flops() };
+    let call = Call::new(kernel, words, units).flops(flops).cost_class(CostClass::CONV);
     let call = call.reads_args(cx.args()).divided(to, split);
     let scratch = cx.scratch(cx.dtype(0).size(), scratch);
     cx.call(call.scratch(scratch));
