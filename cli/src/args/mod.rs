@@ -183,7 +183,7 @@ pub struct TrainArgs {
     /// terms) or bf16 [default: f32]. Without AMX, bf16x3 and bf16x2 run as f32. Weights and optimiser stay f32.
     #[arg(long, value_parser = precision_arg, value_name = "PRECISION")]
     pub precision: Option<Precision>,
-    /// How convolutions are computed: direct, or winograd for 3 × 3 kernels: in down to half the time, at twice the error
+    /// How convolutions are computed: direct, or winograd for 3 × 3 kernels: half the time, twice the error
     /// [default: direct].
     #[arg(long, value_parser = convolutions_arg, value_name = "WAY")]
     pub convolutions: Option<Convolutions>,
@@ -276,7 +276,7 @@ pub struct PlanArgs {
     /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
     #[arg(long, value_parser = precision_arg, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
-    /// How convolutions are computed: direct, or winograd for 3 × 3 kernels: in down to half the time, at twice the error.
+    /// How convolutions are computed: direct, or winograd for 3 × 3 kernels: half the time, twice the error.
     #[arg(long, value_parser = convolutions_arg, value_name = "WAY", default_value = "direct")]
     pub convolutions: Convolutions,
     /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
@@ -434,7 +434,7 @@ pub struct TraceArgs {
     /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
     #[arg(long, value_parser = precision_arg, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
-    /// How convolutions are computed: direct, or winograd for 3 × 3 kernels: in down to half the time, at twice the error.
+    /// How convolutions are computed: direct, or winograd for 3 × 3 kernels: half the time, twice the error.
     #[arg(long, value_parser = convolutions_arg, value_name = "WAY", default_value = "direct")]
     pub convolutions: Convolutions,
     /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
@@ -466,7 +466,7 @@ pub struct BenchArgs {
     /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
     #[arg(long, value_parser = precision_arg, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
-    /// How convolutions are computed: direct, or winograd for 3 × 3 kernels: in down to half the time, at twice the error.
+    /// How convolutions are computed: direct, or winograd for 3 × 3 kernels: half the time, twice the error.
     #[arg(long, value_parser = convolutions_arg, value_name = "WAY", default_value = "direct")]
     pub convolutions: Convolutions,
     /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
