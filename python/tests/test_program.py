@@ -431,3 +431,16 @@ def test_steps_leave_nothing_behind(double):
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert grown < 4096
+
+
+def test_convolutions_are_computed_as_chosen():
+    with ag.build("net") as b:
+        x, w = b.input("x", (4, 16, 12, 12)), b.input("w", (20, 16, 3, 3))
+        b.output("y", x.conv2d(w, stride=(1, 1), pad=(1, 1, 1, 1), dilation=(1, 1), groups=1))
+    draw = np.random.default_rng(1).standard_normal
+    values = {"x": draw((4, 16, 12, 12)).astype(np.float32), "w": draw((20, 16, 3, 3)).astype(np.float32)}
+    direct = ag.compile(b.graph).step(**values)["y"].copy()
+    points = ag.compile(b.graph, convolutions="winograd").step(**values)["y"]
+    assert 0 < np.abs(direct - points).max() < 1e-4
+    with pytest.raises(ag.Error, match='convolutions is "fast"; it may be direct, winograd'):
+        ag.compile(b.graph, convolutions="fast")

@@ -27,8 +27,8 @@ impl TrainRequest {
     }
 }
 
-/// `{"methods": [["step", GRAPH], …], "max_memory": BYTES, "precision": "f32", "convolutions": "winograd", "keep": "bf16",
-/// "find_nan": true}`: all but the methods may be left out.
+/// `{"methods": [["step", GRAPH], …], "max_memory": BYTES, "precision": "f32", "convolutions": "winograd",
+/// "keep": "bf16", "find_nan": true}`: all but the methods may be left out.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompileRequest {
