@@ -3,6 +3,9 @@
 //! A value at point p of a polynomial is Σ cᵢ pⁱ; at ∞ it is the highest coefficient. The pixels' transform is the
 //! adjoint of interpolation, so it has the coefficients of the polynomials that vanish at all points but one.
 
+// Values stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
+#![allow(clippy::needless_range_loop)]
+
 use super::super::conv_micro::fma_arrays;
 use crate::float::Float;
 
