@@ -8,10 +8,11 @@ use common::{Scratch, good, idx, program, summary};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "allocs_per_step",
     "arena_bytes",
     "arena_lower_bound_bytes",
+    "convolutions",
     "keep",
     "peak_rss_bytes",
     "precision",
