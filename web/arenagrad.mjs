@@ -29,9 +29,9 @@ function refuse(kind, message) {
 const binary = (what, file) => (file instanceof Uint8Array ? file : refuse("Data", `${what} takes a Uint8Array`));
 /** What JSON has no word for is refused; the norm of the largest element is called "inf". */
 const worded = (key, x) => {
-  if (typeof x === "bigint" || (typeof x === "number" && !Number.isFinite(x)))
-    return key === "norm_type" && x === Infinity ? "inf" : refuse("Data", `${key} is the ${typeof x} ${x}; it must be a finite number`);
-  return x;
+  if (typeof x === "bigint") refuse("Data", `${key} is the BigInt ${x}; it must be a number`);
+  if (typeof x !== "number" || Number.isFinite(x)) return x;
+  return key === "norm_type" && x === Infinity ? "inf" : refuse("Data", `${key} is ${x}; it must be a finite number`);
 };
 const whole = (what, n) => (n >>> 0 === n ? n : refuse("Data", `${what} is ${n}, no whole number below 4294967296`));
 

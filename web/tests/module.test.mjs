@@ -224,7 +224,7 @@ const bad = {
     const train = (keys) => ag.parse(LINE, { batch: 2 }).train("loss", { kind: "sgd", lr: 0.1, ...keys });
     refused("Data", "momentum is NaN", () => train({ momentum: NaN }));
     refused("Data", "clip_norm is Infinity", () => train({ clip_norm: Infinity }));
-    refused("Data", "batch is 2", () => ag.parse(LINE, { batch: 2n }));
+    refused("Data", "batch is the BigInt 2", () => ag.parse(LINE, { batch: 2n }));
     const text = (norm_type) => String(train({ clip_norm: 1, norm_type }));
     assert.notEqual(text(Infinity), text(2));
   },
