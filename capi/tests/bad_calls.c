@@ -144,7 +144,7 @@ static void choices(void) {
     ag_program program;
     ag_options options = ag_options_default();
     options.size = 8;
-    REFUSED(ag_compile(graph, &options, &program), AG_USAGE, "options.size is 8; it goes from 40 to 40");
+    REFUSED(ag_compile(graph, &options, &program), AG_USAGE, "options.size is 8; it goes from 40 to 48");
     options.size = SIZE_MAX;
     REFUSED(ag_compile(graph, &options, &program), AG_USAGE, "options.size is ");
     options = ag_options_default();
@@ -159,6 +159,10 @@ static void choices(void) {
     options = ag_options_default();
     options.keep = "f64";
     REFUSED(ag_compile(graph, &options, &program), AG_USAGE, "options.keep is \"f64\"; it may be ");
+    options = ag_options_default();
+    options.convolutions = "fast";
+    REFUSED(ag_compile(graph, &options, &program), AG_USAGE,
+            "options.convolutions is \"fast\"; it may be direct, winograd");
     options = ag_options_default();
     options.max_memory = 1;
     REFUSED(ag_compile(graph, &options, &program), AG_PLAN, "1");
