@@ -47,9 +47,9 @@ pub mod passes {
 /// The scheduler: order, lifetimes, packing, the plan and its checker, the executor.
 pub mod sched {
     pub use crate::sched::{
-        Scheduled, alias, areas, checker, exec, faults, instructions, intervals, link, lower, modelled_time, order,
-        pack, plan, plan_with_arithmetic, plan_with_red_zones, plan_without_thread_scratch, planned_body,
-        planned_offsets, planner, races, schedule, share, tape, team, track,
+        Scheduled, alias, areas, arithmetic, checker, exec, faults, instructions, intervals, link, lower,
+        modelled_time, order, pack, plan, plan_with_arithmetic, plan_with_red_zones, plan_without_thread_scratch,
+        planned_body, planned_offsets, planner, races, schedule, share, tape, team, track,
     };
 }
 

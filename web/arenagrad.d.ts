@@ -66,8 +66,6 @@ export interface Options {
   max_memory?: number;
   /** How products of f32 are computed: `f32`, `bf16x3`, `bf16x2` or `bf16`. */
   precision?: string;
-  /** How convolutions are computed: `direct`, or `winograd` for those of 3 × 3 kernels where that is faster. */
-  convolutions?: string;
   /** The type in which a step keeps values for its backward half: `f32`, `bf16` or `f16`. */
   keep?: string;
   /** A step fails at the first op that makes a NaN. */

@@ -151,29 +151,13 @@ export class Program extends Held {
     this.module.ask("ag_mark", name, this.id, this.#method(method));
   }
 
-  init(seed = 0) {
-    this.module.call("ag_init", this.id, BigInt(whole("seed", seed)));
-  }
-
-  step(method = this.methods[0]) {
-    this.module.call("ag_run", this.id, this.#method(method));
-  }
-
-  plan({ method = this.methods[0], svg = false } = {}) {
-    return this.module.text("ag_plan", this.id, this.#method(method), svg ? 1 : 0);
-  }
-
-  save({ weights = false } = {}) {
-    return this.module.get("ag_save", this.id, weights ? 1 : 0);
-  }
-
-  load(file) {
-    this.module.ask("ag_load", binary("load", file), this.id);
-  }
-
-  export() {
-    return this.module.get("ag_export", this.id);
-  }
+  init = (seed = 0) => void this.module.call("ag_init", this.id, BigInt(whole("seed", seed)));
+  step = (method = this.methods[0]) => void this.module.call("ag_run", this.id, this.#method(method));
+  plan = ({ method = this.methods[0], svg = false } = {}) =>
+    this.module.text("ag_plan", this.id, this.#method(method), svg ? 1 : 0);
+  save = ({ weights = false } = {}) => this.module.get("ag_save", this.id, weights ? 1 : 0);
+  load = (file) => void this.module.ask("ag_load", binary("load", file), this.id);
+  export = () => this.module.get("ag_export", this.id);
 }
 
 /** A loaded module. */

@@ -19,20 +19,11 @@ use std::time::Duration;
 /// How often signals are looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
-fn precision_of(word: &str) -> PyResult<Precision> {
-    let known = || Precision::ALL.iter().map(|p| p.1).collect::<Vec<_>>().join(", ");
-    Precision::named(word).ok_or_else(|| refuse(Kind::Syntax, format!("precision is {word:?}; it may be {}", known())))
-}
-
-fn keep_of(word: &str) -> PyResult<Keep> {
-    let known = || Keep::ALL.iter().map(|k| k.1).collect::<Vec<_>>().join(", ");
-    Keep::named(word).ok_or_else(|| refuse(Kind::Syntax, format!("keep is {word:?}; it may be {}", known())))
-}
-
-fn convolutions_of(word: &str) -> PyResult<Convolutions> {
-    let known = || Convolutions::ALL.iter().map(|c| c.1).collect::<Vec<_>>().join(", ");
-    let fault = || refuse(Kind::Syntax, format!("convolutions is {word:?}; it may be {}", known()));
-    Convolutions::named(word).ok_or_else(fault)
+/// The choice called `word` of `key`, which has these.
+fn choice_of<T: Copy>(key: &str, word: &str, all: &[(T, &str)]) -> PyResult<T> {
+    let known = || all.iter().map(|c| c.1).collect::<Vec<_>>().join(", ");
+    let found = all.iter().find(|c| c.1 == word).map(|c| c.0);
+    found.ok_or_else(|| refuse(Kind::Syntax, format!("{key} is {word:?}; it may be {}", known())))
 }
 
 /// The choices of a session.
@@ -57,13 +48,13 @@ pub struct Choices<'py> {
 impl Choices<'_> {
     pub fn session(&self) -> PyResult<Session> {
         let mut session = Session::new().threads(self.threads).optimise(self.optimise).find_nan(self.find_nan);
-        session = session.poison(self.poison).precision(precision_of(&self.precision)?);
+        session = session.poison(self.poison).precision(choice_of("precision", &self.precision, Precision::ALL)?);
         for (pattern, word) in &self.precisions {
-            session = session.precision_of(pattern, precision_of(word)?);
+            session = session.precision_of(pattern, choice_of("precision", word, Precision::ALL)?);
         }
-        session = session.convolutions(convolutions_of(&self.convolutions)?);
+        session = session.convolutions(choice_of("convolutions", &self.convolutions, Convolutions::ALL)?);
         if let Some(word) = &self.keep {
-            session = session.keep(keep_of(word)?);
+            session = session.keep(choice_of("keep", word, Keep::ALL)?);
         }
         if let Some(cores) = &self.pin {
             session = session.pin(cores_of(cores)?);

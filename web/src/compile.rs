@@ -4,7 +4,7 @@ use crate::reply::bad_call;
 use arenagrad::Precision;
 use arenagrad::error::{Kind, Result};
 use arenagrad::graph::GraphBuf;
-use arenagrad::session::{Convolutions, Keep, Program, Session};
+use arenagrad::session::{Keep, Program, Session};
 use arenagrad_tables::optimiser::OptimiserTable;
 use serde::Deserialize;
 
@@ -27,15 +27,14 @@ impl TrainRequest {
     }
 }
 
-/// `{"methods": [["step", GRAPH], …], "max_memory": BYTES, "precision": "f32", "convolutions": "winograd",
-/// "keep": "bf16", "find_nan": true}`: all but the methods may be left out.
+/// `{"methods": [["step", GRAPH], …], "max_memory": BYTES, "precision": "f32", "keep": "bf16", "find_nan": true}`: all
+/// but the methods may be left out.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompileRequest {
     pub methods: Vec<(String, u32)>,
     max_memory: Option<usize>,
     precision: Option<String>,
-    convolutions: Option<String>,
     keep: Option<String>,
     #[serde(default)]
     find_nan: bool,
@@ -48,11 +47,6 @@ impl CompileRequest {
         if let Some(word) = &self.precision {
             let known = Precision::ALL.iter().map(|p| p.1);
             session = session.precision(Precision::named(word).ok_or_else(|| unknown("precision", word, known))?);
-        }
-        if let Some(word) = &self.convolutions {
-            let known = Convolutions::ALL.iter().map(|c| c.1);
-            let fault = || unknown("convolutions", word, known);
-            session = session.convolutions(Convolutions::named(word).ok_or_else(fault)?);
         }
         if let Some(word) = &self.keep {
             let known = Keep::ALL.iter().map(|k| k.1);

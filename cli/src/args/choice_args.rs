@@ -3,8 +3,8 @@
 use arenagrad::Precision;
 use arenagrad::session::{Convolutions, Keep};
 
-/// The choice called `name`, of `all`.
-fn choice_of<T: Copy>(all: &[(T, &str)], name: &str) -> Result<T, String> {
+/// The choice called `name`, of `all`, or their names: `it may be f32, bf16`.
+pub fn choice_of<T: Copy>(all: &[(T, &str)], name: &str) -> Result<T, String> {
     let found = all.iter().find(|c| c.1 == name).map(|c| c.0);
     found.ok_or_else(|| format!("it may be {}", all.iter().map(|c| c.1).collect::<Vec<_>>().join(", ")))
 }

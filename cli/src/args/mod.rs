@@ -13,6 +13,7 @@ mod rank_args;
 mod scale_args;
 mod weights_args;
 
+pub use choice_args::choice_of;
 pub use derive_args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
 pub use export_args::ExportArgs;
 pub use fuzz_args::{GenerateArgs, ReduceArgs};

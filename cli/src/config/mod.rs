@@ -236,11 +236,11 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
     file.checkpoint_every = args.checkpoint_every.or(file.checkpoint_every);
     file.max_memory = args.max_memory.or(file.max_memory);
     file.precision = args.precision.map(|p| p.name().to_string()).or(file.precision);
-    let precision = config_precision(file.precision.as_deref())?;
+    let precision = config_choice("precision", file.precision.as_deref(), Precision::ALL)?;
     file.convolutions = args.convolutions.map(|c| c.name().to_string()).or(file.convolutions);
-    let convolutions = config_convolutions(file.convolutions.as_deref())?;
+    let convolutions = config_choice("convolutions", file.convolutions.as_deref(), Convolutions::ALL)?;
     file.keep = args.keep.map(|k| k.name().to_string()).or(file.keep);
-    let keep = config_keep(file.keep.as_deref())?;
+    let keep = config_choice("keep", file.keep.as_deref(), Keep::ALL)?;
     // TOML's integers are i64.
     let name = if args.seed.is_some() { "--seed" } else { "seed" };
     within_bounds(name, file.seed.unwrap_or(0), 0, i64::MAX as u64)?;
@@ -306,27 +306,10 @@ fn config_data(file: &ConfigFile, args: &TrainArgs, base: &Path) -> KeyRun<Optio
     }
 }
 
-/// The precision called `name`, or the default.
-fn config_precision(name: Option<&str>) -> KeyRun<Precision> {
-    let Some(name) = name else { return Ok(Precision::default()) };
-    let known = || Precision::ALL.iter().map(|p| p.1).collect::<Vec<_>>().join(", ");
-    let fault = || key_fault("precision", format!("precision is {name:?}; it may be {}", known()));
-    Precision::named(name).ok_or_else(fault)
-}
-
-/// The type in which values are kept, called `name`, or the default.
-fn config_keep(name: Option<&str>) -> KeyRun<Keep> {
-    let Some(name) = name else { return Ok(Keep::default()) };
-    let known = || Keep::ALL.iter().map(|k| k.1).collect::<Vec<_>>().join(", ");
-    Keep::named(name).ok_or_else(|| key_fault("keep", format!("keep is {name:?}; it may be {}", known())))
-}
-
-/// The way of computing convolutions called `name`, or the default.
-fn config_convolutions(name: Option<&str>) -> KeyRun<Convolutions> {
-    let Some(name) = name else { return Ok(Convolutions::default()) };
-    let known = || Convolutions::ALL.iter().map(|c| c.1).collect::<Vec<_>>().join(", ");
-    let fault = || key_fault("convolutions", format!("convolutions is {name:?}; it may be {}", known()));
-    Convolutions::named(name).ok_or_else(fault)
+/// The choice called `name` of `key`, which has these, or the default.
+fn config_choice<T: Copy + Default>(key: &str, name: Option<&str>, all: &[(T, &str)]) -> KeyRun<T> {
+    let Some(name) = name else { return Ok(T::default()) };
+    args::choice_of(all, name).map_err(|known| key_fault(key, format!("{key} is {name:?}; {known}")))
 }
 
 /// Makes the path of the data absolute, because a resumed run may start in another folder.

@@ -13,7 +13,8 @@ pub enum Convolutions {
     Direct = 0,
     /// Those of 3 × 3 kernels with stride 1 and at least 16 channels on both sides by Winograd's minimal filtering
     /// `F(4×4, 3×3)`, forward and in gradients, where that is faster. It takes a quarter of the multiplications; errors
-    /// are about twice those of `Direct`. A pixel that is not finite makes all results of its tiles NaN.
+    /// are about twice those of `Direct`. A pixel or weight that is not finite makes more results NaN. In WebAssembly
+    /// all are direct.
     Winograd = 1,
 }
 
@@ -34,6 +35,7 @@ impl Convolutions {
 
     /// `g`, computed as chosen.
     pub fn of(self, g: ConvGeom) -> ConvGeom {
-        ConvGeom { winograd: self == Convolutions::Winograd && fits_winograd(&g), ..g }
+        let here = cfg!(not(target_arch = "wasm32")) && self == Convolutions::Winograd;
+        ConvGeom { winograd: here && fits_winograd(&g), ..g }
     }
 }

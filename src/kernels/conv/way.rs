@@ -91,6 +91,11 @@ fn has_each(g: &ConvGeom) -> bool {
     fits_each(g) && !(wide && depthwise::fits(&ConvPlan::forward(g)))
 }
 
+/// Whether values at points are what is multiplied. A WebAssembly module has no code for it: it would be larger.
+fn by_points(g: &ConvGeom) -> bool {
+    cfg!(not(target_arch = "wasm32")) && g.winograd
+}
+
 /// How the weight gradient is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WeightWay {
@@ -119,7 +124,7 @@ impl WeightWay {
 
     /// Of a convolution.
     pub fn of(g: &ConvGeom) -> WeightWay {
-        if g.winograd {
+        if by_points(g) {
             WeightWay::Winograd
         } else if has_each(g) && g.windows.out().iter().product::<usize>() >= EACH_POSITIONS {
             WeightWay::Each
@@ -141,7 +146,7 @@ impl Way {
         let area = g.windows.out()[0] * g.windows.out()[1];
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_out));
         let lanes = || Way::Lanes(LanesPlan::forward(g), Share::new(g.n, 1, g.c_out));
-        if g.winograd {
+        if by_points(g) {
             let plan = WinogradPlan::forward(g);
             return Way::Winograd(plan, Share::new(g.n, plan.fold(), g.c_out));
         }
@@ -163,7 +168,7 @@ impl Way {
         let area = g.windows.out()[0] * g.windows.out()[1];
         let product = |fold| Way::Product(Share::new(g.n, fold, g.c_in));
         let lanes = || Way::Lanes(LanesPlan::backward(g), Share::new(g.n, 1, g.c_in));
-        if g.winograd {
+        if by_points(g) {
             let plan = WinogradPlan::backward(g);
             return Way::Winograd(plan, Share::new(g.n, plan.fold(), g.c_in));
         }

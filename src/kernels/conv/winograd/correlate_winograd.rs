@@ -17,14 +17,14 @@ scratch! {
         /// Taps at the points, for all source channels.
         taps: p.channel_blocks().count() * POINTS * POINTS * p.channels() * row,
         /// Taps of one source channel.
-        some: TAPS * TAPS * row,
+        channel_taps: TAPS * TAPS * row,
         /// The pixels of a piece.
         strip: (p.piece_rows() * TILE + TAPS - 1) * (p.grid[1] * TILE + TAPS - 1) * filled(p.channels()),
         /// Those of a block at the points.
         pixels: POINTS * POINTS * point_step(p.tiles(), filled(p.channels())),
         products: POINTS * POINTS * point_step(p.tiles(), row),
         /// The positions of a row of tiles.
-        row: TILE * TILE * p.grid[1] * row,
+        positions: TILE * TILE * p.grid[1] * row,
     }
 }
 
@@ -48,7 +48,7 @@ pub(in super::super) fn correlate_winograd<T: GemmFloat>(
     for m in channels.clone().step_by(GROUP) {
         let outs = m..channels.end.min(m + GROUP);
         let row = filled(outs.len());
-        load_taps(p, weight, outs.clone(), row, w.some, w.taps);
+        load_taps(p, weight, outs.clone(), row, w.channel_taps, w.taps);
         let taps_step = p.channels() * row;
         for block in p.blocks(&images) {
             let tiles = block.len() * p.grid[1];
@@ -75,8 +75,8 @@ pub(in super::super) fn correlate_winograd<T: GemmFloat>(
                 for (r, tile_row) in rows.enumerate() {
                     let line = p.grid[1] * TILE * row;
                     let tiles = TileRow { tiles: p.grid[1], channels: row, line, step: steps[1] };
-                    row_of_positions(tiles, &w.products[(at + r) * p.grid[1] * row..], w.row);
-                    store_row(p, tile_row, outs.len(), row, w.row, own, to);
+                    row_of_positions(tiles, &w.products[(at + r) * p.grid[1] * row..], w.positions);
+                    store_row(p, tile_row, outs.len(), row, w.positions, own, to);
                 }
             }
         }

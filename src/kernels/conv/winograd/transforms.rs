@@ -1,5 +1,6 @@
 //! The transforms of rows of tiles, with channels in the lanes.
 
+use super::super::conv_micro::load_array;
 use super::points::{
     POINTS, TAPS, TILE, along_both, pixels_at_points, points_to_positions, points_to_taps, positions_at_points,
     taps_at_points,
@@ -22,14 +23,6 @@ pub(super) struct TileRow {
     pub line: usize,
     /// Elements from point to point.
     pub step: usize,
-}
-
-/// Vector `c` of the channels at `at`.
-#[inline(always)]
-fn vector<T: Float, const L: usize>(of: &[T], at: usize) -> [T; L] {
-    let mut v = [T::ZERO; L];
-    v.copy_from_slice(&of[at..at + L]);
-    v
 }
 
 macro_rules! by_lanes {
@@ -93,7 +86,7 @@ fn positions_of<T: Float, const L: usize>(r: TileRow, dy: &[T], to: &mut [T]) {
         for c in (0..r.channels).step_by(L) {
             let (from, at) = (tile * TILE * r.channels + c, tile * r.channels + c);
             along_both::<T, TILE, POINTS, L>(
-                |i, j| vector(dy, from + i * r.line + j * r.channels),
+                |i, j| load_array(&dy[from + i * r.line + j * r.channels..]),
                 |i, j, v| to[at + (i * POINTS + j) * r.step..][..L].copy_from_slice(&v),
                 positions_at_points,
             );
@@ -113,7 +106,7 @@ fn row_of<T: Float, const L: usize>(r: TileRow, products: &[T], to: &mut [T]) {
         for c in (0..r.channels).step_by(L) {
             let (at, from) = (tile * TILE * r.channels + c, tile * r.channels + c);
             along_both::<T, POINTS, TILE, L>(
-                |i, j| vector(products, from + (i * POINTS + j) * r.step),
+                |i, j| load_array(&products[from + (i * POINTS + j) * r.step..]),
                 |i, j, v| to[at + i * r.line + j * r.channels..][..L].copy_from_slice(&v),
                 points_to_positions,
             );
@@ -131,7 +124,7 @@ by_lanes! {
 fn taps_of<T: Float, const L: usize>(channels: usize, step: usize, taps: &[T], to: &mut [T]) {
     for c in (0..channels).step_by(L) {
         along_both::<T, TAPS, POINTS, L>(
-            |i, j| vector(taps, (i * TAPS + j) * channels + c),
+            |i, j| load_array(&taps[(i * TAPS + j) * channels + c..]),
             |i, j, v| to[(i * POINTS + j) * step + c..][..L].copy_from_slice(&v),
             taps_at_points,
         );
@@ -148,7 +141,7 @@ by_lanes! {
 fn channel_of<T: Float, const L: usize>(channels: usize, step: usize, sums: &[T], taps: &mut [T]) {
     for c in (0..channels).step_by(L) {
         along_both::<T, POINTS, TAPS, L>(
-            |i, j| vector(sums, (i * POINTS + j) * step + c),
+            |i, j| load_array(&sums[(i * POINTS + j) * step + c..]),
             |i, j, v| taps[(i * TAPS + j) * channels + c..][..L].copy_from_slice(&v),
             points_to_taps,
         );

@@ -24,7 +24,7 @@ fn push_call(
     to: Buf,
 ) {
     // By Winograd's filtering a quarter of the operations are products, and transforms take about as long.
-    let flops = if cx.convolutions.of(read_geom(cx)).winograd { cx.flops() / 2 } else { cx.flops() };
+    let flops = if read_geom(cx).winograd { cx.flops() / 2 } else { cx.flops() };
     let call = Call::new(kernel, words, units).flops(flops).cost_class(CostClass::CONV);
     let call = call.reads_args(cx.args()).divided(to, split);
     let scratch = cx.scratch(cx.dtype(0).size(), scratch);
