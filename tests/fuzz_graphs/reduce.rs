@@ -54,7 +54,7 @@ fn regions_go_or_shrink() {
         let scans = (0..v.nodes()).map(Node::new).filter(|&n| v.def_of(n).name == "scan");
         scans.map(|n| v.attrs(n).region(0)).any(|r| v.region_nodes(r).any(|n| v.def_of(n).name == "sin"))
     };
-    for g in failing(&options, 1105, 6, &fails) {
+    for g in failing(&options, 1107, 6, &fails) {
         let small = reduced(&g, &fails);
         assert!(small.view().nodes() <= 8 && small.view().regions() <= 3, "{small:?}");
     }

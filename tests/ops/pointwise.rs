@@ -45,6 +45,21 @@ fn near(got: &[f64], want: &[f64], what: &str) {
 }
 
 #[test]
+fn subnormal_numbers_are_flushed_and_no_others() {
+    let (least, tiny) = (f64::MIN_POSITIVE, f64::from_bits(1));
+    let (y, dy) = unary(&[tiny, -least / 2.0, least, -least, 0.0, 3.0, INF, f64::NAN], |x| x.flush_subnormals());
+    assert_eq!(y[..7], [0.0, 0.0, least, -least, 0.0, 3.0, INF]);
+    assert!(y[7].is_nan() && dy == [1.0; 8], "{y:?} {dy:?}");
+    // Zero is flushed, too, but has the derivatives of x.
+    let g = Builder::new("square");
+    let x = g.param("x", [2], F64, Init::Zeros).flush_subnormals();
+    let graph = g.finish([(x * x).sum(..).named("loss")]).unwrap();
+    let second = arenagrad::graph::hvp(&graph, "loss", &["x"]).unwrap();
+    let outs = run(&second, &[tensor(&[0.0, 0.0]), tensor(&[1.0, 3.0])], PLAIN);
+    assert!(outs.iter().any(|t| t.data == [2.0, 6.0]), "{outs:?}");
+}
+
+#[test]
 fn conventions_at_the_origin_and_at_infinity() {
     let [y, da, db] = binary(&[0.0, 3.0, -3.0, 1e200], &[0.0, 4.0, -4.0, 1e200], |a, b| a.atan2(b));
     near(&y, &[0.0, 0.75f64.atan(), 0.75f64.atan() - std::f64::consts::PI, std::f64::consts::FRAC_PI_4], "atan2");

@@ -221,7 +221,7 @@ fn numbers_out_of_range_are_refused() {
     refused(d().init_scale(f64::NAN), "loss_scale: init is NaN");
     refused(d().init_scale(-4.0), "loss_scale: init is -4");
     refused(d().init_scale(f64::INFINITY), "loss_scale: init is inf");
-    // A denormal of f32.
+    // A subnormal number of f32.
     refused(d().init_scale(1e-39), "loss_scale: init is 0.000");
     refused(d().growth_factor(1.0), "loss_scale: growth is 1; it must be finite and above 1");
     refused(d().growth_factor(f64::INFINITY), "loss_scale: growth is inf");

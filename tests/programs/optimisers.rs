@@ -1,4 +1,4 @@
-//! What surrounds the update rules: one sweep a param, groups, accumulation, averages, tied weights, denormals, bad
+//! What surrounds the update rules: one sweep a param, groups, accumulation, averages, tied weights, subnormals, bad
 //! numbers.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -300,7 +300,7 @@ fn averages_are_weights_under_the_params_names() {
 }
 
 #[test]
-fn moments_of_idle_params_end_at_zero_and_never_as_denormals() {
+fn moments_of_idle_params_end_at_zero_and_never_as_subnormals() {
     for rule in rules().into_iter().chain([Rule::LAMB, Rule::ADAFACTOR]) {
         let step = train(given(1).view(), "loss", Optimiser::new(rule.with_weight_decay(0.0), 0.1)).unwrap();
         let mut p = compile(&step);

@@ -149,21 +149,21 @@ class VarOps:
         """the gradient of attention_packed in the packed rows, from (dy, qkv, y, lse[, dlse][, padding][, key])"""
         return self.builder.op("attention_packed_backward", self, *operands, layout=layout, heads=heads, kv_heads=kv_heads, mask=mask, window=window, ahead=ahead, top_left=top_left, scale=scale, softcap=softcap, padding=padding, bias=bias, dropout=dropout, stream=stream, dlse=dlse)  # type: ignore[attr-defined]
 
-    def avg_pool1d(self, kernel: Shape, stride: Shape, pad: Shape, count_include_pad: bool) -> Var:  # noqa: E501
-        """The mean of each window of x [N, C, L]."""
-        return self._call("avg_pool1d", (kernel, stride, pad, count_include_pad))  # type: ignore[attr-defined, no-any-return]
+    def avg_pool1d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Var:  # noqa: E501
+        """The mean of each window."""
+        return self._call("avg_pool1d", (kernel, stride, padding, ceil_mode, count_include_pad, divisor_override))  # type: ignore[attr-defined, no-any-return]
 
-    def avg_pool2d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], count_include_pad: bool) -> Any:  # noqa: E501
-        """y = Σ x / n over each window; n counts the padding only if count_include_pad"""
-        return self.builder.op("avg_pool2d", self, kernel=kernel, stride=stride, pad=pad, count_include_pad=count_include_pad)  # type: ignore[attr-defined]
+    def avg_pool2d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Var:  # noqa: E501
+        """The mean of each window."""
+        return self._call("avg_pool2d", (kernel, stride, padding, ceil_mode, count_include_pad, divisor_override))  # type: ignore[attr-defined, no-any-return]
 
     def avg_pool2d_backward(self, in_hw: Sequence[int], kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], count_include_pad: bool) -> Any:  # noqa: E501
         """dx[..] = Σ dy / n over the windows that contain the element; the transpose of avg_pool2d"""
         return self.builder.op("avg_pool2d_backward", self, in_hw=in_hw, kernel=kernel, stride=stride, pad=pad, count_include_pad=count_include_pad)  # type: ignore[attr-defined]
 
-    def avg_pool3d(self, kernel: Shape, stride: Shape, pad: Shape, count_include_pad: bool) -> Var:  # noqa: E501
-        """The mean of each window of x [N, C, D, H, W]."""
-        return self._call("avg_pool3d", (kernel, stride, pad, count_include_pad))  # type: ignore[attr-defined, no-any-return]
+    def avg_pool3d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Var:  # noqa: E501
+        """The mean of each window."""
+        return self._call("avg_pool3d", (kernel, stride, padding, ceil_mode, count_include_pad, divisor_override))  # type: ignore[attr-defined, no-any-return]
 
     def batch_norm(self, other: Operand, b: Operand, /, eps: float) -> Any:  # noqa: E501
         """y = γ(x − mean)/√(var + eps) + β with the mean and the biased variance of each channel over all other axes; also both statistics"""
@@ -269,13 +269,13 @@ class VarOps:
         """The complex conjugate."""
         return self._call("conj", ())  # type: ignore[attr-defined, no-any-return]
 
-    def conv1d(self, other: Operand, /, stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int], groups: int) -> Any:  # noqa: E501
-        """y[n, o, i] = Σ x[n, c, i·s − p + k·d]·w[o, c, k] (cross-correlation; x [N, C, L], w [O, C/groups, k])"""
-        return self.builder.op("conv1d", self, other, stride=stride, pad=pad, dilation=dilation, groups=groups)  # type: ignore[attr-defined]
+    def conv1d(self, w: Var, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, groups: int = 1) -> Var:  # noqa: E501
+        """The convolution of x [N, C, L] with w [O, C/groups, k]."""
+        return self._call("conv1d", (w, stride, padding, dilation, groups))  # type: ignore[attr-defined, no-any-return]
 
-    def conv2d(self, other: Operand, /, stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int], groups: int) -> Any:  # noqa: E501
-        """y[n, o, i, j] = Σ x[n, c, i·s − p + k·d, …]·w[o, c, k, l] (cross-correlation; x NCHW, w [O, C/groups, kh, kw])"""
-        return self.builder.op("conv2d", self, other, stride=stride, pad=pad, dilation=dilation, groups=groups)  # type: ignore[attr-defined]
+    def conv2d(self, w: Var, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, groups: int = 1) -> Var:  # noqa: E501
+        """The convolution of x [N, C, H, W] with w [O, C/groups, kh, kw]."""
+        return self._call("conv2d", (w, stride, padding, dilation, groups))  # type: ignore[attr-defined, no-any-return]
 
     def conv2d_bias_act(self, other: Operand, b: Operand, /, stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int], groups: int, act: str) -> Any:  # noqa: E501
         """y = act(conv2d(x, w) + bias), one number of the bias for each output channel"""
@@ -289,21 +289,21 @@ class VarOps:
         """the adjoint of conv2d in w: dw of shape [O, C/groups, kernel] from x and dy"""
         return self.builder.op("conv2d_weight_grad", self, other, kernel=kernel, stride=stride, pad=pad, dilation=dilation, groups=groups)  # type: ignore[attr-defined]
 
-    def conv3d(self, other: Operand, /, stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int], groups: int) -> Any:  # noqa: E501
-        """y[n, o, h, i, j] = Σ x[n, c, h·s − p + k·d, …]·w[o, c, k, …] (x [N, C, D, H, W], w [O, C/groups, kd, kh, kw])"""
-        return self.builder.op("conv3d", self, other, stride=stride, pad=pad, dilation=dilation, groups=groups)  # type: ignore[attr-defined]
+    def conv3d(self, w: Var, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, groups: int = 1) -> Var:  # noqa: E501
+        """The convolution of x [N, C, D, H, W] with w [O, C/groups, kd, kh, kw]."""
+        return self._call("conv3d", (w, stride, padding, dilation, groups))  # type: ignore[attr-defined, no-any-return]
 
-    def conv_transpose1d(self, other: Operand, /, stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int], groups: int, output_pad: Sequence[int]) -> Any:  # noqa: E501
-        """the transpose of conv1d in x, its length (L − 1)·s − p − q + d·(k − 1) + output_pad + 1; w [C, O/groups, k]"""
-        return self.builder.op("conv_transpose1d", self, other, stride=stride, pad=pad, dilation=dilation, groups=groups, output_pad=output_pad)  # type: ignore[attr-defined]
+    def conv_transpose1d(self, w: Var, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = 0, dilation: Shape = 1, groups: int = 1) -> Var:  # noqa: E501
+        """The transposed convolution of x [N, C, L] with w [C, O/groups, k]."""
+        return self._call("conv_transpose1d", (w, stride, padding, output_padding, dilation, groups))  # type: ignore[attr-defined, no-any-return]
 
-    def conv_transpose2d(self, other: Operand, /, stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int], groups: int, output_pad: Sequence[int]) -> Any:  # noqa: E501
-        """the transpose of conv2d in x, with output_pad rows and columns more at the end; w [C, O/groups, kh, kw]"""
-        return self.builder.op("conv_transpose2d", self, other, stride=stride, pad=pad, dilation=dilation, groups=groups, output_pad=output_pad)  # type: ignore[attr-defined]
+    def conv_transpose2d(self, w: Var, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = 0, dilation: Shape = 1, groups: int = 1) -> Var:  # noqa: E501
+        """The transposed convolution of x [N, C, H, W] with w [C, O/groups, kh, kw]."""
+        return self._call("conv_transpose2d", (w, stride, padding, output_padding, dilation, groups))  # type: ignore[attr-defined, no-any-return]
 
-    def conv_transpose3d(self, other: Operand, /, stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int], groups: int, output_pad: Sequence[int]) -> Any:  # noqa: E501
-        """the transpose of conv3d in x, with output_pad planes, rows and columns more at the end; w [C, O/groups, kd, kh, kw]"""
-        return self.builder.op("conv_transpose3d", self, other, stride=stride, pad=pad, dilation=dilation, groups=groups, output_pad=output_pad)  # type: ignore[attr-defined]
+    def conv_transpose3d(self, w: Var, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = 0, dilation: Shape = 1, groups: int = 1) -> Var:  # noqa: E501
+        """The transposed convolution of x [N, C, D, H, W] with w [C, O/groups, kd, kh, kw]."""
+        return self._call("conv_transpose3d", (w, stride, padding, output_padding, dilation, groups))  # type: ignore[attr-defined, no-any-return]
 
     def copysign(self, other: Operand, /) -> Any:  # noqa: E501
         """y = |a| with the sign of b, that of −0 and NaN too; ∂a = ±1, 0 at a = 0; ∂b = 0"""
@@ -316,6 +316,10 @@ class VarOps:
     def cosh(self) -> Any:  # noqa: E501
         """y = ½(eˣ + e⁻ˣ)"""
         return self.builder.op("cosh", self)  # type: ignore[attr-defined]
+
+    def cosine_similarity(self, y: Var, axis: int = 1, eps: float = 1e-8) -> Var:  # noqa: E501
+        """The cosine of the angle along an axis."""
+        return self._call("cosine_similarity", (y, axis, eps))  # type: ignore[attr-defined, no-any-return]
 
     def count_nonzero(self, axis: Axes = None) -> Var:  # noqa: E501
         """The number of elements over axes that are not 0."""
@@ -465,6 +469,10 @@ class VarOps:
         """y = ⌊a/b⌋; an integer b = 0 is an error of the step"""
         return self.builder.op("floor_divide", self, other)  # type: ignore[attr-defined]
 
+    def flush_subnormals(self) -> Any:  # noqa: E501
+        """y = x, and 0 where |x| is below the smallest normal number of the type; y' = 1"""
+        return self.builder.op("flush_subnormals", self)  # type: ignore[attr-defined]
+
     def fmax(self, other: Operand, /) -> Any:  # noqa: E501
         """y = max(a, b), the other one if one is NaN; a tie shares the gradient evenly"""
         return self.builder.op("fmax", self, other)  # type: ignore[attr-defined]
@@ -496,6 +504,10 @@ class VarOps:
     def gather_nd(self, indices: Var) -> Var:  # noqa: E501
         """Elements by their coordinates."""
         return self._call("gather_nd", (indices,))  # type: ignore[attr-defined, no-any-return]
+
+    def gaussian_nll_loss(self, target: Var, variance: Var, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Var:  # noqa: E501
+        """The negative log-likelihood of normal distributions."""
+        return self._call("gaussian_nll_loss", (target, variance, full, eps, reduction))  # type: ignore[attr-defined, no-any-return]
 
     def ge(self, other: Operand, /) -> Any:  # noqa: E501
         """y = (a ≥ b)"""
@@ -553,6 +565,10 @@ class VarOps:
         """y[e] = Σ xᵢᵀ·gᵢ over the rows i of group e, an exact 0 for a group without rows; groups as those of `grouped_matmul`"""
         return self.builder.op("grouped_outer", self, other, b, groups=groups, by_size=by_size)  # type: ignore[attr-defined]
 
+    def gru_of(self, weights: Vars, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None) -> tuple[Var, Var]:  # noqa: E501
+        """`gru` on given weights, in the order of `rnn_of`."""
+        return self._call("gru_of", (weights, layers, bidirectional, bias, batch_first, dropout, h0, lengths))  # type: ignore[attr-defined, no-any-return]
+
     def gt(self, other: Operand, /) -> Any:  # noqa: E501
         """y = (a > b)"""
         return self.builder.op("gt", self, other)  # type: ignore[attr-defined]
@@ -577,6 +593,10 @@ class VarOps:
         """how many elements of x fall into each of `bins` equal parts of low..=high"""
         return self.builder.op("histogram", self, other, b, bins=bins)  # type: ignore[attr-defined]
 
+    def huber_loss(self, target: Var, delta: float = 1.0, reduction: str = "mean") -> Var:  # noqa: E501
+        """Huber's loss."""
+        return self._call("huber_loss", (target, delta, reduction))  # type: ignore[attr-defined, no-any-return]
+
     def hypot(self, other: Operand, /) -> Any:  # noqa: E501
         """y = √(a² + b²) without overflow; the derivatives at (0, 0) are 0"""
         return self.builder.op("hypot", self, other)  # type: ignore[attr-defined]
@@ -592,6 +612,10 @@ class VarOps:
     def imag(self) -> Any:  # noqa: E501
         """y = Im z"""
         return self.builder.op("imag", self)  # type: ignore[attr-defined]
+
+    def instance_norm(self, eps: float = 1e-5) -> Var:  # noqa: E501
+        """Normalisation of each channel of each sample."""
+        return self._call("instance_norm", (eps,))  # type: ignore[attr-defined, no-any-return]
 
     def int_matmul(self, other: Operand, /, ta: bool, tb: bool) -> Any:  # noqa: E501
         """y[s, i, j] = Σₖ a[s, i, k]·b[s, k, j], with either operand's last two axes exchanged first; i8 and u8 give i32; sums wrap"""
@@ -620,6 +644,10 @@ class VarOps:
     def isnan(self) -> Any:  # noqa: E501
         """y = (x ≠ x), which holds for NaN alone"""
         return self.builder.op("isnan", self)  # type: ignore[attr-defined]
+
+    def l1_loss(self, target: Var, reduction: str = "mean") -> Var:  # noqa: E501
+        """|x − target|."""
+        return self._call("l1_loss", (target, reduction))  # type: ignore[attr-defined, no-any-return]
 
     def layer_norm(self, gamma: Var, beta: Var, eps: float = 1e-5) -> Var:  # noqa: E501
         """Layer norm with a gain and a shift."""
@@ -725,6 +753,10 @@ class VarOps:
         """x̄ and s̄ of `lsq` from ȳ, x and s: x̄ = ȳ where lo ≤ x/s ≤ hi, else 0; s̄ = κ·Σ ψ(x/s)·ȳ"""
         return self.builder.op("lsq_backward", self, other, b, lo=lo, hi=hi, factor=factor, axis=axis)  # type: ignore[attr-defined]
 
+    def lstm_of(self, weights: Vars, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None, c0: Var | None = None) -> tuple[Var, Var, Var]:  # noqa: E501
+        """`lstm` on given weights, in the order of `rnn_of`."""
+        return self._call("lstm_of", (weights, layers, bidirectional, bias, batch_first, dropout, h0, lengths, c0))  # type: ignore[attr-defined, no-any-return]
+
     def lstsq(self, b: Var) -> Var:  # noqa: E501
         """The least-squares solution."""
         return self._call("lstsq", (b,))  # type: ignore[attr-defined, no-any-return]
@@ -789,13 +821,17 @@ class VarOps:
         """y = max(a, b), NaN if either is; a tie shares the gradient evenly"""
         return self.builder.op("max", self, other)  # type: ignore[attr-defined]
 
-    def max_pool1d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
-        """The largest element of each window of x [N, C, L]; NaN if the window has one. Padding never wins."""
-        return self._call("max_pool1d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
+    def max_pool1d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> Var:  # noqa: E501
+        """The largest element of each window."""
+        return self._call("max_pool1d", (kernel, stride, padding, ceil_mode, dilation))  # type: ignore[attr-defined, no-any-return]
 
-    def max_pool2d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int]) -> Any:  # noqa: E501
-        """y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its position h·W + w in the plane"""
-        return self.builder.op("max_pool2d", self, kernel=kernel, stride=stride, pad=pad, dilation=dilation)  # type: ignore[attr-defined]
+    def max_pool1d_with_indices(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> tuple[Var, Var]:  # noqa: E501
+        """The largest element of each window, and its position in its plane."""
+        return self._call("max_pool1d_with_indices", (kernel, stride, padding, ceil_mode, dilation))  # type: ignore[attr-defined, no-any-return]
+
+    def max_pool2d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> Var:  # noqa: E501
+        """The largest element of each window."""
+        return self._call("max_pool2d", (kernel, stride, padding, ceil_mode, dilation))  # type: ignore[attr-defined, no-any-return]
 
     def max_pool2d_backward(self, other: Operand, /, in_hw: Sequence[int]) -> Any:  # noqa: E501
         """dx[n, c, index[n, c, i, j]] += dy[n, c, i, j] on planes of in_hw, nothing for the index −1; the transpose of max_pool2d_gather"""
@@ -805,9 +841,17 @@ class VarOps:
         """y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x, 0 for the index −1"""
         return self.builder.op("max_pool2d_gather", self, other)  # type: ignore[attr-defined]
 
-    def max_pool3d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
-        """The largest element of each window of x [N, C, D, H, W]; NaN if the window has one. Padding never wins."""
-        return self._call("max_pool3d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
+    def max_pool2d_with_indices(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> tuple[Var, Var]:  # noqa: E501
+        """The largest element of each window, and its position in its plane."""
+        return self._call("max_pool2d_with_indices", (kernel, stride, padding, ceil_mode, dilation))  # type: ignore[attr-defined, no-any-return]
+
+    def max_pool3d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> Var:  # noqa: E501
+        """The largest element of each window."""
+        return self._call("max_pool3d", (kernel, stride, padding, ceil_mode, dilation))  # type: ignore[attr-defined, no-any-return]
+
+    def max_pool3d_with_indices(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> tuple[Var, Var]:  # noqa: E501
+        """The largest element of each window, and its position in its plane."""
+        return self._call("max_pool3d_with_indices", (kernel, stride, padding, ceil_mode, dilation))  # type: ignore[attr-defined, no-any-return]
 
     def maximum(self, other: Operand) -> Var:  # noqa: E501
         """The larger of both, which broadcast."""
@@ -1053,6 +1097,10 @@ class VarOps:
         """uniform in [0, 1), of stream `stream` under the key"""
         return self.builder.op("rng_uniform", self, stream=stream, dtype=dtype, shape=shape)  # type: ignore[attr-defined]
 
+    def rnn_of(self, weights: Vars, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, h0: Var | None = None, lengths: Var | None = None, nonlinearity: str = "tanh") -> tuple[Var, Var]:  # noqa: E501
+        """`rnn` on given weights: for each layer and direction w_ih, w_hh, b_ih, b_hh."""
+        return self._call("rnn_of", (weights, layers, bidirectional, bias, batch_first, dropout, h0, lengths, nonlinearity))  # type: ignore[attr-defined, no-any-return]
+
     def roll(self, shift: int, axis: int) -> Var:  # noqa: E501
         """Elements shifted along an axis, around its end."""
         return self._call("roll", (shift, axis))  # type: ignore[attr-defined, no-any-return]
@@ -1172,6 +1220,10 @@ class VarOps:
     def slogdet(self) -> tuple[Var, Var]:  # noqa: E501
         """The sign and the logarithm of the absolute determinant."""
         return self._call("slogdet", ())  # type: ignore[attr-defined, no-any-return]
+
+    def smooth_l1_loss(self, target: Var, beta: float = 1.0, reduction: str = "mean") -> Var:  # noqa: E501
+        """The smooth L1 loss."""
+        return self._call("smooth_l1_loss", (target, beta, reduction))  # type: ignore[attr-defined, no-any-return]
 
     def softmax(self, axis: int = -1) -> Var:  # noqa: E501
         """The softmax along an axis."""
@@ -1384,6 +1436,10 @@ class VarOps:
     def unsqueeze(self, axis: int) -> Var:  # noqa: E501
         """A new axis of size 1."""
         return self._call("unsqueeze", (axis,))  # type: ignore[attr-defined, no-any-return]
+
+    def upsample(self, scale: int, mode: str = "nearest") -> Var:  # noqa: E501
+        """Images larger by a factor."""
+        return self._call("upsample", (scale, mode))  # type: ignore[attr-defined, no-any-return]
 
     def var(self, axis: Axes = None, correction: int = 1, keepdims: bool = False) -> Var:  # noqa: E501
         """The variance over axes, or over all, divided by n − correction."""

@@ -146,7 +146,7 @@ fn the_first_adam_step_in_f32_has_the_length_of_the_rate() {
 }
 
 #[test]
-fn denormal_moments_become_zero() {
+fn subnormal_moments_become_zero() {
     let tiny = vec![f32::MIN_POSITIVE; 2000];
     let g = vec![0f32; 2000];
     let a = Adam { len: 2000, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0, decoupled: false, scaled: false };

@@ -74,6 +74,7 @@ ops! {
     NEG = pointwise::arith;
     ABS = pointwise::arith;
     SIGN = pointwise::arith;
+    FLUSH_SUBNORMALS = pointwise::arith;
     FLOOR = pointwise::arith;
     CEIL = pointwise::arith;
     ROUND = pointwise::arith;

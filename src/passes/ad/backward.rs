@@ -12,9 +12,11 @@ use super::join::{Padded, merge_padded};
 use super::scan_site::{AdContext, LoopOperands, ScanSite};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
+use crate::nodes::ir::emit::Definition;
 use crate::nodes::ir::opdef::Deriv;
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::constant::attrs::FullAttrs;
+use crate::nodes::ops::layout::attrs::ConcatAttrs;
 use crate::nodes::{Op, Var};
 use std::collections::HashMap;
 
@@ -27,6 +29,9 @@ pub struct Backward<'r, 'x, 'g> {
     slices: HashMap<Value, Vec<Padded<'g>>>,
     /// Of arguments of a loop's body: the sum of the cotangents of the iterations before this one.
     sums: Window<Value, Option<Var<'g>>>,
+    /// Whether cotangents are flushed on their way to products and sums. In a loop they may fade over many iterations,
+    /// and its products with subnormal numbers take up to two hundred times as long as others.
+    fades: bool,
 }
 
 impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
@@ -34,7 +39,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     pub fn new(context: AdContext<'r, 'x, 'g>, roots: &[Value]) -> Self {
         let none = || Window::filled(context.src.region_values(context.region), None);
         let needs = active_from(context.codes, context.region, roots);
-        Backward { context, needs, cotangents: none(), slices: HashMap::new(), sums: none() }
+        Backward { context, needs, cotangents: none(), slices: HashMap::new(), sums: none(), fades: false }
     }
 
     /// Adds `ct` to the cotangent of `v`. It shows there when the walk has passed `v`.
@@ -49,7 +54,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     fn add_slices(&mut self, v: Value) {
         let Some(slices) = self.slices.remove(&v) else { return };
         for sum in merge_padded(slices) {
-            self.add_now(v, sum);
+            self.add_now(v, if self.fades { flush_subnormals(sum) } else { sum });
         }
     }
 
@@ -107,7 +112,10 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
         let asked = |f: &mut dyn FnMut(usize) -> Option<Var<'g>>| {
             (0..args.len()).map(|i| if want[i] { f(i) } else { None }).collect::<Vec<_>>()
         };
-        let first = cts[0];
+        let first = match src.op[n.at()] {
+            Op::MATMUL | Op::ADD | Op::SUB if self.fades => cts[0].map(flush_subnormals),
+            _ => cts[0],
+        };
         let ds: Vec<Option<Var<'g>>> = match def.deriv {
             Deriv::Zero => return Ok(()),
             Deriv::Pointwise(p) => asked(&mut |i| first.and_then(|ct| p(&site, i).map(|p| ct * p))),
@@ -133,6 +141,22 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
             None => Ok(()),
         }
     }
+}
+
+/// `ct` with 0 for subnormal numbers. The parts of a joined value are flushed each, where they are computed.
+fn flush_subnormals(ct: Var<'_>) -> Var<'_> {
+    if !ct.is_some() || !ct.dtype().is_float() || is_zero_cotangent(ct) {
+        return ct;
+    }
+    let g = ct.g;
+    let joined = g.with(|e| match e.def(ct.v)? {
+        Definition { op: Op::FLUSH_SUBNORMALS, .. } => Some((Vec::new(), 0)),
+        Definition { op: Op::CONCAT, args, attrs } => Some((args.to_vec(), ConcatAttrs::of(&attrs).axis)),
+        _ => None,
+    });
+    let Some((parts, axis)) = joined else { return ct.flush_subnormals() };
+    let parts: Vec<Var<'_>> = parts.into_iter().map(|v| flush_subnormals(g.var(v))).collect();
+    parts.split_first().map_or(ct, |(first, rest)| first.concat(rest, axis))
 }
 
 /// True if `x` is a fill with 0.
@@ -194,7 +218,7 @@ struct BackwardParts<'p, 'g> {
 impl<'g> ScanSite<'_, '_, 'g> {
     /// Writes the adjoint of the loop. Its results: the cotangents of `sums`, which begin at `starts`, and of `slices`.
     fn write_backward_loop(&self, parts: &BackwardParts<'_, 'g>, starts: &[Var<'g>]) -> Result<Vec<Var<'g>>> {
-        let (k, o) = (self.scan.carries, self.operands());
+        let (k, xs, o) = (self.scan.carries, self.scan.xs(), self.operands());
         let BackwardParts { cts, sums, slices } = *parts;
         let consts: Vec<Var<'g>> = o.consts.iter().map(|c| c.1).collect();
         let seeds: Vec<(Value, Var<'g>)> =
@@ -208,10 +232,13 @@ impl<'g> ScanSite<'_, '_, 'g> {
             let local = self.recompute(&known);
             self.check(&local)?;
             let roots: Vec<Value> = sums.iter().chain(slices).map(|&i| self.args[i]).collect();
-            let mut back = Backward::new(self.inner(&local), &roots);
+            let body = self.inner(&local);
+            let fades = body.src.region_nodes(body.region).any(|n| body.src.op[n.at()] == Op::MATMUL);
+            let flushed = |ct: Var<'g>| if fades { flush_subnormals(ct) } else { ct };
+            let mut back = Backward { fades, ..Backward::new(body, &roots) };
             for (&i, &sum) in sums.iter().zip(sum_args) {
                 match i < k {
-                    true => back.add(self.yields[i], sum),
+                    true => back.add(self.yields[i], flushed(sum)),
                     false => back.sums[self.args[i]] = Some(sum),
                 }
             }
@@ -219,7 +246,8 @@ impl<'g> ScanSite<'_, '_, 'g> {
             back.walk()?;
             let one = |&i: &usize| {
                 let arg = self.args[i];
-                back.take_so_far(arg).unwrap_or_else(|| zero_tangent_of_code(local[arg]))
+                let ct = back.take_so_far(arg).unwrap_or_else(|| zero_tangent_of_code(local[arg]));
+                if i < xs { ct } else { flushed(ct) }
             };
             Ok(sums.iter().chain(slices).map(one).collect())
         })

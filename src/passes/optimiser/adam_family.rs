@@ -4,11 +4,10 @@
 //! Formulas follow torch's order of operations (`torch/optim/*.py`, `_single_tensor_*`).
 
 use super::rule::Rule;
-use super::update_target::{
-    UpdateTarget, add_weight_decay, average_squares, bias_divisor, flush_denormals, lerp_by, lerp_nearer_end,
-};
+use super::update_target::{UpdateTarget, add_weight_decay, average_squares, bias_divisor, lerp_by, lerp_nearer_end};
 use crate::nodes::ops::optim::attrs::{AdagradRowsAttrs, AdamRowsAttrs};
 use crate::nodes::ops::optim::step_options::AdamOptions;
+use crate::nodes::ops::pointwise::arith::without_subnormals;
 use crate::nodes::{Builder, DType, Init, Op, Var};
 
 /// The name of the region of a SparseAdam that updates all rows, by which the warnings of a graph find it.
@@ -28,7 +27,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.step(&states, &scalars, |p, g, s, k| {
             let g = if decoupled { g } else { add_weight_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[2] } else { p };
-            let m = flush_denormals(match k.last().filter(|_| moving.is_some()) {
+            let m = without_subnormals(match k.last().filter(|_| moving.is_some()) {
                 Some(&weight) => lerp_by(s[0], g, weight),
                 None => lerp_nearer_end(s[0], g, 1.0 - betas.0),
             });
@@ -53,8 +52,8 @@ impl<'g> UpdateTarget<'_, 'g> {
         let scalars = [size, -self.lr64 * weight_decay + 1.0];
         let new = self.sweep(WHOLE_SPARSE_ADAM, &[self.p, self.g, m, v], &scalars, |t, k| {
             let [p, g, m, v] = *t else { return Vec::new() };
-            let m = flush_denormals(m + (g - m) * (1.0 - betas.0));
-            let v = flush_denormals(v + (g * g - v) * (1.0 - betas.1));
+            let m = without_subnormals(m + (g - m) * (1.0 - betas.0));
+            let v = without_subnormals(v + (g * g - v) * (1.0 - betas.1));
             vec![p * k[1] - k[0] * (m / (v.sqrt() + eps)), m, v]
         });
         self.hold(&[self.p, m, v], &new)
@@ -65,8 +64,8 @@ impl<'g> UpdateTarget<'_, 'g> {
         let size = -self.lr64 / bias_divisor(self.t, betas.0);
         self.step(&[self.state("exp_avg"), self.state("exp_inf")], &[size], |p, g, s, k| {
             let g = add_weight_decay(g, p, weight_decay);
-            let m = flush_denormals(lerp_nearer_end(s[0], g, 1.0 - betas.0));
-            let most = flush_denormals((s[1] * betas.1).maximum(g.abs() + eps));
+            let m = without_subnormals(lerp_nearer_end(s[0], g, 1.0 - betas.0));
+            let most = without_subnormals((s[1] * betas.1).maximum(g.abs() + eps));
             vec![p + k[0] * m / most, m, most]
         })
     }
@@ -89,7 +88,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.step(&states, &scalars[..if decoupled { 6 } else { 5 }], |p, g, s, k| {
             let g = if decoupled { g } else { add_weight_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[5] } else { p };
-            let m = flush_denormals(lerp_nearer_end(s[0], g, 1.0 - betas.0));
+            let m = without_subnormals(lerp_nearer_end(s[0], g, 1.0 - betas.0));
             let v = average_squares(s[1], g, betas.1);
             let plain = m / k[0] * k[1];
             let adapted = plain * (k[2] / (v.sqrt() + eps)) * k[3];
@@ -112,7 +111,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.step(&states, &scalars[..if decoupled { 4 } else { 3 }], |p, g, s, k| {
             let g = if decoupled { g } else { add_weight_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[3] } else { p };
-            let m = flush_denormals(lerp_nearer_end(s[0], g, 1.0 - betas.0));
+            let m = without_subnormals(lerp_nearer_end(s[0], g, 1.0 - betas.0));
             let v = average_squares(s[1], g, betas.1);
             let d = (v / k[2]).sqrt() + eps;
             vec![p + k[0] * g / d + k[1] * m / d, m, v]
@@ -140,7 +139,7 @@ impl<'g> UpdateTarget<'_, 'g> {
             let mut next = vec![v];
             let mut spread = v;
             if centered {
-                let mean = flush_denormals(lerp_nearer_end(s[1], g, 1.0 - alpha));
+                let mean = without_subnormals(lerp_nearer_end(s[1], g, 1.0 - alpha));
                 // Rounding, or a v that is flushed before ḡ, could make the difference negative and the param NaN.
                 spread = (v - mean * mean).maximum(0.0);
                 next.push(mean);
@@ -148,7 +147,7 @@ impl<'g> UpdateTarget<'_, 'g> {
             let d = spread.sqrt() + eps;
             let p = match s.last().filter(|_| moves) {
                 Some(&buf) => {
-                    let buf = flush_denormals(buf * momentum + g / d);
+                    let buf = without_subnormals(buf * momentum + g / d);
                     next.push(buf);
                     p + k[0] * buf
                 }
@@ -181,7 +180,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.step(&[self.state("sum")], &scalars, |p, g, s, k| {
             let g = add_weight_decay(g, p, weight_decay);
             let before = k.get(1).map_or(s[0], |&start| s[0] + start);
-            let sum = flush_denormals(before + g * g);
+            let sum = without_subnormals(before + g * g);
             vec![p + k[0] * g / (sum.sqrt() + eps), sum]
         })
     }

@@ -4,10 +4,11 @@
 //! depend on norms are computed in f64, as torch does in Python's floats.
 
 use super::rule::Rule;
+use crate::nodes::ops::pointwise::arith::without_subnormals;
 use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{DType, Op, Var};
 use crate::passes::optimiser::update_target::{
-    UpdateTarget, add_weight_decay, average_squares, bias_divisor, flush_denormals, lerp_nearer_end,
+    UpdateTarget, add_weight_decay, average_squares, bias_divisor, lerp_nearer_end,
 };
 
 /// √Σx² in f64. If the sum is in range of x's dtype, it is rounded to that dtype.
@@ -52,7 +53,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         let square = self.g * self.g;
         let average = |kind: &str, now: Var<'g>| {
             let old = self.state_of(kind, &now.dims());
-            let new = flush_denormals(old + (now - old) * fresh);
+            let new = without_subnormals(old + (now - old) * fresh);
             self.b.update(old, new);
             new
         };
@@ -75,7 +76,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         };
         let &[rows, columns] = &self.p.dims()[..] else { return self.p };
         let old = self.state("momentum_buffer");
-        let buf = flush_denormals(lerp_nearer_end(old, self.g, 1.0 - momentum));
+        let buf = without_subnormals(lerp_nearer_end(old, self.g, 1.0 - momentum));
         self.b.update(old, buf);
         let u = if nesterov { lerp_nearer_end(self.g, buf, momentum) } else { buf };
         let x = orthogonalise(u, ns_coefficients, ns_steps, eps);
@@ -90,7 +91,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         let scalars = [bias_divisor(self.t, betas.0), bias_divisor(self.t, betas.1)];
         let tensors = [self.p, self.g, states[0], states[1]];
         let out = self.sweep("update", &tensors, &scalars, |t, k| {
-            let m = flush_denormals(lerp_nearer_end(t[2], t[1], 1.0 - betas.0));
+            let m = without_subnormals(lerp_nearer_end(t[2], t[1], 1.0 - betas.0));
             let v = average_squares(t[3], t[1], betas.1);
             vec![add_weight_decay(m / k[0] / ((v / k[1]).sqrt() + eps), t[0], weight_decay), m, v]
         });

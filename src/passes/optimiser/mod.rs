@@ -34,6 +34,7 @@ use super::copier::Copier;
 use super::rebuild::{finish_rebuild, rebuilt_by_pass};
 use super::signature::{Signature, output_by_name};
 use crate::error::{Error, Kind, Result};
+use crate::nodes::ops::pointwise::arith::without_subnormals;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Var};
 use crate::passes::ad::activity::Mode;
 use crate::passes::ad::codes::Codes;
@@ -435,7 +436,7 @@ fn append_updates<'g>(
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, leaf.dims(), leaf.dtype());
             let (was, is) = (old.view_as_real(), next.view_as_real());
-            let later = update_target::flush_denormals(was * decay + is * (1.0 - decay));
+            let later = without_subnormals(was * decay + is * (1.0 - decay));
             b.update(old, t.equal(1.0).select(is, later).viewed_as_complex_like(leaf));
         }
     }

@@ -2,10 +2,11 @@
 
 use super::groups::Settings;
 use super::rule::Rule;
-use super::update_target::{UpdateTarget, add_weight_decay, flush_denormals};
+use super::update_target::{UpdateTarget, add_weight_decay};
 use super::{MOMENTUM, Optimiser};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ops::optim::step_options::SgdOptions;
+use crate::nodes::ops::pointwise::arith::without_subnormals;
 use crate::nodes::{Builder, DType, Var};
 
 impl<R> Optimiser<R> {
@@ -87,7 +88,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         let scalars = [self.lr64, momentum.cast(DType::F64), self.t.equal(1.0).cast(DType::F64)];
         self.step(&[self.state("momentum_buffer")], &scalars, |p, g, s, k| {
             let g = add_weight_decay(g, p, weight_decay);
-            let later = flush_denormals(s[0] * k[1] + g * (1.0 - dampening));
+            let later = without_subnormals(s[0] * k[1] + g * (1.0 - dampening));
             let buf = k[2].equal(1.0).select(g, later);
             let d = if nesterov { g + buf * k[1] } else { buf };
             vec![p - k[0] * d, buf]

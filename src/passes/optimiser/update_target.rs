@@ -4,7 +4,7 @@
 //! and the fusion pass makes only regions of one yield. Factors that depend on the step alone are f64 scalars, computed
 //! once a step for all params (equal nodes merge), and rounded to the param's dtype at their use. Moments below the
 //! smallest normal number are flushed to zero. Otherwise the moments of params that get no gradient would decay to
-//! denormals, which are slow.
+//! subnormal numbers, which are slow.
 //!
 //! Formulas follow torch's order of operations (`torch/optim/*.py`, `_single_tensor_*`).
 
@@ -14,6 +14,7 @@ use crate::arena::Value;
 use crate::names;
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ops::optim::step_options::{AdamOptions, SgdOptions};
+use crate::nodes::ops::pointwise::arith::without_subnormals;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Builder, DType, Init, Op, Ty, Var};
 
@@ -47,12 +48,6 @@ pub(super) struct UpdateTarget<'s, 'g> {
     pub projections: &'s [Projection],
 }
 
-/// `x` with 0 instead of denormal numbers. NaN stays.
-pub(super) fn flush_denormals(x: Var<'_>) -> Var<'_> {
-    let least = if x.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) };
-    x.abs().less(least).select(x.full_like(0.0), x)
-}
-
 /// g + wd·p. With wd = 0 it is g, even if p is infinite.
 pub(super) fn add_weight_decay<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
@@ -72,7 +67,7 @@ pub(super) fn lerp_by<'g>(from: Var<'g>, to: Var<'g>, weight: Var<'g>) -> Var<'g
 
 /// β·v + (1 − β)·g².
 pub(super) fn average_squares<'g>(v: Var<'g>, g: Var<'g>, beta: f64) -> Var<'g> {
-    flush_denormals(v * beta + g * (1.0 - beta) * g)
+    without_subnormals(v * beta + g * (1.0 - beta) * g)
 }
 
 /// 1 − βᵗ, in f64.
@@ -206,7 +201,7 @@ impl<'g> UpdateTarget<'_, 'g> {
             let way = (s[0] * betas.0 + g * (1.0 - betas.0)).sign();
             vec![
                 p - k[0] * add_weight_decay(way, p, weight_decay),
-                flush_denormals(s[0] * betas.1 + g * (1.0 - betas.1)),
+                without_subnormals(s[0] * betas.1 + g * (1.0 - betas.1)),
             ]
         })
     }

@@ -3,6 +3,7 @@
 use crate::ensure;
 use crate::kernels::tile::TileOp;
 use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
@@ -175,6 +176,26 @@ pub const NEG: OpDef = define_op("neg", "y = −x", 1, TileOp::Neg, Deriv::Linea
 /// The absolute value.
 pub const ABS: OpDef =
     define_op("abs", "y = |x|; y'(0) = 0", 1, TileOp::Abs, Deriv::Pointwise(|s, _| Some(s.args[0].sign())));
+
+/// `x` with 0 for subnormal numbers, in steps that a map has. NaN stays.
+pub fn without_subnormals(x: Var<'_>) -> Var<'_> {
+    let least = if x.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) };
+    x.abs().less(least).select(x.full_like(0.0), x)
+}
+
+/// The number, without those too small to be normal.
+pub const FLUSH_SUBNORMALS: OpDef = OpDef {
+    infer: infer_real_floats,
+    lower: Lower::Expand,
+    decompose: Some(|s| vec![without_subnormals(s.args[0])]),
+    ..define_op(
+        "flush_subnormals",
+        "y = x, and 0 where |x| is below the smallest normal number of the type; y' = 1",
+        1,
+        TileOp::Copy,
+        Deriv::Linear(|_, _, g| Some(g)),
+    )
+};
 
 /// The flags of step functions.
 const STEP: Flags = Flags::PURE.and(Flags::STEP);
