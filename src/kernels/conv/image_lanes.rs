@@ -174,11 +174,12 @@ simd! { narrow
 }
 
 /// Maximal number of positions that share their taps, for a block of `m` channels: as many as the widest vectors have
-/// registers for.
-fn most_positions(m: usize) -> usize {
-    match m {
-        6 => 4,
-        4 => 5,
+/// registers for. Of eight positions, LLVM would make the widest vectors, and gather and scatter their images.
+fn most_positions<T: Float>(m: usize) -> usize {
+    match (m, size_of::<T>() * Token::current().shape::<T>().lanes) {
+        (6, _) => 4,
+        (4, _) => 5,
+        (_, 64) => 7,
         _ => 8,
     }
 }
@@ -206,8 +207,8 @@ fn compute_tiles<T: Float>(
     macro_rules! by_rows {
         (wide $l:literal) => {
             match m {
-                1 => go!(image_lanes_tile_wide, 1, $l, 8 4 2),
-                2 => go!(image_lanes_tile_wide, 2, $l, 8 4 2),
+                1 => go!(image_lanes_tile_wide, 1, $l, 7 4 2),
+                2 => go!(image_lanes_tile_wide, 2, $l, 7 4 2),
                 4 => go!(image_lanes_tile_wide, 4, $l, 5 4 3 2),
                 _ => go!(image_lanes_tile_wide, 6, $l, 4 3 2),
             }
@@ -254,7 +255,7 @@ pub(super) fn compute_block<'a, T: Float>(
             while col < width {
                 // As few tiles as possible, of about equal size.
                 let left = width - col;
-                let some = left.div_ceil(left.div_ceil(most_positions(m)));
+                let some = left.div_ceil(left.div_ceil(most_positions::<T>(m)));
                 let taps = ImageLanesTaps::new(
                     c.src_c,
                     of,

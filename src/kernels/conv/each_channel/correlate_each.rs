@@ -60,69 +60,88 @@ pub(in super::super) fn correlate_each<T: GemmFloat>(
 }
 
 /// Sums all taps for a band from row `row` of the sub-grids on; `pixels` holds rows `rows` of the source.
+///
+/// Positions whose taps are the same are tiles: along rows where every column of the kernel sees the source, and down
+/// the columns that are left.
 fn sum_band<T: Float>(p: &EachPlan, row: usize, rows: &Range<usize>, pixels: &[T], weights: &[T], sums: &mut [T]) {
+    let tile = tile_positions::<T>();
     for sub in p.subs() {
         let ([height, width], [down, across]) = (p.sub_grid(sub), [0, 1].map(|a| p.taps(a, sub[a])));
-        for r in row..height.min(row + p.band) {
-            let from = r * p.stride[0];
-            let line = Line {
-                down,
-                across,
-                taps: down.inside(from, p.src[0]),
-                from,
-                first: rows.start,
-                width: p.src[1],
-                kernel: p.kernel[1],
-                positions: width,
+        let band = row..height.min(row + p.band);
+        let mut sum = |r: usize, q: usize, positions: usize, vertical: bool| {
+            let from = [r * p.stride[0], q * p.stride[1]];
+            let (apart, to_apart) = match vertical {
+                true => (p.stride[0] * p.src[1], p.step[0] * p.dst[1]),
+                false => (p.stride[1], p.step[1]),
             };
-            let to = &mut sums[(((r - row) * p.step[0] + sub[0]) * p.dst[1] + sub[1]) * BLOCK..];
-            sum_line(line, p.stride[1], pixels, weights, to, p.step[1]);
+            let taps = [down.inside(from[0], p.src[0]), across.inside(from[1], p.src[1])];
+            let [width, columns] = [p.src[1], p.kernel[1]];
+            let run = Run { down, across, taps, from, first: rows.start, width, columns, positions, apart, to_apart };
+            let to = ((r - row) * p.step[0] + sub[0]) * p.dst[1] + q * p.step[1] + sub[1];
+            sum_positions(&run, pixels, weights, &mut sums[to * BLOCK..]);
+        };
+        let whole = across.all_inside(width, p.stride[1], p.src[1]);
+        let tiles = whole.start..whole.start + whole.len() / tile * tile;
+        if !tiles.is_empty() {
+            band.clone().for_each(|r| sum(r, tiles.start, tiles.len(), false));
+        }
+        let high = down.all_inside(height, p.stride[0], p.src[0]);
+        let (first, last) = (high.start.clamp(band.start, band.end), high.end.clamp(band.start, band.end));
+        for q in (0..tiles.start).chain(tiles.end..width) {
+            (band.start..first).chain(last.max(first)..band.end).for_each(|r| sum(r, q, 1, true));
+            if first < last {
+                sum(first, q, last - first, true);
+            }
         }
     }
 }
 
-/// A row of positions of a sub-grid.
-#[derive(Clone)]
-struct Line {
-    /// The taps of each axis, and the rows of the kernel that see the source.
+/// Positions of a sub-grid, one behind another, that have the same taps.
+struct Run {
+    /// The taps of each axis, and those of the rows and columns of the kernel that see the source.
     down: AxisTaps,
     across: AxisTaps,
-    taps: Range<usize>,
-    /// The row of the source at which the window begins, but for its shift.
-    from: usize,
+    taps: [Range<usize>; 2],
+    /// The row and the column of the source at which the window of the first position begins, but for its shift.
+    from: [usize; 2],
     /// The first row of the source among the pixels.
     first: usize,
     /// Pixels of a row of the source.
     width: usize,
     /// Columns of the kernel.
-    kernel: usize,
+    columns: usize,
     /// Positions.
     positions: usize,
+    /// Pixels from position to position, in the source and in the sums.
+    apart: usize,
+    to_apart: usize,
 }
 
-/// `P` positions, `S` pixels apart, of `V` vectors of `L` channels.
-struct Tile<const P: usize, const S: usize, const V: usize, const L: usize>;
+/// `P` positions of `V` vectors of `L` channels.
+struct Tile<const P: usize, const V: usize, const L: usize>;
 
-/// Positions from `q` on, which begin at pixel `q · stride` and read columns `cols` of the kernel.
+/// The sums of `P` positions from position `q` on.
 #[inline(always)]
-fn sum_tile<T: Float, const P: usize, const S: usize, const V: usize, const L: usize>(
-    line: &Line,
-    at: usize,
-    cols: Range<usize>,
+fn sum_tile<T: Float, const P: usize, const V: usize, const L: usize>(
+    run: &Run,
+    q: usize,
     pixels: &[T],
     weights: &[T],
 ) -> [[[T; L]; V]; P] {
+    // All of one length, so that one check holds for all positions.
+    let len = pixels.len().saturating_sub((q + P - 1) * run.apart * BLOCK);
+    let of: [&[T]; P] = std::array::from_fn(|k| &pixels[(q + k) * run.apart * BLOCK..][..len]);
     let mut acc = [[[T::ZERO; L]; V]; P];
-    for i in line.taps.clone() {
-        let row = (line.down.pixel(line.from, i) - line.first) * line.width;
-        let kernel = line.down.at(i) * line.kernel;
-        for j in cols.clone() {
-            let x = &pixels[(row + line.across.pixel(at, j)) * BLOCK..][..((P - 1) * S + 1) * V * L];
-            let w = &weights[(kernel + line.across.at(j)) * BLOCK..][..V * L];
+    for i in run.taps[0].clone() {
+        let row = (run.down.pixel(run.from[0], i) - run.first) * run.width;
+        let kernel = run.down.at(i) * run.columns;
+        for j in run.taps[1].clone() {
+            let at = (row + run.across.pixel(run.from[1], j)) * BLOCK;
+            let w = &weights[(kernel + run.across.at(j)) * BLOCK..][..V * L];
             for v in 0..V {
                 let w: [T; L] = load_array(&w[v * L..]);
                 for k in 0..P {
-                    acc[k][v] = fma_arrays(load_array(&x[k * S * V * L + v * L..]), w, acc[k][v]);
+                    acc[k][v] = fma_arrays(load_array(&of[k][at..at + V * L][v * L..]), w, acc[k][v]);
                 }
             }
         }
@@ -131,64 +150,55 @@ fn sum_tile<T: Float, const P: usize, const S: usize, const V: usize, const L: u
 }
 
 #[inline(always)]
-fn sum_row<T: Float, const P: usize, const S: usize, const V: usize, const L: usize>(
-    line: &Line,
-    stride: usize,
+fn sum_run<T: Float, const P: usize, const V: usize, const L: usize>(
+    run: &Run,
     pixels: &[T],
     weights: &[T],
     to: &mut [T],
-    step: usize,
 ) {
-    let whole = line.across.all_inside(line.positions, stride, line.width);
-    let mut q = 0;
-    while q < line.positions {
-        let to = &mut to[q * step * BLOCK..];
-        if whole.contains(&q) && q + P <= whole.end {
-            let acc = sum_tile::<T, P, S, V, L>(line, q * stride, 0..line.across.count, pixels, weights);
-            for (k, acc) in acc.iter().enumerate() {
-                to[k * step * BLOCK..][..V * L].copy_from_slice(acc.as_flattened());
-            }
-            q += P;
-        } else {
-            let cols = line.across.inside(q * stride, line.width);
-            let acc = sum_tile::<T, 1, 1, V, L>(line, q * stride, cols, pixels, weights);
-            to[..V * L].copy_from_slice(acc[0].as_flattened());
-            q += 1;
-        }
+    let mut store = |q: usize, sums: &[[T; L]; V]| {
+        to[q * run.to_apart * BLOCK..][..V * L].copy_from_slice(sums.as_flattened());
+    };
+    let tiles = run.positions / P * P;
+    for q in (0..tiles).step_by(P) {
+        let acc = sum_tile::<T, P, V, L>(run, q, pixels, weights);
+        acc.iter().enumerate().for_each(|(k, acc)| store(q + k, acc));
+    }
+    for q in tiles..run.positions {
+        store(q, &sum_tile::<T, 1, V, L>(run, q, pixels, weights)[0]);
     }
 }
 
 simd! { wide
-    fn each_row_wide[T: Float, const P: usize, const S: usize, const V: usize, const L: usize](
-        _t: Tile<P, S, V, L>, line: &Line, stride: usize, pixels: &[T], weights: &[T], to: &mut [T], step: usize,
+    fn each_run_wide[T: Float, const P: usize, const V: usize, const L: usize](
+        _t: Tile<P, V, L>, run: &Run, pixels: &[T], weights: &[T], to: &mut [T],
     ) {
-        sum_row::<T, P, S, V, L>(line, stride, pixels, weights, to, step);
+        sum_run::<T, P, V, L>(run, pixels, weights, to);
     }
 }
 
 simd! { narrow
-    fn each_row_narrow[T: Float, const P: usize, const S: usize, const V: usize, const L: usize](
-        _t: Tile<P, S, V, L>, line: &Line, stride: usize, pixels: &[T], weights: &[T], to: &mut [T], step: usize,
+    fn each_run_narrow[T: Float, const P: usize, const V: usize, const L: usize](
+        _t: Tile<P, V, L>, run: &Run, pixels: &[T], weights: &[T], to: &mut [T],
     ) {
-        sum_row::<T, P, S, V, L>(line, stride, pixels, weights, to, step);
+        sum_run::<T, P, V, L>(run, pixels, weights, to);
     }
 }
 
-/// Sums a row of positions, which are `stride` pixels apart, to every `step`-th position of `to`.
-fn sum_line<T: Float>(line: Line, stride: usize, pixels: &[T], weights: &[T], to: &mut [T], step: usize) {
-    macro_rules! by_stride {
-        ($row:ident, $p:literal, $v:literal, $l:literal) => {
-            match stride {
-                1 => $row(Tile::<$p, 1, $v, $l>, &line, 1, pixels, weights, to, step),
-                2 => $row(Tile::<$p, 2, $v, $l>, &line, 2, pixels, weights, to, step),
-                _ => $row(Tile::<1, 1, $v, $l>, &line, stride, pixels, weights, to, step),
-            }
-        };
-    }
+/// Positions of a tile. Of eight, LLVM would make vectors, and gather and scatter their channels.
+fn tile_positions<T: Float>() -> usize {
     match (size_of::<T>(), Token::current().shape::<T>().lanes) {
-        (4, 16) => by_stride!(each_row_wide, 8, 1, 16),
-        (4, _) => by_stride!(each_row_narrow, 4, 2, 8),
-        (_, 8) => by_stride!(each_row_wide, 4, 2, 8),
-        _ => by_stride!(each_row_narrow, 2, 4, 4),
+        (4, 16) => 7,
+        (4, _) | (_, 8) => 4,
+        _ => 2,
+    }
+}
+
+fn sum_positions<T: Float>(run: &Run, pixels: &[T], weights: &[T], to: &mut [T]) {
+    match (size_of::<T>(), Token::current().shape::<T>().lanes) {
+        (4, 16) => each_run_wide(Tile::<7, 1, 16>, run, pixels, weights, to),
+        (4, _) => each_run_narrow(Tile::<4, 2, 8>, run, pixels, weights, to),
+        (_, 8) => each_run_wide(Tile::<4, 2, 8>, run, pixels, weights, to),
+        _ => each_run_narrow(Tile::<2, 4, 4>, run, pixels, weights, to),
     }
 }
