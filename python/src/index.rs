@@ -1,12 +1,12 @@
-//! Basic indexing of values: integers, slices, `...` and `None`.
+//! Basic indexing of values: integers, slices, `...` and `None`; lists of rows.
 
 use crate::error::refuse;
 use crate::forward::Args;
 use arenagrad::error::Kind;
-use arenagrad::graph::{Var, VarId};
+use arenagrad::graph::{DType, Var, VarId};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
 
 /// What an index makes of an axis.
 struct Indexed {
@@ -57,11 +57,31 @@ impl Indexed {
     }
 }
 
+const FORMS: &str = "an index is an integer, a slice, ..., None, or, alone, a list or a Var of integers";
+
+/// A row that a list names, counted from the front.
+fn row_of(item: &Bound<'_, PyAny>, rows: usize) -> PyResult<i64> {
+    let (false, Ok(i)) = (item.is_instance_of::<PyBool>(), item.extract::<i64>()) else {
+        return Err(PyTypeError::new_err(FORMS));
+    };
+    let at = if i < 0 { i + rows as i64 } else { i };
+    match usize::try_from(at) {
+        Ok(n) if n < rows => Ok(at),
+        _ => Err(PyIndexError::new_err(format!("index {i} is outside an axis of {rows}"))),
+    }
+}
+
 /// `x[index]`.
 pub fn indexed<'g>(a: &Args<'_, 'g, '_>, x: Var<'g>, index: &Bound<'_, PyAny>) -> PyResult<VarId> {
     if let Ok(var) = index.cast::<crate::var::Var>() {
         let indices = a.g.var_of(var.get().id());
         return Ok(x.gather(indices, 0).id());
+    }
+    if let Ok(list) = index.cast::<PyList>() {
+        let rows = x.dims().first().copied().unwrap_or(0);
+        let at = list.iter().map(|i| row_of(&i, rows)).collect::<PyResult<Vec<i64>>>()?;
+        let at = a.g.constant_bytes(bytemuck::cast_slice(&at), [at.len()], DType::I64);
+        return Ok(x.gather(at, 0).id());
     }
     let items: Vec<Bound<'_, PyAny>> = match index.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().collect(),
@@ -87,7 +107,7 @@ pub fn indexed<'g>(a: &Args<'_, 'g, '_>, x: Var<'g>, index: &Bound<'_, PyAny>) -
             let n = size(&to);
             to.integer(i, n)?;
         } else {
-            return Err(PyTypeError::new_err("an index is an integer, a slice, ..., None or one Var of integers"));
+            return Err(PyTypeError::new_err(FORMS));
         }
         if to.starts.len() > sizes.len() {
             return Err(refuse(Kind::Shape, "an index has one `...`"));

@@ -160,11 +160,12 @@ impl Var {
         unary(this, |_, x| x.tap(name))
     }
 
-    /// Calls a method of the library's values, by name.
+    /// Calls a method of the library's values, or a layer whose first argument is a value, by name.
     fn _call<'py>(this: &Bound<'py, Self>, name: &str, arguments: &Bound<'py, PyTuple>) -> PyResult<Any<'py>> {
         let mut items = vec![this.clone().into_any()];
         items.extend(arguments.iter());
-        forward::call(this.get().owner(this.py()), forward::Of::Var, name, items)
+        let of = if forward::Of::Var.has(name) { forward::Of::Var } else { forward::Of::Layer };
+        forward::call(this.get().owner(this.py()), of, name, items)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

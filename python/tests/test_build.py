@@ -90,6 +90,11 @@ def test_sizes_that_are_computed():
             call()
 
 
+def test_a_list_names_rows():
+    np.testing.assert_array_equal(value(lambda a: a[[1, 0, -1, 1]], A), A[[1, 0, -1, 1]])
+    assert value(lambda a: a[[]], A).shape == (0, 3)
+
+
 def test_powers_and_bools():
     np.testing.assert_allclose(value(lambda b: b**2.0, B), B**2)
     bits = value(lambda a: (a > 0.0) & ~(a > 2.0) | (a < -1.5), A)
@@ -113,6 +118,10 @@ def test_a_value_is_no_number_and_no_array():
         x[0, 0]
     with pytest.raises(TypeError):
         x[True]
+    with pytest.raises(IndexError, match="index -3 is outside an axis of 2"):
+        x[[0, -3]]
+    with pytest.raises(TypeError, match="a list or a Var of integers"):
+        x[[0.5]]
 
 
 def test_every_op_is_a_method_with_documentation():

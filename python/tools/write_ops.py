@@ -113,6 +113,10 @@ def op_method(name: str, doc: str, least: int, most: int, attrs: list[tuple[str,
 def ops_file() -> str:
     var = {n: method(n, s, d) for n, s, d in ext._forwards("var")}
     builder = {n: method(n, s, d) for n, s, d in ext._forwards("builder")}
+    # Layers of a value without a name, such as pools, are its methods, too.
+    for name, signature, doc in ext._forwards("nn"):
+        if name not in var and signature.startswith("(x: Var, "):
+            var[name] = method(name, "(" + signature.removeprefix("(x: Var, "), doc)
     own = {"op", "symbol", "output", "update", "training", "constant", "finish", "graph"}
     for name, doc, least, most, attrs in ext._op_table():
         if any(kind == "region" for _, kind, _ in attrs):

@@ -10,6 +10,7 @@ use crate::error::{calm, refuse};
 use crate::values::{dims_of, dtype_of, init_of, ints_of, number_of, size_of};
 use crate::var::Var;
 use arenagrad::error::Kind;
+use arenagrad::graph::window::{Conv, ConvTranspose};
 use arenagrad::graph::{Builder, DType, Init, Var as Value, VarId};
 use arenagrad::op::Choice;
 use pyo3::exceptions::PyTypeError;
@@ -59,6 +60,24 @@ impl Of {
             Of::Layer => nn_table::TABLE,
         }
     }
+
+    /// Whether one of them is called `name`.
+    pub fn has(self, name: &str) -> bool {
+        self.table().iter().any(|f| f.name == name)
+    }
+}
+
+/// Stride, padding, dilation and groups of a convolution, from argument `at` on.
+fn conv<const N: usize, const P: usize>(a: &Args<'_, '_, '_>, at: usize) -> PyResult<Conv<N, P>> {
+    let options = Conv::<N, P>::default().stride(a.each::<N>(at)?).padding(a.each::<N>(at + 1)?);
+    Ok(options.dilation(a.each::<N>(at + 2)?).groups(a.size(at + 3)?))
+}
+
+/// Stride, padding, output padding, dilation and groups of a transposed convolution, from argument `at` on.
+fn transposed<const N: usize>(a: &Args<'_, '_, '_>, at: usize) -> PyResult<ConvTranspose<N>> {
+    let options = ConvTranspose::<N>::default().stride(a.each::<N>(at)?).padding(a.each::<N>(at + 1)?);
+    let options = options.output_padding(a.each::<N>(at + 2)?);
+    Ok(options.dilation(a.each::<N>(at + 3)?).groups(a.size(at + 4)?))
 }
 
 /// The results of a forward.

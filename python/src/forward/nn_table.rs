@@ -1,7 +1,7 @@
 //! Layers, convolutions, pools and losses with options.
 
-use super::{Args, Forward, forwards};
-use arenagrad::graph::window::{Conv, ConvTranspose, Interpolation, Pool};
+use super::{Args, Forward, conv, forwards, transposed};
+use arenagrad::graph::window::{Interpolation, Pool};
 use arenagrad::graph::{Attention, Var as Value};
 use arenagrad::nn;
 use pyo3::prelude::*;
@@ -251,17 +251,6 @@ pub const TABLE: &[Forward] = forwards! {
 };
 
 /// The options of a convolution, from argument `at` on.
-fn conv<const N: usize, const P: usize>(a: &Args<'_, '_, '_>, at: usize) -> PyResult<Conv<N, P>> {
-    let options = Conv::<N, P>::default().stride(a.each::<N>(at)?).padding(a.each::<N>(at + 1)?);
-    Ok(options.dilation(a.each::<N>(at + 2)?).groups(a.size(at + 3)?))
-}
-
-fn transposed<const N: usize>(a: &Args<'_, '_, '_>, at: usize) -> PyResult<ConvTranspose<N>> {
-    let options = ConvTranspose::<N>::default().stride(a.each::<N>(at)?).padding(a.each::<N>(at + 1)?);
-    let options = options.output_padding(a.each::<N>(at + 2)?);
-    Ok(options.dilation(a.each::<N>(at + 3)?).groups(a.size(at + 4)?))
-}
-
 fn pool<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N, P>> {
     let kernel = a.each::<N>(1)?;
     let stride = a.maybe(2, |a, i| a.each::<N>(i))?.unwrap_or(kernel);

@@ -1,6 +1,6 @@
 //! Methods of values that are no op of the table, or take options that the table does not.
 
-use super::{Args, Forward, forwards};
+use super::{Args, Forward, conv, forwards, transposed};
 use arenagrad::graph::signal::FftNorm;
 use arenagrad::graph::window::{GridSample, GridSampling, Interpolation, Outside, PadMode, Pool};
 use arenagrad::graph::{CrossEntropy, Scatter};
@@ -25,6 +25,30 @@ pub const TABLE: &[Forward] = forwards! {
     "outer" "(other: Var) -> Var"
     "The outer product of two vectors."
     => |a| a.me()?.outer(a.var(1)?);
+    "conv1d" "(w: Var, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, groups: int = 1) -> Var"
+    "The convolution of x [N, C, L] with w [O, C/groups, k]."
+    => |a| a.me()?.conv1d(a.var(1)?, conv(a, 2)?);
+    "conv2d" "(w: Var, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, groups: int = 1) -> Var"
+    "The convolution of x [N, C, H, W] with w [O, C/groups, kh, kw]."
+    => |a| a.me()?.conv2d(a.var(1)?, conv(a, 2)?);
+    "conv3d" "(w: Var, stride: Shape = 1, padding: Shape = 0, dilation: Shape = 1, groups: int = 1) -> Var"
+    "The convolution of x [N, C, D, H, W] with w [O, C/groups, kd, kh, kw]."
+    => |a| a.me()?.conv3d(a.var(1)?, conv(a, 2)?);
+    "conv_transpose1d"
+    "(w: Var, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = 0, dilation: Shape = 1, groups: int = 1) \
+     -> Var"
+    "The transposed convolution of x [N, C, L] with w [C, O/groups, k]."
+    => |a| a.me()?.conv_transpose1d(a.var(1)?, transposed(a, 2)?);
+    "conv_transpose2d"
+    "(w: Var, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = 0, dilation: Shape = 1, groups: int = 1) \
+     -> Var"
+    "The transposed convolution of x [N, C, H, W] with w [C, O/groups, kh, kw]."
+    => |a| a.me()?.conv_transpose2d(a.var(1)?, transposed(a, 2)?);
+    "conv_transpose3d"
+    "(w: Var, stride: Shape = 1, padding: Shape = 0, output_padding: Shape = 0, dilation: Shape = 1, groups: int = 1) \
+     -> Var"
+    "The transposed convolution of x [N, C, D, H, W] with w [C, O/groups, kd, kh, kw]."
+    => |a| a.me()?.conv_transpose3d(a.var(1)?, transposed(a, 2)?);
     "sum" "(axis: Axes = None, keepdims: bool = False) -> Var"
     "The sum over axes, or over all."
     => |a| { let x = a.me()?; keep(x, x.sum(&a.axes(1, x)?[..]), &a.axes(1, x)?, a.bool(2)?) };
@@ -379,18 +403,12 @@ pub const TABLE: &[Forward] = forwards! {
     "lstsq" "(b: Var) -> Var"
     "The least-squares solution."
     => |a| a.me()?.lstsq(a.var(1)?);
-    "max_pool1d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
-    "The largest element of each window of x [N, C, L]; NaN if the window has one. Padding never wins."
-    => |a| a.me()?.max_pool1d(pool(a)?.dilation(a.each::<1>(4)?));
     "min_pool1d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
     "The smallest element of each window of x [N, C, L]; NaN if the window has one. Padding never wins."
     => |a| a.me()?.min_pool1d(pool(a)?.dilation(a.each::<1>(4)?));
     "sum_pool1d" "(kernel: Shape, stride: Shape, pad: Shape) -> Var"
     "The sum of each window of x [N, C, L]."
     => |a| a.me()?.sum_pool1d(pool(a)?);
-    "avg_pool1d" "(kernel: Shape, stride: Shape, pad: Shape, count_include_pad: bool) -> Var"
-    "The mean of each window of x [N, C, L]."
-    => |a| a.me()?.avg_pool1d(pool(a)?.count_include_pad(a.bool(4)?));
     "adaptive_max_pool1d" "(output: Shape) -> Var"
     "The largest element of each of `output` windows along each axis of x [N, C, L]."
     => |a| a.me()?.adaptive_max_pool1d(a.each(1)?);
@@ -406,18 +424,12 @@ pub const TABLE: &[Forward] = forwards! {
     "adaptive_avg_pool2d" "(output: Shape) -> Var"
     "The mean of each of `output` windows along each axis of x [N, C, H, W]."
     => |a| a.me()?.adaptive_avg_pool2d(a.each(1)?);
-    "max_pool3d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
-    "The largest element of each window of x [N, C, D, H, W]; NaN if the window has one. Padding never wins."
-    => |a| a.me()?.max_pool3d(pool(a)?.dilation(a.each::<3>(4)?));
     "min_pool3d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
     "The smallest element of each window of x [N, C, D, H, W]; NaN if the window has one. Padding never wins."
     => |a| a.me()?.min_pool3d(pool(a)?.dilation(a.each::<3>(4)?));
     "sum_pool3d" "(kernel: Shape, stride: Shape, pad: Shape) -> Var"
     "The sum of each window of x [N, C, D, H, W]."
     => |a| a.me()?.sum_pool3d(pool(a)?);
-    "avg_pool3d" "(kernel: Shape, stride: Shape, pad: Shape, count_include_pad: bool) -> Var"
-    "The mean of each window of x [N, C, D, H, W]."
-    => |a| a.me()?.avg_pool3d(pool(a)?.count_include_pad(a.bool(4)?));
     "adaptive_max_pool3d" "(output: Shape) -> Var"
     "The largest element of each of `output` windows along each axis of x [N, C, D, H, W]."
     => |a| a.me()?.adaptive_max_pool3d(a.each(1)?);

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import arenagrad as ag
 import arenagrad.torch as agt
 
 
@@ -69,6 +71,9 @@ FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ..
     "polar": (lambda x: torch.view_as_real(torch.polar(x.abs() + 0.1, x)), (3,)),
     "order of a number": (lambda x: x.sum().sort().values, (3,)),
     "slope of a number": (lambda x: F.prelu(x.sum(), torch.tensor([0.3], dtype=x.dtype)), (3,)),
+    "distances of many points": (lambda x: torch.cdist(x, x).amax(1), (30, 4)),
+    "distances of many points from others": (lambda x: torch.cdist(x[:14] * 2, x[2:]), (30, 4)),
+    "a large unit matrix": (lambda x: x + torch.eye(300, dtype=x.dtype)[:5, :4], (5, 4)),
 }
 
 
@@ -113,6 +118,20 @@ def test_lstms_with_a_projection(both: bool, given: bool) -> None:
     check(Net().double(), x)
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_several_sizes(mode: str) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bag = nn.EmbeddingBag(9, 3, mode=mode)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.bag(x, torch.tensor([0, 0, 4, 5, 8]))
+
+    torch.manual_seed(0)
+    check(Net().double(), torch.tensor([3, 1, 1, 0, 8, 2, 3, 7]))
+
+
 def test_gradients_by_frequency() -> None:
     torch.manual_seed(0)
     m = nn.Embedding(4, 3, padding_idx=1, scale_grad_by_freq=True).double()
@@ -127,3 +146,35 @@ def test_the_nearest_pixel_is_that_of_torch(mode: str) -> None:
     m = Of(lambda x: torch.cat([F.interpolate(x[..., :n], size=k, mode=mode) for n, k in pairs], -1), x)
     step = agt.compile_step(m, torch.sum, torch.optim.SGD(m.parameters(), 0.0), x)
     assert torch.equal(step.eval(x), m(x).detach())
+
+
+WINDOWS: dict[str, tuple[tuple[int, ...], tuple[int, ...] | None, dict[str, Any]]] = {
+    "conv1d": ((2, 4, 9), (6, 2, 3), {"stride": 2, "padding": 1, "groups": 2}),
+    "conv2d": ((2, 3, 9, 8), (4, 3, 3, 2), {"stride": (2, 1), "padding": (1, 0), "dilation": 2}),
+    "conv3d": ((1, 2, 5, 6, 7), (3, 2, 2, 3, 3), {"padding": 1}),
+    "conv_transpose1d": ((2, 4, 5), (4, 3, 3), {"stride": 2, "output_padding": 1}),
+    "conv_transpose2d": ((2, 4, 5, 4), (4, 2, 3, 3), {"stride": (2, 1), "padding": 1, "groups": 2}),
+    "conv_transpose3d": ((1, 2, 3, 4, 3), (2, 3, 2, 2, 3), {"stride": 2}),
+    "max_pool1d": ((2, 3, 9), None, {"stride": 1}),
+    "max_pool2d": ((2, 3, 9, 8), None, {"padding": 1, "ceil_mode": True}),
+    "max_pool3d": ((1, 2, 6, 6, 7), None, {"stride": (2, 1, 2), "dilation": (1, 2, 1)}),
+    "avg_pool1d": ((2, 3, 9), None, {}),
+    "avg_pool2d": ((2, 3, 9, 8), None, {"padding": 1, "count_include_pad": False}),
+    "avg_pool3d": ((1, 2, 6, 6, 7), None, {"stride": 1, "divisor_override": 3}),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("options", [False, True])
+def test_windows_are_methods_with_torchs_options(name: str, options: bool) -> None:
+    size, weight, given = WINDOWS[name]
+    given = given if options else {"groups": given["groups"]} if "groups" in given else {}
+    x = torch.randn(size, dtype=torch.float64)
+    w = 2 if weight is None else torch.randn(weight, dtype=torch.float64)
+    with ag.build("windows") as b:
+        other = w if weight is None else b.input("w", weight, "f64")
+        b.output("y", getattr(b.input("x", size, "f64"), name)(other, **given))
+    program = ag.compile(b.graph)
+    ours = program.step(x=x.numpy()) if weight is None else program.step(x=x.numpy(), w=w.numpy())
+    theirs = getattr(F, name)(x, w, **given)
+    np.testing.assert_allclose(ours["y"], theirs.numpy(), rtol=1e-12, atol=1e-12)

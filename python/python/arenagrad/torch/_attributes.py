@@ -18,6 +18,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple
 import numpy as np
 import torch
 
+from .._arenagrad import _Watch
 from .._errors import make
 
 # What each module has; `training` is the caller's.
@@ -101,6 +102,12 @@ def owners(module: torch.nn.Module) -> Iterator[tuple[str, str, dict[str, Any]]]
         yield "buffer", prefix, part._buffers
         yield "param", prefix, part._parameters
         yield "module", prefix, part._modules
+
+
+def watch_of(module: torch.nn.Module) -> _Watch:
+    """Tells whether a tree of modules has the tensors and layers that it has now."""
+    parts = [owner for role, _, owner in owners(module) if role != "attribute"]
+    return _Watch([(owner, key, x) for owner in parts for key, x in owner.items()], parts)
 
 
 def attributes(owner: dict[str, Any]) -> list[str]:

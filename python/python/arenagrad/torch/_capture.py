@@ -30,7 +30,7 @@ KEEP = frozenset(
     "upsample_trilinear3d upsample_bicubic2d pixel_shuffle pixel_unshuffle matmul addmm bmm einsum pad im2col col2im "
     "grid_sampler logsumexp std var flip roll tril triu split chunk unbind index_add scatter_reduce stack meshgrid detach "
     "repeat_interleave diag_embed linalg_cross linalg_vector_norm logaddexp xlogy nan_to_num soft_margin_loss "
-    "multi_margin_loss cosine_similarity one_hot count_nonzero lerp linspace logspace".split()
+    "multi_margin_loss cosine_similarity one_hot count_nonzero lerp linspace logspace _euclidean_dist".split()
 )
 
 

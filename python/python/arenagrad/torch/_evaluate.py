@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from .. import _compile
 from .._arenagrad import Build, SizedProgram
 from .._errors import make
+from ._attributes import watch_of
 from ._capture import WithLoss, check_module, exported
 from ._graph import Leaf, Writer, leaves_of, names_of, tensors_of
 from ._held import Held
@@ -61,12 +62,13 @@ def given_back() -> Iterator[None]:
         trim(0)
 
 
-@contextlib.contextmanager
-def opened(program: Any, write: bool = True) -> Iterator[Any]:
+def opened(program: Any, write: bool = True) -> contextlib.AbstractContextManager[Any]:
     """Params and states as arrays: views of a program's own, or copies of a sized one's, which are written back."""
-    if not isinstance(program, SizedProgram):
-        yield program
-        return
+    return _copied(program, write) if isinstance(program, SizedProgram) else contextlib.nullcontext(program)
+
+
+@contextlib.contextmanager
+def _copied(program: SizedProgram, write: bool) -> Iterator[Any]:
     values = program.state_dict()
     yield SimpleNamespace(params=values, states=values)
     if write:
@@ -112,6 +114,11 @@ class Evaluation:
         self.notes = writer.notes
         self._program = _compile.compile(b.graph, **choices)
         self._program.init()
+        self._read = frozenset(self._program.inputs.specs)
+        # Where each param and state lies in the program, and what it is written from: an array, or else a tensor.
+        self._sources: list[tuple[Any, Any, torch.Tensor | None]] = []
+        self._trained: Any = None
+        self._tensors = watch_of(whole)
         # The buffers that the module writes in eval mode, such as a cache.
         by_target = {s.target: x for s, x in zip(program.graph_signature.input_specs, leaves)}
         outs = program.graph_signature.output_specs
@@ -122,27 +129,39 @@ class Evaluation:
 
     def stale(self) -> bool:
         """Whether the module computes something else now."""
-        return bool(self._held.replaced() or self._held.written() or self._held.changed())
+        return not self._held.unchanged() and bool(self._held.replaced() or self._held.written() or self._held.changed())
 
-    def run(self, trained: Any, flat: list[Any]) -> Any:
-        """The outputs as tensors in the module's form; params and states are those of `trained`, or else the module's."""
+    def _find(self, trained: Any) -> None:
+        """Finds what params and states are written from. Those of the module are the trained program's, others are torch's."""
+        if self._trained is trained and self._tensors.same():
+            return
+        self._tensors = watch_of(self._whole)
         now = {name: x for x, name in tensors_of(self._whole)}
         mine = {*map(id, self._module.parameters()), *map(id, self._module.buffers())}
+        self._trained, self._sources = trained, []
         for values, own in ((self._program.params, trained.params), (self._program.states, trained.states)):
             for name in values:
                 if name in now:  # and no state of draws, which are others in each call
-                    values[name][...] = own[name] if name in own and id(now[name]) in mine else array_of(now[name])
-        used = self._program.inputs.specs
-        feed = {n: array_of(x) for n, x in zip(self._inputs, flat) if isinstance(x, torch.Tensor) and n in used}
+                    array = own[name] if name in own and id(now[name]) in mine else None
+                    self._sources.append((values[name], array, None if array is not None else now[name]))
+
+    def run(self, trained: Any, flat: list[Any]) -> Any:
+        """The outputs as tensors in the module's form; params and states are those of `trained`, or else the module's."""
+        self._find(trained)
+        for into, array, x in self._sources:
+            into[...] = array_of(x) if array is None else array
+        feed = {n: array_of(x) for n, x in zip(self._inputs, flat) if n in self._read and isinstance(x, torch.Tensor)}
         got = self._program.step(**feed)
-        for leaf in self._written:
-            into = trained.states[leaf.name] if leaf.name in trained.states else array_of(now[leaf.name])
-            into[...] = self._program.states[leaf.name]
+        if self._written:
+            now = {name: x for x, name in tensors_of(self._whole)}
+            for leaf in self._written:
+                into = trained.states[leaf.name] if leaf.name in trained.states else array_of(now[leaf.name])
+                into[...] = self._program.states[leaf.name]
         results = [
             torch.from_numpy(got[f"output_{i}"].copy()) if value is None and f"output_{i}" in got else value
             for i, value in enumerate(self._fixed)
         ]
-        return pytree.tree_unflatten(results, self._form)
+        return results[0] if self._form.is_leaf() else pytree.tree_unflatten(results, self._form)
 
     @property
     def writes(self) -> bool:

@@ -78,6 +78,13 @@ def tensors_of(whole: torch.nn.Module) -> list[tuple[torch.Tensor, str]]:
     return [(x, name) for name, x in own.items()]
 
 
+def _folded(target: Any, args: Any, kwargs: Any) -> Any:
+    """What torch computes. It decomposes `eye` into an `arange` of a type that it cannot compute with on CPUs."""
+    if kwargs.get("dtype") in (torch.uint16, torch.uint32, torch.uint64):
+        return target(*args, **{**kwargs, "dtype": torch.int64}).to(kwargs["dtype"])
+    return target(*args, **kwargs)
+
+
 def names_of(whole: torch.nn.Module) -> dict[int, str]:
     """The name of each param and buffer, by its id: the first, where it has several."""
     names: dict[int, str] = {}
@@ -262,7 +269,7 @@ class Writer:
         if self._folds(target, flat):
             try:
                 with torch.no_grad():
-                    return target(*values(node.args), **values(node.kwargs))
+                    return _folded(target, values(node.args), values(node.kwargs))
             except (Error, RuntimeError, ValueError) as e:
                 place = place_of(node)
                 where = f"{place[0]}:{place[1]}" if place else None

@@ -201,6 +201,8 @@ class Held:
         found += [(d, "forward", d["forward"]) for d in self._dicts if "forward" in d]
         self._watch = _Watch(found, self._hooks, [(d, "forward") for d in self._dicts if "forward" not in d])
         self._rest = [x for x, yes in zip(entries, there) if not yes]
+        self._layers = _Watch([x[:3] for x, yes in zip(self._parts, there) if yes])
+        self._loose = [x for x, yes in zip(self._parts, there) if not yes]
 
     def unchanged(self) -> bool:
         """Whether nothing is another one now."""
@@ -228,7 +230,7 @@ class Held:
 
     def replaced(self) -> str | None:
         """The first param or layer that is another one now, in words. No capture shows it."""
-        for owner, key, part, name in self._parts:
+        for owner, key, part, name in self._loose if self._layers.same() else self._parts:
             if owner.get(key) is not part:
                 return f"{name!r} is another one now"
         return None

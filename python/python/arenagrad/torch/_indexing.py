@@ -79,7 +79,8 @@ def _embedding(s: Site, table: Any, indices: Any, padding: int = -1, by_freq: bo
 
 def bag_of(s: Site, offsets: Var, n: int) -> Var:
     """The bag of each of `n` elements: how many bags begin at it or before, less one."""
-    return s.var(offsets.unsqueeze(0) <= s.b.iota(0, (n, 1), offsets.dtype), "i64").sum(1) - 1.0
+    begun = s.b.full(1.0, (offsets.shape[0],), "i64").scatter_add(offsets, axis=0, size=n + 1)
+    return begun.narrow(0, 0, n).cumsum(0) - 1.0
 
 
 @kind("embedding_bag.padding_idx", "embedding_bag.default", "_embedding_bag.default", "_embedding_bag_forward_only.default")

@@ -95,6 +95,15 @@ def _cdist(s: Site, a: Any, b: Any, p: float = 2, mode: Any = None) -> Var:
     return d.norm(float(p), [d.ndim - 1])
 
 
+@kind("_euclidean_dist.default")
+def _euclidean_dist(s: Site, a: Any, b: Any) -> Var:
+    """What torch computes distances of many points by: √(|a|² + |b|² − 2·a·b). The derivative of a distance of 0 is 0."""
+    a, b = s.float(a), s.float(b)
+    square = (a * a).sum(-1, keepdims=True) + (b * b).sum(-1).unsqueeze(-2) - a.matmul(b, tb=True) * 2.0
+    apart = square > 0.0
+    return apart.select(apart.select(square, square.full_like(1.0)).sqrt(), square.full_like(0.0))
+
+
 @kind("_pdist_forward.default", "pdist.default")
 def _pdist(s: Site, x: Any, p: float = 2) -> Var:
     x = s.float(x)
@@ -132,7 +141,7 @@ def _conv(n: int) -> Any:
             pad = [side for span in spans for side in (span // 2, span - span // 2)]
         else:
             pad = [p for p in _each(0 if padding == "valid" else padding, n) for _ in range(2)]
-        y = getattr(x, f"conv{n}d")(w, stride=stride, pad=pad, dilation=dilation, groups=groups)
+        y = s.b.op(f"conv{n}d", x, w, stride=stride, pad=pad, dilation=dilation, groups=groups)
         return _with_bias(y, bias)
 
     return rule
@@ -155,7 +164,7 @@ def _conv_transpose(n: int) -> Any:
             return rule(s, x.unsqueeze(0), w, bias, stride, padding, more, groups, dilation).squeeze(0)
         pad = [p for p in _each(padding, n) for _ in range(2)]
         how = {"stride": _each(stride, n), "pad": pad, "dilation": _each(dilation, n), "groups": groups}
-        y = getattr(x, f"conv_transpose{n}d")(w, output_pad=_each(more, n), **how)
+        y = s.b.op(f"conv_transpose{n}d", x, w, output_pad=_each(more, n), **how)
         return _with_bias(y, bias)
 
     return rule

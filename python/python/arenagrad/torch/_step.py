@@ -9,9 +9,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import _compile
-from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, train
+from .._arenagrad import Build, Graph, Optimiser, Program, SizedProgram, _Watch, train
 from .._errors import Error, make
-from ._attributes import check_apart
+from ._attributes import check_apart, watch_of
 from ._capture import WithLoss, check_module, exported, text_of
 from ._evaluate import Evaluation, array_of, given_back, load_leaves, opened
 from ._graph import Leaf, Writer, explained, leaves_of, names_of, tensors_of
@@ -59,6 +59,7 @@ class Step:
         self._whole = WithLoss(module, loss, len(inputs))
         check_module(self._whole.others)
         self._names = names_of(self._whole)
+        self._tensors: _Watch | None = None
         self._kwargs = dict(kwargs)
         if not module.training:
             warnings.warn("the module is in eval mode: it is trained as it is, without dropout; call module.train()", stacklevel=3)
@@ -308,6 +309,9 @@ class Step:
         why = self._held.replaced()
         if why is not None:
             raise _other(why)
+        if self._tensors is not None and self._tensors.same():
+            return
+        self._tensors = watch_of(self._whole)
         self._names = names_of(self._whole)
         now = {name: x for x, name in tensors_of(self._whole)}
         for leaf in self._leaves.values():
@@ -364,14 +368,16 @@ class Step:
         if self._shared is not None:
             self._shared.follow()
         self._find()
-        flat, spec = pytree.tree_flatten((args, kwargs))
-        flat = [x.detach() if isinstance(x, torch.Tensor) else x for x in flat]
-        args, kwargs = pytree.tree_unflatten(flat, spec)
-        key = (str(spec), tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in flat))
+        flat, form = list(args), str(len(args))
+        if kwargs or not all(isinstance(x, torch.Tensor) for x in args):
+            flat, spec = pytree.tree_flatten((args, kwargs))
+            form = str(spec)
+        key = (form, tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in flat))
         found = self._evals.pop(key, None)
         if found is None or found.stale():
             if len(self._evals) >= _KEPT:
                 self._evals.pop(next(iter(self._evals)))
+            args, kwargs = pytree.tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, (args, kwargs))
             with given_back():
                 found = Evaluation(self.module, args, kwargs, self._choices)
         self._evals[key] = found
