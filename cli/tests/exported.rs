@@ -8,12 +8,13 @@ use arenagrad::train::data::{encode_npy, read_npy};
 use arenagrad::{graph::DType, session::Program};
 use common::{Scratch, fails, good};
 
+/// A product of a size that each CPU with bf16 computes in it.
 const GRAPH: &str = "\
 graph @g {
-  %x = input : f32[4,3]
-  %w = param init=uniform scale=0.5 frozen=false : f32[2,3]
-  %0 = matmul %x, %w ta=false tb=true : f32[4,2]
-  %1 = tanh %0 : f32[4,2]
+  %x = input : f32[64,64]
+  %w = param init=uniform scale=0.5 frozen=false : f32[64,64]
+  %0 = matmul %x, %w ta=false tb=true : f32[64,64]
+  %1 = tanh %0 : f32[64,64]
   return h=%1
 }
 ";
@@ -24,8 +25,8 @@ fn an_exported_program_runs_and_shows_its_plan() {
     let (g, agp, again) = (s.file("g.ir", GRAPH), s.path("g.agp"), s.path("again.agp"));
     let told = good(&["export", &g, "-o", &agp, "--seed", "3"]);
     assert!(told.starts_with(&format!("{agp}: ")) && told.contains("threads 1"), "{told}");
-    let values: Vec<u8> = (0..12u8).flat_map(|i| (f32::from(i) / 7.0 - 1.0).to_le_bytes()).collect();
-    let x = format!("x={}", s.file("x.npy", encode_npy(DType::F32, &[4, 3], &values).unwrap()));
+    let values: Vec<u8> = (0..4096u16).flat_map(|i| (f32::from(i % 15) / 7.0 - 1.0).to_le_bytes()).collect();
+    let x = format!("x={}", s.file("x.npy", encode_npy(DType::F32, &[64, 64], &values).unwrap()));
     let h = |file: &str, more: &[&str]| {
         let out = s.path("out");
         good(&[&["run", file, "--out", &out, "--in", &x], more].concat());

@@ -4,7 +4,7 @@ use super::oracle::{Array, LeafValues, Named, decode_array, encode_array};
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
-use crate::session::{Program, Role, Session};
+use crate::session::{Convolutions, Program, Role, Session};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -21,12 +21,21 @@ pub struct RunOptions {
     pub poison: bool,
     /// Whether the program gets the smallest memory budget that it can meet.
     pub least_memory: bool,
+    /// How convolutions are computed.
+    pub convolutions: Convolutions,
 }
 
 impl Default for RunOptions {
     /// One thread, all passes.
     fn default() -> RunOptions {
-        RunOptions { threads: 1, share: false, optimise: true, poison: false, least_memory: false }
+        RunOptions {
+            threads: 1,
+            share: false,
+            optimise: true,
+            poison: false,
+            least_memory: false,
+            convolutions: Convolutions::Direct,
+        }
     }
 }
 
@@ -44,8 +53,12 @@ impl RunOptions {
     }
 
     fn session(self, graph: Graph<'_>) -> Result<Session> {
-        let session =
-            Session::new().threads(self.threads).optimise(self.optimise).poison(self.poison).share(self.share);
+        let session = Session::new()
+            .threads(self.threads)
+            .optimise(self.optimise)
+            .poison(self.poison)
+            .share(self.share)
+            .convolutions(self.convolutions);
         if !self.least_memory {
             return Ok(session);
         }

@@ -87,6 +87,8 @@ const WORDS: &[&str] = &[
     "\"64MiB\"",
     "precision = ",
     "\"bf16x3\"",
+    "convolutions = ",
+    "\"winograd\"",
     "[model]\n",
     "[gpt]\n",
     "[optimiser]\n",

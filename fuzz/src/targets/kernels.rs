@@ -84,7 +84,20 @@ fn convolution<'g>(g: &'g Builder, s: &mut Script<'_>, dtype: DType) -> Var<'g> 
     let x = view_or_copy(g, s, "x", &[n, c, h, w], dtype);
     let options = Conv2d::default().stride(1 + s.below(2) as usize).padding(s.below(3) as usize).groups(groups);
     let options = if s.below(4) == 0 { options.dilation([1, 2]) } else { options };
-    let y = x.conv2d(leaf(g, "w", &[o, c / groups, k, k], dtype), options);
+    convolved(g, s, x, [o, c / groups, k, k], options)
+}
+
+/// A convolution of the shapes that may be computed at points: 3 × 3 taps, 16 channels or more, 24 tiles or more.
+fn wide_convolution<'g>(g: &'g Builder, s: &mut Script<'_>, dtype: DType) -> Var<'g> {
+    let (c, o) = (15 + size(s, 24), s.pick(&[16, 20, 24, 33, 48]));
+    let (n, h, w) = (1 + s.below(2) as usize, 17 + size(s, 8), 20 + size(s, 8));
+    let x = view_or_copy(g, s, "x", &[n, c, h, w], dtype);
+    let options = Conv2d::default().padding(s.below(3) as usize);
+    convolved(g, s, x, [o, c, 3, 3], options)
+}
+
+fn convolved<'g>(g: &'g Builder, s: &mut Script<'_>, x: Var<'g>, w: [usize; 4], options: Conv2d) -> Var<'g> {
+    let y = x.conv2d(leaf(g, "w", &w, x.dtype()), options);
     if s.flag() { y.relu() } else { y }
 }
 
@@ -203,8 +216,21 @@ fn pointwise<'g>(g: &'g Builder, s: &mut Script<'_>, dtype: DType) -> Var<'g> {
     y
 }
 
-const KERNELS: &[Kernel] =
-    &[product, product, integers, convolution, pool, reduction, reduction, norm, moves, lookups, attention, pointwise];
+const KERNELS: &[Kernel] = &[
+    product,
+    product,
+    integers,
+    convolution,
+    pool,
+    wide_convolution,
+    reduction,
+    reduction,
+    norm,
+    moves,
+    lookups,
+    attention,
+    pointwise,
+];
 
 /// Those of `KERNELS` whose windows may be larger than their images.
 const WINDOWS: [usize; 2] = [3, 4];

@@ -4,6 +4,7 @@ use super::{GRAPHS, Target, scripts};
 use crate::engine::drawn_graph;
 use crate::script::Script;
 use arenagrad::graph::GraphBuf;
+use arenagrad::session::Convolutions;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::fuzz::{Finding, RunOptions, change_randomly, check_run};
 
@@ -25,6 +26,7 @@ pub fn any_way(script: &mut Script<'_>) -> RunOptions {
         1..4 => RunOptions { poison: true, ..plain },
         4..8 => RunOptions { least_memory: true, ..plain },
         8..14 => RunOptions { optimise: false, ..plain },
+        14..18 => RunOptions { convolutions: Convolutions::Winograd, ..plain },
         _ => plain,
     }
 }
