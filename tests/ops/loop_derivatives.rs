@@ -165,25 +165,30 @@ fn loops_with_other_numbers_of_carries_may_share_a_body() {
 /// Products with subnormal numbers take up to two hundred times as long as others.
 #[test]
 fn gradients_that_fade_become_zero_and_are_never_subnormal() {
-    let g = Builder::new("fading");
-    let (h, xs) = (g.input("h", [2, 8], F64), g.input("xs", [400, 2, 4], F64));
-    let (w, u) = (g.input("w", [8, 8], F64), g.input("u", [4, 8], F64));
-    let (y, _) = g.scan(&[h], &[xs], |h, x| {
-        let parts = h[0].matmul(w) * 0.05;
-        let (a, b) = (parts.narrow(1, 0, 3).tanh(), parts.narrow(1, 3, 5).sin());
-        (vec![a.concat(&[b], 1) + x[0].matmul(u)], vec![])
-    });
-    let graph = g.finish([y[0].named("y")]).unwrap();
-    let back = graph.vjp(&["y"], &["h", "xs", "w", "u"], Missing::Error).unwrap();
-    let mut draw = TensorDraws(7);
-    let v = back.view();
-    let leaves: Vec<Tensor> =
-        v.leaves().map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Unit)).collect();
-    let grads = run(&back, &leaves, PLAIN);
-    for x in grads.iter().flat_map(|t| &t.data) {
-        assert!(*x == 0.0 || x.is_normal(), "{x:e}");
+    for in_branch in [false, true] {
+        let g = Builder::new("fading");
+        let (h, xs) = (g.input("h", [2, 8], F64), g.input("xs", [400, 2, 4], F64));
+        let (w, u) = (g.input("w", [8, 8], F64), g.input("u", [4, 8], F64));
+        let (y, _) = g.scan(&[h], &[xs], |h, x| {
+            let product = || h[0].matmul(w) * 0.05;
+            let parts = match in_branch {
+                true => g.cond(x[0].sum(..).less(1e9), || vec![product()], || vec![h[0]])[0],
+                false => product(),
+            };
+            let (a, b) = (parts.narrow(1, 0, 3).tanh(), parts.narrow(1, 3, 5).sin());
+            (vec![a.concat(&[b], 1) + x[0].matmul(u)], vec![])
+        });
+        let graph = g.finish([y[0].named("y")]).unwrap();
+        let back = graph.vjp(&["y"], &["h", "xs", "w", "u"], Missing::Error).unwrap();
+        let (v, mut draw) = (back.view(), TensorDraws(7));
+        let leaves: Vec<Tensor> =
+            v.leaves().map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Unit)).collect();
+        let grads = run(&back, &leaves, PLAIN);
+        for x in grads.iter().flat_map(|t| &t.data) {
+            assert!(*x == 0.0 || x.is_normal(), "{x:e}");
+        }
+        let of_xs = &grads.iter().find(|t| t.dims == [400, 2, 4]).unwrap().data;
+        let least = of_xs.iter().map(|x| x.abs()).filter(|&x| x > 0.0).fold(1.0, f64::min);
+        assert!(of_xs[..8].iter().all(|&x| x == 0.0) && least < 1e-290, "{least:e}");
     }
-    let of_xs = &grads.iter().find(|t| t.dims == [400, 2, 4]).unwrap().data;
-    let least = of_xs.iter().map(|x| x.abs()).filter(|&x| x > 0.0).fold(1.0, f64::min);
-    assert!(of_xs[..8].iter().all(|&x| x == 0.0) && least < 1e-290, "{least:e}");
 }

@@ -78,20 +78,21 @@ fn integers<'g>(g: &'g Builder, s: &mut Script<'_>, _: DType) -> Var<'g> {
 }
 
 fn convolution<'g>(g: &'g Builder, s: &mut Script<'_>, dtype: DType) -> Var<'g> {
-    let (groups, h, w) = (s.pick(&[1, 1, 2]), 3 + size(s, 12), 3 + size(s, 17));
-    let (c, o, k) = (groups * size(s, 5), groups * size(s, 9), 1 + s.below(3) as usize);
+    let (groups, h, w) = (s.pick(&[1, 1, 2, 17]), size(s, 15), 3 + size(s, 17));
+    let (c, o) = if groups == 17 { (17, 17) } else { (groups * size(s, 5), groups * size(s, 9)) };
+    let k = 1 + s.below(3) as usize;
     let n = 1 + s.below(2) as usize;
     let x = view_or_copy(g, s, "x", &[n, c, h, w], dtype);
-    let options = Conv2d::default().stride(1 + s.below(2) as usize).padding(s.below(3) as usize).groups(groups);
+    let options = Conv2d::default().stride(1 + s.below(4) as usize).padding(s.below(3) as usize).groups(groups);
     let options = if s.below(4) == 0 { options.dilation([1, 2]) } else { options };
     convolved(g, s, x, [o, c / groups, k, k], options)
 }
 
 /// A convolution of the shapes that may be computed at points: 3 × 3 taps, 16 channels or more, 24 tiles or more.
 fn wide_convolution<'g>(g: &'g Builder, s: &mut Script<'_>, dtype: DType) -> Var<'g> {
-    let (c, o) = (15 + size(s, 24), s.pick(&[16, 20, 24, 33, 48]));
-    let (n, h, w) = (1 + s.below(2) as usize, 17 + size(s, 8), 20 + size(s, 8));
-    let x = view_or_copy(g, s, "x", &[n, c, h, w], dtype);
+    let (c, o) = (15 + size(s, 3), s.pick(&[16, 20]));
+    let (h, w) = (17 + size(s, 4), 20 + size(s, 8));
+    let x = view_or_copy(g, s, "x", &[1, c, h, w], dtype);
     let options = Conv2d::default().padding(s.below(3) as usize);
     convolved(g, s, x, [o, c, 3, 3], options)
 }

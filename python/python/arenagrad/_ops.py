@@ -470,7 +470,7 @@ class VarOps:
         return self.builder.op("floor_divide", self, other)  # type: ignore[attr-defined]
 
     def flush_subnormals(self) -> Any:  # noqa: E501
-        """y = x, and 0 where |x| is below the smallest normal number of the type; y' = 1"""
+        """y = x, and +0 where |x| is below the smallest normal number of the type; y' = 1"""
         return self.builder.op("flush_subnormals", self)  # type: ignore[attr-defined]
 
     def fmax(self, other: Operand, /) -> Any:  # noqa: E501
@@ -865,17 +865,17 @@ class VarOps:
         """y = min(a, b), NaN if either is; a tie shares the gradient evenly"""
         return self.builder.op("min", self, other)  # type: ignore[attr-defined]
 
-    def min_pool1d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+    def min_pool1d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> Var:  # noqa: E501
         """The smallest element of each window of x [N, C, L]; NaN if the window has one. Padding never wins."""
-        return self._call("min_pool1d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
+        return self._call("min_pool1d", (kernel, stride, padding, ceil_mode, dilation))  # type: ignore[attr-defined, no-any-return]
 
-    def min_pool2d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+    def min_pool2d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> Var:  # noqa: E501
         """The smallest element of each window of x [N, C, H, W]; NaN if the window has one. Padding never wins."""
-        return self._call("min_pool2d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
+        return self._call("min_pool2d", (kernel, stride, padding, ceil_mode, dilation))  # type: ignore[attr-defined, no-any-return]
 
-    def min_pool3d(self, kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var:  # noqa: E501
+    def min_pool3d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> Var:  # noqa: E501
         """The smallest element of each window of x [N, C, D, H, W]; NaN if the window has one. Padding never wins."""
-        return self._call("min_pool3d", (kernel, stride, pad, dilation))  # type: ignore[attr-defined, no-any-return]
+        return self._call("min_pool3d", (kernel, stride, padding, ceil_mode, dilation))  # type: ignore[attr-defined, no-any-return]
 
     def minimum(self, other: Operand) -> Var:  # noqa: E501
         """The smaller of both, which broadcast."""
@@ -1329,21 +1329,21 @@ class VarOps:
         """The sum over axes, or over all."""
         return self._call("sum", (axis, keepdims))  # type: ignore[attr-defined, no-any-return]
 
-    def sum_pool1d(self, kernel: Shape, stride: Shape, pad: Shape) -> Var:  # noqa: E501
+    def sum_pool1d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var:  # noqa: E501
         """The sum of each window of x [N, C, L]."""
-        return self._call("sum_pool1d", (kernel, stride, pad))  # type: ignore[attr-defined, no-any-return]
+        return self._call("sum_pool1d", (kernel, stride, padding, ceil_mode))  # type: ignore[attr-defined, no-any-return]
 
-    def sum_pool2d(self, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]) -> Any:  # noqa: E501
-        """y = Σ x over each window of x [N, C, H, W]"""
-        return self.builder.op("sum_pool2d", self, kernel=kernel, stride=stride, pad=pad)  # type: ignore[attr-defined]
+    def sum_pool2d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var:  # noqa: E501
+        """The sum of each window of x [N, C, H, W]."""
+        return self._call("sum_pool2d", (kernel, stride, padding, ceil_mode))  # type: ignore[attr-defined, no-any-return]
 
     def sum_pool2d_backward(self, in_hw: Sequence[int], kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]) -> Any:  # noqa: E501
         """dx[..] = Σ dy over the windows that contain the element; the transpose of sum_pool2d"""
         return self.builder.op("sum_pool2d_backward", self, in_hw=in_hw, kernel=kernel, stride=stride, pad=pad)  # type: ignore[attr-defined]
 
-    def sum_pool3d(self, kernel: Shape, stride: Shape, pad: Shape) -> Var:  # noqa: E501
+    def sum_pool3d(self, kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var:  # noqa: E501
         """The sum of each window of x [N, C, D, H, W]."""
-        return self._call("sum_pool3d", (kernel, stride, pad))  # type: ignore[attr-defined, no-any-return]
+        return self._call("sum_pool3d", (kernel, stride, padding, ceil_mode))  # type: ignore[attr-defined, no-any-return]
 
     def sum_squares(self, mean: bool) -> Any:  # noqa: E501
         """y = Σ x² over all elements, or their mean; an empty sum is 0"""

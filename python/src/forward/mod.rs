@@ -10,7 +10,7 @@ use crate::error::{calm, refuse};
 use crate::values::{dims_of, dtype_of, init_of, ints_of, number_of, size_of};
 use crate::var::Var;
 use arenagrad::error::Kind;
-use arenagrad::graph::window::{Conv, ConvTranspose};
+use arenagrad::graph::window::{Conv, ConvTranspose, Pool};
 use arenagrad::graph::{Builder, DType, Init, Var as Value, VarId};
 use arenagrad::op::Choice;
 use pyo3::exceptions::PyTypeError;
@@ -78,6 +78,13 @@ fn transposed<const N: usize>(a: &Args<'_, '_, '_>, at: usize) -> PyResult<ConvT
     let options = ConvTranspose::<N>::default().stride(a.each::<N>(at)?).padding(a.each::<N>(at + 1)?);
     let options = options.output_padding(a.each::<N>(at + 2)?);
     Ok(options.dilation(a.each::<N>(at + 3)?).groups(a.size(at + 4)?))
+}
+
+/// Kernel, stride, padding and `ceil_mode` of a pool, from argument 1 on.
+fn pool<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N, P>> {
+    let kernel = a.each::<N>(1)?;
+    let stride = a.maybe(2, |a, i| a.each::<N>(i))?.unwrap_or(kernel);
+    Ok(Pool::<N, P>::new(kernel).stride(stride).padding(a.each::<N>(3)?).ceil_mode(a.bool(4)?))
 }
 
 /// The results of a forward.

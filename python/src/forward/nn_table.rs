@@ -1,6 +1,6 @@
 //! Layers, convolutions, pools and losses with options.
 
-use super::{Args, Forward, conv, forwards, transposed};
+use super::{Args, Forward, conv, forwards, pool, transposed};
 use arenagrad::graph::window::{Interpolation, Pool};
 use arenagrad::graph::{Attention, Var as Value};
 use arenagrad::nn;
@@ -249,13 +249,6 @@ pub const TABLE: &[Forward] = forwards! {
     "The cosine of the angle along an axis."
     => |a| nn::cosine_similarity(a.me()?, a.var(1)?, a.i64(2)?, a.f64(3)?);
 };
-
-/// The options of a convolution, from argument `at` on.
-fn pool<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N, P>> {
-    let kernel = a.each::<N>(1)?;
-    let stride = a.maybe(2, |a, i| a.each::<N>(i))?.unwrap_or(kernel);
-    Ok(Pool::<N, P>::new(kernel).stride(stride).padding(a.each::<N>(3)?).ceil_mode(a.bool(4)?))
-}
 
 /// The options of a pool that averages.
 fn averages<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N, P>> {

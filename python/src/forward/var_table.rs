@@ -1,10 +1,9 @@
 //! Methods of values that are no op of the table, or take options that the table does not.
 
-use super::{Args, Forward, conv, forwards, transposed};
+use super::{Forward, conv, forwards, pool, transposed};
 use arenagrad::graph::signal::FftNorm;
-use arenagrad::graph::window::{GridSample, GridSampling, Interpolation, Outside, PadMode, Pool};
+use arenagrad::graph::window::{GridSample, GridSampling, Interpolation, Outside, PadMode};
 use arenagrad::graph::{CrossEntropy, Scatter};
-use pyo3::PyResult;
 
 const NORMS: &[(&str, FftNorm)] =
     &[("backward", FftNorm::Backward), ("ortho", FftNorm::Ortho), ("forward", FftNorm::Forward)];
@@ -403,10 +402,13 @@ pub const TABLE: &[Forward] = forwards! {
     "lstsq" "(b: Var) -> Var"
     "The least-squares solution."
     => |a| a.me()?.lstsq(a.var(1)?);
-    "min_pool1d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
+    "min_pool1d"
+    "(kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> \
+     Var"
     "The smallest element of each window of x [N, C, L]; NaN if the window has one. Padding never wins."
-    => |a| a.me()?.min_pool1d(pool(a)?.dilation(a.each::<1>(4)?));
-    "sum_pool1d" "(kernel: Shape, stride: Shape, pad: Shape) -> Var"
+    => |a| a.me()?.min_pool1d(pool(a)?.dilation(a.each::<1>(5)?));
+    "sum_pool1d"
+    "(kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
     "The sum of each window of x [N, C, L]."
     => |a| a.me()?.sum_pool1d(pool(a)?);
     "adaptive_max_pool1d" "(output: Shape) -> Var"
@@ -415,19 +417,28 @@ pub const TABLE: &[Forward] = forwards! {
     "adaptive_avg_pool1d" "(output: Shape) -> Var"
     "The mean of each of `output` windows along each axis of x [N, C, L]."
     => |a| a.me()?.adaptive_avg_pool1d(a.each(1)?);
-    "min_pool2d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
+    "min_pool2d"
+    "(kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> \
+     Var"
     "The smallest element of each window of x [N, C, H, W]; NaN if the window has one. Padding never wins."
-    => |a| a.me()?.min_pool2d(pool(a)?.dilation(a.each::<2>(4)?));
+    => |a| a.me()?.min_pool2d(pool(a)?.dilation(a.each::<2>(5)?));
+    "sum_pool2d"
+    "(kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
+    "The sum of each window of x [N, C, H, W]."
+    => |a| a.me()?.sum_pool2d(pool(a)?);
     "adaptive_max_pool2d" "(output: Shape) -> Var"
     "The largest element of each of `output` windows along each axis of x [N, C, H, W]."
     => |a| a.me()?.adaptive_max_pool2d(a.each(1)?);
     "adaptive_avg_pool2d" "(output: Shape) -> Var"
     "The mean of each of `output` windows along each axis of x [N, C, H, W]."
     => |a| a.me()?.adaptive_avg_pool2d(a.each(1)?);
-    "min_pool3d" "(kernel: Shape, stride: Shape, pad: Shape, dilation: Shape) -> Var"
+    "min_pool3d"
+    "(kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False, dilation: Shape = 1) -> \
+     Var"
     "The smallest element of each window of x [N, C, D, H, W]; NaN if the window has one. Padding never wins."
-    => |a| a.me()?.min_pool3d(pool(a)?.dilation(a.each::<3>(4)?));
-    "sum_pool3d" "(kernel: Shape, stride: Shape, pad: Shape) -> Var"
+    => |a| a.me()?.min_pool3d(pool(a)?.dilation(a.each::<3>(5)?));
+    "sum_pool3d"
+    "(kernel: Shape, stride: Shape | None = None, padding: Shape = 0, ceil_mode: bool = False) -> Var"
     "The sum of each window of x [N, C, D, H, W]."
     => |a| a.me()?.sum_pool3d(pool(a)?);
     "adaptive_max_pool3d" "(output: Shape) -> Var"
@@ -451,11 +462,6 @@ pub const TABLE: &[Forward] = forwards! {
     => |a| a.me()?.grid_sample(a.var(1)?, GridSample::default().mode(a.one_of(2, "mode", SAMPLINGS)?)
         .padding(a.one_of(3, "padding", OUTSIDES)?).align_corners(a.bool(4)?));
 };
-
-/// A pool with a padding for each side of each axis.
-fn pool<const N: usize, const P: usize>(a: &Args<'_, '_, '_>) -> PyResult<Pool<N, P>> {
-    Ok(Pool::new(a.each::<N>(1)?).stride(a.each::<N>(2)?).pad(a.each(3)?))
-}
 
 /// `y`, a reduction of `x` over `axes`, with these axes of size 1 if `keepdims`.
 fn keep<'g>(

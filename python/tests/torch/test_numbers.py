@@ -118,18 +118,41 @@ def test_lstms_with_a_projection(both: bool, given: bool) -> None:
     check(Net().double(), x)
 
 
+def test_distances_to_a_nan_are_nan() -> None:
+    x = torch.zeros(30, 3)
+    x[4, 1] = float("nan")
+    m = Of(lambda x: torch.cdist(x, x), x)
+    step = agt.compile_step(m, weighed, torch.optim.SGD(m.parameters(), 0.1), x)
+    assert torch.equal(step.eval(x).isnan(), torch.cdist(x, x).isnan()) and step(x) != step(x)
+
+
+def test_evaluations_tell_numbers_by_their_types() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.ones(2))
+
+        def forward(self, x: torch.Tensor, k: float = 1) -> torch.Tensor:
+            return x * self.w * (k if isinstance(k, float) else 10 * k)
+
+    m, x = Net(), torch.ones(2)
+    step = agt.compile_step(m, torch.sum, torch.optim.SGD(m.parameters(), 0.0), x)
+    assert [step.eval(x, k)[0].item() for k in (1, 1.0, 2.0, 1)] == [10.0, 1.0, 2.0, 10.0]
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-def test_bags_of_several_sizes(mode: str) -> None:
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_bags_of_several_sizes(mode: str, dtype: torch.dtype) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.bag = nn.EmbeddingBag(9, 3, mode=mode)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.bag(x, torch.tensor([0, 0, 4, 5, 8]))
+            return self.bag(x, torch.tensor([0, 0, 4, 5, 8], dtype=dtype))
 
     torch.manual_seed(0)
-    check(Net().double(), torch.tensor([3, 1, 1, 0, 8, 2, 3, 7]))
+    check(Net().double(), torch.tensor([3, 1, 1, 0, 8, 2, 3, 7], dtype=dtype))
 
 
 def test_gradients_by_frequency() -> None:

@@ -174,7 +174,7 @@ simd! { narrow
 }
 
 /// Maximal number of positions that share their taps, for a block of `m` channels: as many as the widest vectors have
-/// registers for. Of eight positions, LLVM would make the widest vectors, and gather and scatter their images.
+/// registers for. Of eight, LLVM would make vectors of positions, and gather and scatter their images.
 fn most_positions<T: Float>(m: usize) -> usize {
     match (m, size_of::<T>() * Token::current().shape::<T>().lanes) {
         (6, _) => 4,

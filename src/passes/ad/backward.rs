@@ -5,19 +5,19 @@
 //! [`Deriv::ViaDecompose`].
 
 use super::activity::active_from;
-use super::choice_site::backward_choice;
+use super::choice_site::{backward_choice, branches};
 use super::codes::zero_tangent_of_code;
 use super::custom_rules::{CustomRulesSite, op_title};
 use super::join::{Padded, merge_padded};
 use super::scan_site::{AdContext, LoopOperands, ScanSite};
-use crate::arena::{Node, Value, Window, ids::Id};
+use crate::arena::{Node, Region, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::emit::Definition;
-use crate::nodes::ir::opdef::Deriv;
+use crate::nodes::ir::opdef::{Deriv, Flags, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::layout::attrs::ConcatAttrs;
-use crate::nodes::{Op, Var};
+use crate::nodes::{Graph, Op, Var};
 use std::collections::HashMap;
 
 /// A reverse walk over one region: the entry, or the body of a loop.
@@ -29,9 +29,6 @@ pub struct Backward<'r, 'x, 'g> {
     slices: HashMap<Value, Vec<Padded<'g>>>,
     /// Of arguments of a loop's body: the sum of the cotangents of the iterations before this one.
     sums: Window<Value, Option<Var<'g>>>,
-    /// Whether cotangents are flushed on their way to products and sums. In a loop they may fade over many iterations,
-    /// and its products with subnormal numbers take up to two hundred times as long as others.
-    fades: bool,
 }
 
 impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
@@ -39,7 +36,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     pub fn new(context: AdContext<'r, 'x, 'g>, roots: &[Value]) -> Self {
         let none = || Window::filled(context.src.region_values(context.region), None);
         let needs = active_from(context.codes, context.region, roots);
-        Backward { context, needs, cotangents: none(), slices: HashMap::new(), sums: none(), fades: false }
+        Backward { context, needs, cotangents: none(), slices: HashMap::new(), sums: none() }
     }
 
     /// Adds `ct` to the cotangent of `v`. It shows there when the walk has passed `v`.
@@ -54,7 +51,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     fn add_slices(&mut self, v: Value) {
         let Some(slices) = self.slices.remove(&v) else { return };
         for sum in merge_padded(slices) {
-            self.add_now(v, if self.fades { flush_subnormals(sum) } else { sum });
+            self.add_now(v, if self.context.fades { flush_subnormals(sum) } else { sum });
         }
     }
 
@@ -112,10 +109,8 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
         let asked = |f: &mut dyn FnMut(usize) -> Option<Var<'g>>| {
             (0..args.len()).map(|i| if want[i] { f(i) } else { None }).collect::<Vec<_>>()
         };
-        let first = match src.op[n.at()] {
-            Op::MATMUL | Op::ADD | Op::SUB if self.fades => cts[0].map(flush_subnormals),
-            _ => cts[0],
-        };
+        let flushed = self.context.fades && (is_product(def) || matches!(src.op[n.at()], Op::ADD | Op::SUB));
+        let first = if flushed { cts[0].map(flush_subnormals) } else { cts[0] };
         let ds: Vec<Option<Var<'g>>> = match def.deriv {
             Deriv::Zero => return Ok(()),
             Deriv::Pointwise(p) => asked(&mut |i| first.and_then(|ct| p(&site, i).map(|p| ct * p))),
@@ -141,6 +136,31 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
             None => Ok(()),
         }
     }
+}
+
+/// Whether an op multiplies so much that subnormal operands would take long.
+fn is_product(def: &OpDef) -> bool {
+    def.flags.has(Flags::PRODUCT) || def.flags.has(Flags::HEAVY)
+}
+
+/// Whether a region, or a branch of a choice in it, has a product.
+fn has_product(src: Graph<'_>, region: Region) -> bool {
+    let (mut seen, mut todo) = (vec![false; src.regions()], vec![region]);
+    while let Some(r) = todo.pop() {
+        if std::mem::replace(&mut seen[r.at()], true) {
+            continue;
+        }
+        for n in src.region_nodes(r) {
+            let def = src.def_of(n);
+            if is_product(def) {
+                return true;
+            }
+            if matches!(def.deriv, Deriv::Choice) {
+                todo.extend(branches(src, n));
+            }
+        }
+    }
+    false
 }
 
 /// `ct` with 0 for subnormal numbers. The parts of a joined value are flushed each, where they are computed.
@@ -232,10 +252,10 @@ impl<'g> ScanSite<'_, '_, 'g> {
             let local = self.recompute(&known);
             self.check(&local)?;
             let roots: Vec<Value> = sums.iter().chain(slices).map(|&i| self.args[i]).collect();
-            let body = self.inner(&local);
-            let fades = body.src.region_nodes(body.region).any(|n| body.src.op[n.at()] == Op::MATMUL);
-            let flushed = |ct: Var<'g>| if fades { flush_subnormals(ct) } else { ct };
-            let mut back = Backward { fades, ..Backward::new(body, &roots) };
+            let mut body = self.inner(&local);
+            body.fades = has_product(body.src, body.region);
+            let flushed = |ct: Var<'g>| if body.fades { flush_subnormals(ct) } else { ct };
+            let mut back = Backward::new(body, &roots);
             for (&i, &sum) in sums.iter().zip(sum_args) {
                 match i < k {
                     true => back.add(self.yields[i], flushed(sum)),

@@ -10,7 +10,7 @@ use super::scan_site::{AdContext, ScanSiteValues, write_context_region};
 use crate::arena::{Node, Region, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ops::control::cond::IfAttrs;
-use crate::nodes::{Op, Ty, Var};
+use crate::nodes::{Graph, Op, Ty, Var};
 use crate::passes::ad::activity::active_from;
 
 /// A choice of the source graph.
@@ -18,6 +18,12 @@ struct ChoiceSite<'r, 'x, 'g> {
     context: AdContext<'r, 'x, 'g>,
     node: Node,
     branches: [Region; 2],
+}
+
+/// The branches of choice `n`.
+pub(super) fn branches(src: Graph<'_>, n: Node) -> [Region; 2] {
+    let IfAttrs { then, otherwise } = IfAttrs::of(&src.attrs(n));
+    [then, otherwise]
 }
 
 /// What a branch of a derivative is written from.
@@ -31,8 +37,7 @@ struct BranchParts<'b, 'g> {
 
 impl<'r, 'x, 'g> ChoiceSite<'r, 'x, 'g> {
     fn new(context: AdContext<'r, 'x, 'g>, node: Node) -> Self {
-        let IfAttrs { then, otherwise } = IfAttrs::of(&context.src.attrs(node));
-        ChoiceSite { context, node, branches: [then, otherwise] }
+        ChoiceSite { context, node, branches: branches(context.src, node) }
     }
 
     /// Writes a choice whose branches take the captured values, the results and `seeds`. `f` gives the yields of a

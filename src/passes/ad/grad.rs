@@ -223,7 +223,7 @@ impl<'r, 'x, 'g> ReverseGrad<'r, 'x, 'g> {
             }
         }
         let (map, regions) = (ScanSiteValues::Whole(&copy.map), &copy.regions);
-        let context = AdContext { src, codes, region: src.entry(), g, map, regions };
+        let context = AdContext { src, codes, region: src.entry(), g, map, regions, fades: false };
         Ok(ReverseGrad { back: Backward::new(context, &leaves), wrt: leaves, names: wrt })
     }
 

@@ -45,7 +45,7 @@ pub(super) fn push_named_tangents(g: Graph<'_>, outputs: &[&str], wrt: &[&str], 
             }
         }
         let (map, regions) = (ScanSiteValues::Whole(&c.map), &c.regions);
-        let context = AdContext { src: g, codes: &codes, region: g.entry(), g: &b, map, regions };
+        let context = AdContext { src: g, codes: &codes, region: g.entry(), g: &b, map, regions, fades: false };
         let mut forward = Forward::new(context, &results);
         for (&name, input) in wrt.iter().zip(inputs) {
             let v = signature.leaf(name)?;

@@ -137,7 +137,8 @@ fn residual_reads(codes: &Codes<'_>, r: Region, scratch: &Builder, regions: &[Re
     };
     let seeds: Vec<(Value, Var<'_>)> = g.region_yields(r).iter().filter_map(seed).collect();
     let roots: Vec<Value> = g.region_args(r).filter(|&v| codes.carries(v)).collect();
-    let context = AdContext { src: g, codes, region: r, g: scratch, map: ScanSiteValues::Part(&local), regions };
+    let context =
+        AdContext { src: g, codes, region: r, g: scratch, map: ScanSiteValues::Part(&local), regions, fades: false };
     let mut back = Backward::new(context, &roots);
     seeds.iter().for_each(|&(y, ct)| back.add(y, ct));
     let walked = back.walk();

@@ -51,6 +51,9 @@ pub struct AdContext<'r, 'x, 'g> {
     pub map: ScanSiteValues<'r, 'g>,
     /// From the source's regions to written regions.
     pub regions: &'r [Region],
+    /// Whether cotangents may fade over many iterations of a loop. They are flushed on their way to products and sums:
+    /// a product with subnormal numbers takes up to two hundred times as long as others.
+    pub fades: bool,
 }
 
 /// Writes the context's region into the open region, except the values of `known`, which are given. Returns all values

@@ -15,7 +15,7 @@ from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
 from .. import _compile
-from .._arenagrad import Build, SizedProgram
+from .._arenagrad import Build, Program, SizedProgram
 from .._errors import make
 from ._attributes import watch_of
 from ._capture import WithLoss, check_module, exported
@@ -83,6 +83,10 @@ def load_leaves(program: Any, leaves: Mapping[str, Leaf]) -> None:
                 values[name][...] = array_of(leaves[name].value)
 
 
+# Where a param or a state lies in a program, and what it is written from: an array, or else a tensor.
+_Source = tuple[Any, Any, torch.Tensor | None]
+
+
 class Evaluation:
     """A module in eval mode, compiled for inputs of these shapes."""
 
@@ -115,9 +119,8 @@ class Evaluation:
         self._program = _compile.compile(b.graph, **choices)
         self._program.init()
         self._read = frozenset(self._program.inputs.specs)
-        # Where each param and state lies in the program, and what it is written from: an array, or else a tensor.
-        self._sources: list[tuple[Any, Any, torch.Tensor | None]] = []
-        self._trained: Any = None
+        self._sources: list[_Source] = []
+        self._trained: Program | None = None
         self._tensors = watch_of(whole)
         # The buffers that the module writes in eval mode, such as a cache.
         by_target = {s.target: x for s, x in zip(program.graph_signature.input_specs, leaves)}
@@ -131,24 +134,26 @@ class Evaluation:
         """Whether the module computes something else now."""
         return not self._held.unchanged() and bool(self._held.replaced() or self._held.written() or self._held.changed())
 
-    def _find(self, trained: Any) -> None:
-        """Finds what params and states are written from. Those of the module are the trained program's, others are torch's."""
+    def _found(self, trained: Any) -> list[_Source]:
+        """What params and states are written from. Those of the module are the trained program's, others are torch's."""
         if self._trained is trained and self._tensors.same():
-            return
-        self._tensors = watch_of(self._whole)
+            return self._sources
+        tensors = watch_of(self._whole)
         now = {name: x for x, name in tensors_of(self._whole)}
         mine = {*map(id, self._module.parameters()), *map(id, self._module.buffers())}
-        self._trained, self._sources = trained, []
+        sources: list[_Source] = []
         for values, own in ((self._program.params, trained.params), (self._program.states, trained.states)):
             for name in values:
                 if name in now:  # and no state of draws, which are others in each call
                     array = own[name] if name in own and id(now[name]) in mine else None
-                    self._sources.append((values[name], array, None if array is not None else now[name]))
+                    sources.append((values[name], array, None if array is not None else now[name]))
+        if isinstance(trained, Program):  # what a sized one gives are copies, of this call
+            self._trained, self._sources, self._tensors = trained, sources, tensors
+        return sources
 
     def run(self, trained: Any, flat: list[Any]) -> Any:
         """The outputs as tensors in the module's form; params and states are those of `trained`, or else the module's."""
-        self._find(trained)
-        for into, array, x in self._sources:
+        for into, array, x in self._found(trained):
             into[...] = array_of(x) if array is None else array
         feed = {n: array_of(x) for n, x in zip(self._inputs, flat) if n in self._read and isinstance(x, torch.Tensor)}
         got = self._program.step(**feed)

@@ -80,7 +80,8 @@ def tensors_of(whole: torch.nn.Module) -> list[tuple[torch.Tensor, str]]:
 
 def _folded(target: Any, args: Any, kwargs: Any) -> Any:
     """What torch computes. It decomposes `eye` into an `arange` of a type that it cannot compute with on CPUs."""
-    if kwargs.get("dtype") in (torch.uint16, torch.uint32, torch.uint64):
+    unsigned = kwargs.get("dtype") in (torch.uint16, torch.uint32, torch.uint64)
+    if unsigned and str(target).startswith("aten.arange."):
         return target(*args, **{**kwargs, "dtype": torch.int64}).to(kwargs["dtype"])
     return target(*args, **kwargs)
 

@@ -10,6 +10,7 @@ import torch
 from .._arenagrad import Var
 from ._kinds import Refused, Site, kind
 from ._shape import _expand, _select
+from ._values import DTYPES
 
 
 def _wrapped(s: Site, index: Any, n: int) -> Var:
@@ -134,7 +135,8 @@ def _as_kept(s: Site, values: Any) -> list[Any]:
     kept = []
     for like, x in zip(s.results[1:], values):
         shape = tuple(map(int, like.shape))
-        kept.append(s.b.full(0.0, shape, "i64") if x is None or x.shape != shape else s.var(x, "i64"))
+        dtype = DTYPES[like.dtype]
+        kept.append(s.b.full(0.0, shape, dtype) if x is None or x.shape != shape else s.var(x, dtype))
     return kept
 
 

@@ -100,8 +100,8 @@ def _euclidean_dist(s: Site, a: Any, b: Any) -> Var:
     """What torch computes distances of many points by: √(|a|² + |b|² − 2·a·b). The derivative of a distance of 0 is 0."""
     a, b = s.float(a), s.float(b)
     square = (a * a).sum(-1, keepdims=True) + (b * b).sum(-1).unsqueeze(-2) - a.matmul(b, tb=True) * 2.0
-    apart = square > 0.0
-    return apart.select(apart.select(square, square.full_like(1.0)).sqrt(), square.full_like(0.0))
+    zero = square <= 0.0  # and not NaN
+    return zero.select(square.full_like(0.0), zero.select(square.full_like(1.0), square).sqrt())
 
 
 @kind("_pdist_forward.default", "pdist.default")

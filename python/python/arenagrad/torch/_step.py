@@ -311,11 +311,13 @@ class Step:
             raise _other(why)
         if self._tensors is not None and self._tensors.same():
             return
-        self._tensors = watch_of(self._whole)
         self._names = names_of(self._whole)
         now = {name: x for x, name in tensors_of(self._whole)}
         for leaf in self._leaves.values():
+            if leaf.name not in now and leaf.role == "buffer":
+                raise make("usage", f"buffer {leaf.name!r} is no tensor now: put it back, or compile a step anew")
             leaf.value = now.get(leaf.name, leaf.value)
+        self._tensors = watch_of(self._whole)
 
     def _read_all(self) -> None:
         """Notes that program and module agree."""
@@ -372,7 +374,7 @@ class Step:
         if kwargs or not all(isinstance(x, torch.Tensor) for x in args):
             flat, spec = pytree.tree_flatten((args, kwargs))
             form = str(spec)
-        key = (form, tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else x for x in flat))
+        key = (form, tuple((x.dtype, x.shape) if isinstance(x, torch.Tensor) else (type(x), x) for x in flat))
         found = self._evals.pop(key, None)
         if found is None or found.stale():
             if len(self._evals) >= _KEPT:

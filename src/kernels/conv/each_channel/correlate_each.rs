@@ -64,7 +64,7 @@ pub(in super::super) fn correlate_each<T: GemmFloat>(
 /// Positions whose taps are the same are tiles: along rows where every column of the kernel sees the source, and down
 /// the columns that are left.
 fn sum_band<T: Float>(p: &EachPlan, row: usize, rows: &Range<usize>, pixels: &[T], weights: &[T], sums: &mut [T]) {
-    let tile = tile_positions::<T>();
+    let tile = tile_positions(size_of::<T>(), lanes::<T>());
     for sub in p.subs() {
         let ([height, width], [down, across]) = (p.sub_grid(sub), [0, 1].map(|a| p.taps(a, sub[a])));
         let band = row..height.min(row + p.band);
@@ -128,10 +128,13 @@ fn sum_tile<T: Float, const P: usize, const V: usize, const L: usize>(
     pixels: &[T],
     weights: &[T],
 ) -> [[[T; L]; V]; P] {
+    let mut acc = [[[T::ZERO; L]; V]; P];
+    if run.taps.iter().any(Range::is_empty) {
+        return acc;
+    }
     // All of one length, so that one check holds for all positions.
     let len = pixels.len().saturating_sub((q + P - 1) * run.apart * BLOCK);
     let of: [&[T]; P] = std::array::from_fn(|k| &pixels[(q + k) * run.apart * BLOCK..][..len]);
-    let mut acc = [[[T::ZERO; L]; V]; P];
     for i in run.taps[0].clone() {
         let row = (run.down.pixel(run.from[0], i) - run.first) * run.width;
         let kernel = run.down.at(i) * run.columns;
@@ -185,9 +188,10 @@ simd! { narrow
     }
 }
 
-/// Positions of a tile. Of eight, LLVM would make vectors, and gather and scatter their channels.
-fn tile_positions<T: Float>() -> usize {
-    match (size_of::<T>(), Token::current().shape::<T>().lanes) {
+/// Positions of a tile, by the bytes of an element and the lanes of a vector. Of eight, LLVM would make vectors of
+/// positions, and gather and scatter their channels.
+const fn tile_positions(size: usize, lanes: usize) -> usize {
+    match (size, lanes) {
         (4, 16) => 7,
         (4, _) | (_, 8) => 4,
         _ => 2,
@@ -195,10 +199,14 @@ fn tile_positions<T: Float>() -> usize {
 }
 
 fn sum_positions<T: Float>(run: &Run, pixels: &[T], weights: &[T], to: &mut [T]) {
-    match (size_of::<T>(), Token::current().shape::<T>().lanes) {
-        (4, 16) => each_run_wide(Tile::<7, 1, 16>, run, pixels, weights, to),
-        (4, _) => each_run_narrow(Tile::<4, 2, 8>, run, pixels, weights, to),
-        (_, 8) => each_run_wide(Tile::<4, 2, 8>, run, pixels, weights, to),
-        _ => each_run_narrow(Tile::<2, 4, 4>, run, pixels, weights, to),
+    match (size_of::<T>(), lanes::<T>()) {
+        (4, 16) => each_run_wide(Tile::<{ tile_positions(4, 16) }, 1, 16>, run, pixels, weights, to),
+        (4, _) => each_run_narrow(Tile::<{ tile_positions(4, 8) }, 2, 8>, run, pixels, weights, to),
+        (_, 8) => each_run_wide(Tile::<{ tile_positions(8, 8) }, 2, 8>, run, pixels, weights, to),
+        _ => each_run_narrow(Tile::<{ tile_positions(8, 4) }, 4, 4>, run, pixels, weights, to),
     }
+}
+
+fn lanes<T: Float>() -> usize {
+    Token::current().shape::<T>().lanes
 }

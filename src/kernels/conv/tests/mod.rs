@@ -205,11 +205,13 @@ fn shapes() -> Vec<ConvGeom> {
         g(2, [2, 3], [9, 12], [3, 3]).dilation([2, 3]).pad([2, 1, 3, 4]),
         g(2, [2, 3], [12, 9], [3, 4]).dilation([3, 2]).stride([2, 3]).pad([3, 3, 2, 2]),
         g(2, [2, 3], [12, 9], [3, 3]).dilation([2, 2]).stride([2, 2]).pad([1, 2, 1, 2]),
-        // groups, depthwise, depthwise with a multiplier
+        // groups, depthwise, depthwise with a multiplier, with channels in the lanes, with windows that see no row
         ConvGeom { groups: 2, ..g(2, [4, 6], [6, 6], [3, 3]) },
         ConvGeom { groups: 6, ..g(9, [6, 6], [7, 9], [3, 3]) }.pad([1, 1, 1, 1]),
         ConvGeom { groups: 4, ..g(1, [4, 12], [7, 9], [3, 3]) }.pad([1, 1, 1, 1]).stride([2, 2]),
         ConvGeom { groups: 3, ..g(3, [9, 15], [4, 4], [2, 3]) },
+        ConvGeom { groups: 17, ..g(1, [17, 17], [11, 19], [5, 7]) }.pad([2, 2, 3, 3]),
+        ConvGeom { groups: 16, ..g(2, [16, 16], [1, 20], [1, 3]) }.pad([1, 1, 0, 0]).stride([3, 1]),
         // padding beyond the kernel, on one side or all
         g(2, [2, 3], [3, 2], [2, 2]).pad([4, 5, 3, 6]),
         g(2, [2, 3], [5, 7], [3, 3]).pad([0, 7, 0, 0]).stride([2, 3]),

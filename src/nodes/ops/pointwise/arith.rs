@@ -183,14 +183,14 @@ pub fn without_subnormals(x: Var<'_>) -> Var<'_> {
     x.abs().less(least).select(x.full_like(0.0), x)
 }
 
-/// The number, without those too small to be normal.
+/// The number, and 0 in place of a subnormal one.
 pub const FLUSH_SUBNORMALS: OpDef = OpDef {
     infer: infer_real_floats,
     lower: Lower::Expand,
     decompose: Some(|s| vec![without_subnormals(s.args[0])]),
     ..define_op(
         "flush_subnormals",
-        "y = x, and 0 where |x| is below the smallest normal number of the type; y' = 1",
+        "y = x, and +0 where |x| is below the smallest normal number of the type; y' = 1",
         1,
         TileOp::Copy,
         Deriv::Linear(|_, _, g| Some(g)),

@@ -37,9 +37,9 @@ unary! {
     abs => ABS;
     /// −1, 0 or 1. ±0 and NaN stay as they are; the derivative is 0.
     sign => SIGN;
-    /// x, and 0 where |x| is below the smallest normal number of its type, 1.2e-38 in `f32` and 2.2e-308 in `f64`; the
-    /// derivative is 1. Processors compute with such numbers up to a hundred times slower than with others: a value
-    /// that fades in a loop is flushed in each iteration.
+    /// x, and +0 where |x| is below the smallest normal number of its type, 1.2e-38 in `f32` and 2.2e-308 in `f64`; the
+    /// derivative is 1. A processor may take two hundred times as long for a product with such a number: flush a value
+    /// that fades in a loop in each iteration.
     flush_subnormals => FLUSH_SUBNORMALS;
     /// eˣ of `f32` or `f64`.
     exp => EXP;
