@@ -140,6 +140,17 @@ def test_evaluations_tell_numbers_by_their_types() -> None:
     assert [step.eval(x, k)[0].item() for k in (1, 1.0, 2.0, 1)] == [10.0, 1.0, 2.0, 10.0]
 
 
+@pytest.mark.parametrize("share", [False, True])
+def test_a_buffer_that_is_none_is_refused_in_each_evaluation(share: bool) -> None:
+    m, x = nn.BatchNorm1d(3), torch.randn(5, 3)
+    step = agt.compile_step(m, weighed, torch.optim.SGD(m.parameters(), 0.1), x, share=share)
+    step.eval(x)
+    m.running_mean = None
+    for _ in range(2):
+        with pytest.raises(ag.UsageError, match="buffer 'running_mean' is no tensor now"):
+            step.eval(x)
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
 def test_bags_of_several_sizes(mode: str, dtype: torch.dtype) -> None:
@@ -201,3 +212,13 @@ def test_windows_are_methods_with_torchs_options(name: str, options: bool) -> No
     ours = program.step(x=x.numpy()) if weight is None else program.step(x=x.numpy(), w=w.numpy())
     theirs = getattr(F, name)(x, w, **given)
     np.testing.assert_allclose(ours["y"], theirs.numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_pools_without_a_counterpart_in_torch_have_the_same_options(n: int) -> None:
+    with ag.build("pools") as b:
+        x = b.input("x", (2, 3, *(6, 7, 8)[:n]), "f64")
+        b.output("low", getattr(x, f"min_pool{n}d")(3, 2, padding=1) + getattr(-x, f"max_pool{n}d")(3, 2, padding=1))
+        b.output("sum", getattr(x, f"sum_pool{n}d")(2) - getattr(x, f"avg_pool{n}d")(2) * 2.0**n)
+    got = ag.compile(b.graph).step(x=np.random.default_rng(0).standard_normal((2, 3, *(6, 7, 8)[:n])))
+    assert not got["low"].any() and abs(got["sum"]).max() < 1e-14

@@ -64,11 +64,11 @@ def given_back() -> Iterator[None]:
 
 def opened(program: Any, write: bool = True) -> contextlib.AbstractContextManager[Any]:
     """Params and states as arrays: views of a program's own, or copies of a sized one's, which are written back."""
-    return _copied(program, write) if isinstance(program, SizedProgram) else contextlib.nullcontext(program)
+    return _copies(program, write) if isinstance(program, SizedProgram) else contextlib.nullcontext(program)
 
 
 @contextlib.contextmanager
-def _copied(program: SizedProgram, write: bool) -> Iterator[Any]:
+def _copies(program: SizedProgram, write: bool) -> Iterator[Any]:
     values = program.state_dict()
     yield SimpleNamespace(params=values, states=values)
     if write:

@@ -78,14 +78,6 @@ def tensors_of(whole: torch.nn.Module) -> list[tuple[torch.Tensor, str]]:
     return [(x, name) for name, x in own.items()]
 
 
-def _folded(target: Any, args: Any, kwargs: Any) -> Any:
-    """What torch computes. It decomposes `eye` into an `arange` of a type that it cannot compute with on CPUs."""
-    unsigned = kwargs.get("dtype") in (torch.uint16, torch.uint32, torch.uint64)
-    if unsigned and str(target).startswith("aten.arange."):
-        return target(*args, **{**kwargs, "dtype": torch.int64}).to(kwargs["dtype"])
-    return target(*args, **kwargs)
-
-
 def names_of(whole: torch.nn.Module) -> dict[int, str]:
     """The name of each param and buffer, by its id: the first, where it has several."""
     names: dict[int, str] = {}
@@ -144,6 +136,14 @@ def _reads(item: Any, i: int) -> bool:
     if item.target is not operator.getitem or item.args[1] != i:
         return False
     return not item.users or any(not any(check in str((u.target, u.args)) for check in _CHECKS) for u in item.users)
+
+
+def _folded(target: Any, args: Any, kwargs: Any) -> Any:
+    """What torch computes. It decomposes `eye` into an `arange` of a type that it cannot compute with on CPUs."""
+    unsigned = kwargs.get("dtype") in (torch.uint16, torch.uint32, torch.uint64)
+    if unsigned and str(target).startswith("aten.arange."):
+        return target(*args, **{**kwargs, "dtype": torch.int64}).to(kwargs["dtype"])
+    return target(*args, **kwargs)
 
 
 class Writer:

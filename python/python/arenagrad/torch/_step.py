@@ -315,7 +315,7 @@ class Step:
         now = {name: x for x, name in tensors_of(self._whole)}
         for leaf in self._leaves.values():
             if leaf.name not in now and leaf.role == "buffer":
-                raise make("usage", f"buffer {leaf.name!r} is no tensor now: put it back, or compile a step anew")
+                raise _other(f"buffer {leaf.name!r} is no tensor now")
             leaf.value = now.get(leaf.name, leaf.value)
         self._tensors = watch_of(self._whole)
 
