@@ -7,6 +7,7 @@
 //! * [`mod@splice`] writes a graph into another one that is under construction.
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
 //! * [`trim`] drops the parts of loops and choices that nothing reads; [`known_branch`] drops choices.
+//! * `contract` writes sums of products of broadcasts as products of matrices.
 //! * `last_of_stack` reads the last element of a stack from the carry that a loop stacks.
 //! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves nodes out of loops, `carried_sums`
 //!   sums of products; `join_maps` joins the pointwise nodes that stay in their bodies.
@@ -21,6 +22,7 @@
 pub mod ad;
 pub mod batch;
 mod carried_sums;
+mod contract;
 pub mod copier;
 pub mod decompose;
 mod exchange_weights;

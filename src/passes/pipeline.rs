@@ -5,8 +5,8 @@ use super::keep_half::{Keep, KeptHalf, keep_half};
 use super::simplify::Hits;
 use super::strip_checkpoints::strip_checkpoints;
 use super::{
-    batch, carried_sums, decompose, fold, fuse, fusion_notes, hoist, inline, join_maps, known_branch, patterns,
-    rebuild, simplify, trim,
+    batch, carried_sums, contract, decompose, fold, fuse, fusion_notes, hoist, inline, join_maps, known_branch,
+    patterns, rebuild, simplify, trim,
 };
 use crate::arena::{Node, ids::Id};
 use crate::clock::Instant;
@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ir::verify;
 use crate::nodes::ir::verify::Stage;
-use crate::nodes::{Graph, GraphBuf, OpDef};
+use crate::nodes::{Graph, GraphBuf, Op, OpDef};
 use crate::passes::ad::prepare;
 use crate::passes::expand_blocks::{expand_blocks, has_blocks_to_expand};
 use crate::passes::fuse::FusionPolicy;
@@ -93,6 +93,14 @@ pub const PIPELINE: &[Pass] = &[
         stage: None,
         needed: always_runs,
         run: |g, _| GraphBuf::make(|b| fold::evaluate_constants(g, b)),
+    },
+    // After simplification, which joins broadcasts; before patterns, which give products their biases and activations.
+    Pass {
+        name: CONTRACT,
+        doc: "write sums of products of broadcasts as products of matrices",
+        stage: None,
+        needed: |g| g.op.contains(&Op::REDUCE_SUM) || g.op.contains(&Op::REDUCE_MEAN),
+        run: |g, n| contract_and_simplify(g, &mut n.hits),
     },
     // After folding, which may make a predicate a constant.
     Pass {
@@ -180,6 +188,9 @@ pub const PIPELINE: &[Pass] = &[
 /// Names of the passes that every graph needs: without them some op has no kernel.
 pub const MINIMAL: &[&str] = &["inline", "legalize", STRIP_CHECKPOINTS];
 
+/// The pass that makes products of sums.
+const CONTRACT: &str = "contract";
+
 /// The pass that stacks factors of sums.
 const SUMS: &str = "sums";
 
@@ -238,6 +249,12 @@ type Round = fn(Graph<'_>, &mut Hits) -> Result<GraphBuf>;
 
 fn simplify_and_count(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
     GraphBuf::make(|b| simplify::simplify(g, b, hits))
+}
+
+fn contract_and_simplify(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+    let buf = GraphBuf::make(|b| contract::contract_sums(g, b, hits))?;
+    // Transposes of factors become flags of the products.
+    if hits.is_empty() { Ok(buf) } else { run_to_fixpoint(buf.view(), hits, simplify_and_count) }
 }
 
 fn trim_and_count(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
@@ -362,15 +379,9 @@ pub fn report_pipeline<'a>(g: impl Into<Graph<'a>>) -> Result<Vec<Fusion>> {
     Ok(fusion_notes::order_outcomes(traces.into_iter().map(|t| t.fusions)))
 }
 
-/// The pipeline before and after rematerialisation: [`remat`](super::remat) needs ops that are simplified and not yet
-/// fused.
+/// The pipeline before and after rematerialisation.
 pub fn full_halves() -> (Vec<&'static str>, Vec<&'static str>) {
-    split_at_checkpoints(&pipeline_passes())
-}
-
-/// As [`full_halves`], for [`MINIMAL`].
-pub fn minimal_halves() -> (Vec<&'static str>, Vec<&'static str>) {
-    split_at_checkpoints(MINIMAL)
+    halves(&pipeline_passes())
 }
 
 /// Runs the passes called `names`, some of [`PIPELINE`], and keeps what the backward half reads in `keep`: before
@@ -393,8 +404,13 @@ pub fn with_sums_in_loops(names: &[&'static str]) -> Vec<&'static str> {
     names.iter().copied().filter(|&p| p != SUMS).collect()
 }
 
-/// `names` before and from [`STRIP_CHECKPOINTS`] on.
-fn split_at_checkpoints(names: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
+/// `names` without the pass that makes products of sums.
+pub fn with_sums_as_written(names: &[&'static str]) -> Vec<&'static str> {
+    names.iter().copied().filter(|&p| p != CONTRACT).collect()
+}
+
+/// `names` before and after rematerialisation: [`remat`](super::remat) needs ops that are simplified and not yet fused.
+pub fn halves(names: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
     let at = names.iter().position(|&p| p == STRIP_CHECKPOINTS).unwrap_or(names.len());
     (names[..at].to_vec(), names[at..].to_vec())
 }
@@ -425,7 +441,7 @@ mod tests {
     #[test]
     fn the_lists_of_passes_name_passes() {
         assert!(MINIMAL.iter().chain(&pipeline_passes()).all(|name| find_pass(name).is_ok()));
-        for (first, second) in [full_halves(), minimal_halves()] {
+        for (first, second) in [full_halves(), halves(MINIMAL)] {
             assert!(!first.is_empty() && second.first() == Some(&STRIP_CHECKPOINTS));
         }
     }

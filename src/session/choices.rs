@@ -4,6 +4,7 @@ use super::MAX_THREADS;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::conv::Convolutions;
 use crate::passes::keep_half::Keep;
+use crate::passes::pipeline;
 use crate::passes::product_precision::Precisions;
 use crate::sched::affinity;
 use crate::sched::checker::Checked;
@@ -58,6 +59,16 @@ impl Choices {
     /// the op that the user wrote.
     pub fn runs_all_passes(&self) -> bool {
         self.optimise && !self.find_nan
+    }
+
+    /// The passes that programs go through. A precision that is chosen for products is not for sums that only a pass
+    /// writes as products.
+    pub fn passes(&self) -> Vec<&'static str> {
+        match self.runs_all_passes() {
+            false => pipeline::MINIMAL.to_vec(),
+            true if self.precision == Precisions::default() => pipeline::pipeline_passes(),
+            true => pipeline::with_sums_as_written(&pipeline::pipeline_passes()),
+        }
     }
 
     /// Threads that programs are planned for.

@@ -29,6 +29,5 @@ pub fn graph(g: Graph<'_>, choices: &Choices) -> Result<CompiledGraph> {
 
 /// The graph of `g` in which every op has a kernel, and what it keeps in half precision.
 fn run_passes(g: Graph<'_>, choices: &Choices) -> Result<(GraphBuf, KeptHalf)> {
-    let passes = if choices.runs_all_passes() { pipeline::pipeline_passes() } else { pipeline::MINIMAL.to_vec() };
-    pipeline::run_and_keep_half(g, &passes, choices.keep)
+    pipeline::run_and_keep_half(g, &choices.passes(), choices.keep)
 }

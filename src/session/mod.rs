@@ -125,7 +125,8 @@ impl Session {
     /// Chooses how matrix products of `f32` are computed: `matmul`, `dot_general`, `matmul_bias_act`, `matmul_dact` and
     /// `lora_matmul`, forward and in gradients. The default is [`Precision::F32`]. Params, optimisers and all other ops
     /// stay `f32`. A product also stays `f32` where this CPU would compute it more slowly in `p` ([`Precision::here`]).
-    /// Results depend on the CPU's bf16 instructions, not on the number of threads.
+    /// Results depend on the CPU's bf16 instructions, not on the number of threads. Sums of products that are written
+    /// with broadcasts, which otherwise run as matrix products, stay sums: write them as products if they take long.
     pub fn precision(mut self, p: Precision) -> Session {
         self.choices.precision.base = p;
         self

@@ -8,6 +8,7 @@ mod carried_sums;
 mod columns;
 #[path = "../common/mod.rs"]
 mod common;
+mod contract;
 mod deep;
 mod derivatives;
 mod differential;

@@ -7,7 +7,7 @@ use super::attention_shape::{CHUNK, Element};
 use crate::reduce::pairwise::{self, Max, PairwiseReducer, Sum};
 use crate::simd;
 use crate::simd::Unmasked;
-use crate::vmath::{exp, log, tanh};
+use crate::vmath::{exp, exp_middle, log, tanh};
 use std::ops::Range;
 
 // Loops instead of iterator methods: closures passed to those would be separate functions, without the instruction set
@@ -31,17 +31,19 @@ fn map_pairs<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
     }
 }
 
-/// Joins all elements: by position in the chunk, then in a tree.
+/// `x = map(x)`, then joins all elements: by position in the chunk, then in a tree.
 #[inline(always)]
-fn join_score_row<T: Element, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
+fn map_and_join<T: Element, F: PairwiseReducer<T>>(f: F, x: &mut [T], map: impl Fn(T) -> T) -> T {
     let mut lanes = [f.start(); CHUNK];
-    let (chunks, rest) = x.as_chunks::<CHUNK>();
+    let (chunks, rest) = x.as_chunks_mut::<CHUNK>();
     for chunk in chunks {
         for (a, x) in lanes.iter_mut().zip(chunk) {
+            *x = map(*x);
             *a = f.join(*a, *x);
         }
     }
     for (a, x) in lanes.iter_mut().zip(rest) {
+        *x = map(*x);
         *a = f.join(*a, *x);
     }
     pairwise::join_lanes(f, pairwise::keep_lanes_apart(lanes))
@@ -56,6 +58,12 @@ fn cap_score_row<T: Element>(x: &mut [T], scale: T, cap: T) {
     } else {
         each_in_score_row(x, |x| x * scale);
     }
+}
+
+/// Whether scores are products times a number: one loop computes what else takes several.
+#[inline(always)]
+fn is_plain<T: Element>(cap: T, optional: &[&[T]]) -> bool {
+    cap <= T::ZERO && optional.iter().all(|x| x.is_empty())
 }
 
 /// `x` where `keep` is 1, else `other`.
@@ -80,36 +88,34 @@ fn hide_in_score_row<T: Element>(x: &mut [T], seen: &Range<usize>, other: T) {
     }
 }
 
-/// eˣ, but 0 for results below the normal range: one subnormal result can cost as much time as a whole row.
+/// `exp` of x, but 0 for results below the normal range: one subnormal result can cost as much time as a whole row.
 #[inline(always)]
-fn score_row_weight<T: Element>(x: T, least: T) -> T {
+fn score_row_weight<T: Element>(x: T, exp: impl Fn(T) -> T) -> T {
+    let least = -T::EXP_MIDDLE;
     let y = exp(if x < least { least } else { x });
     if x < least { T::ZERO } else { y }
-}
-
-/// The least x for [`score_row_weight`].
-#[inline(always)]
-fn score_row_least<T: Element>() -> T {
-    T::from_f64(if size_of::<T>() == 4 { -87.0 } else { -708.0 })
 }
 
 simd! {
     /// Replaces products by scores, −∞ where a key is not `seen`. Returns the largest.
     pub fn products_to_scores[T: Element](x: &mut [T], seen: &Range<usize>, scale: T, cap: T, bias: &[T], keep: &[T]) -> T {
+        if is_plain(cap, &[bias, keep]) && *seen == (0..x.len()) {
+            return map_and_join(Max, x, |x| x * scale);
+        }
         cap_score_row(x, scale, cap);
         map_pairs(x, bias, |x, bias| x + bias);
         keep_in_score_row(x, keep, -T::INFINITY);
         hide_in_score_row(x, seen, -T::INFINITY);
-        join_score_row(Max, x)
+        map_and_join(Max, x, |x| x)
     }
 }
 
 simd! {
-    /// `x = exp(x − top)`, 0 below the normal range. Returns (Σ x, exp(old − top)).
+    /// `x = exp(x − top)`, 0 below the normal range, for x and old up to top. Returns (Σ x, exp(old − top)).
     pub fn scores_to_weights[T: Element](x: &mut [T], top: T, old: T) -> (T, T) {
-        let least = score_row_least();
-        each_in_score_row(x, |x| score_row_weight(x - top, least));
-        (join_score_row(Sum, x), score_row_weight(old - top, least))
+        let sum = map_and_join(Sum, x, |x| score_row_weight(x - top, exp_middle));
+        // In most blocks after the first no score is greater than all before.
+        (sum, if old == top { T::ONE } else { score_row_weight(old - top, exp_middle) })
     }
 }
 
@@ -162,6 +168,15 @@ simd! {
         dbias: &mut [T]
     ) {
         let (bias, keep) = by;
+        if is_plain(row.cap, &[bias, keep, dbias]) {
+            for (x, g) in x.iter_mut().zip(&mut *g) {
+                *x = score_row_weight(*x * row.scale - row.lse, exp);
+                *g = (*g - row.delta) * (*x * row.scale);
+            }
+            hide_in_score_row(x, seen, T::ZERO);
+            hide_in_score_row(g, seen, T::ZERO);
+            return;
+        }
         cap_score_row(x, row.scale, row.cap);
         each_in_score_row(g, |g| g - row.delta);
         map_pairs(dbias, g, |_, g| g);
@@ -173,8 +188,7 @@ simd! {
             });
         }
         map_pairs(x, bias, |x, bias| x + bias);
-        let least = score_row_least();
-        each_in_score_row(x, |x| score_row_weight(x - row.lse, least));
+        each_in_score_row(x, |x| score_row_weight(x - row.lse, exp));
         keep_in_score_row(x, keep, T::ZERO);
         keep_in_score_row(g, keep, T::ZERO);
         keep_in_score_row(dbias, keep, T::ZERO);

@@ -1,23 +1,19 @@
 //! Cross entropy with integer labels, its adjoint, and both in one call.
 //!
-//! Rows of few classes are short, and the start and the remainder of a loop along a short row take most of its time. So
-//! rows of fewer than [`FEW`] classes are transposed: one vector holds one class of many rows, and their gradients are
-//! one loop over many rows. Invariant: both forms give the same bits.
+//! Rows of fewer than [`FEW`] classes are transposed, and their gradients are one loop over many rows. Invariant: both
+//! forms give the same bits.
 
 use super::UNIT;
+use super::short_rows::{FEW, SIDE, columns_of, join_columns, map_columns};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::index::Index;
 use crate::params::params;
-use crate::reduce::pairwise;
+use crate::reduce::pairwise::{self, Max, Sum};
 use crate::simd;
 use crate::vmath::{exp, log_in_place_slice};
 
-/// Rows of fewer classes are transposed. Such a row is summed in order, from its first element on.
-const FEW: usize = 32;
-/// Rows that are transposed together.
-const SIDE: usize = 16;
 /// Elements whose gradients one loop computes.
 const SPAN: usize = 512;
 
@@ -77,7 +73,7 @@ fn row_loss<T: Float>(x: &[T], m: T, l: T, label: Option<usize>, smoothing: f64)
     if smoothing == 0.0 {
         return (nll, lse);
     }
-    let mean = pairwise::reduce_row(pairwise::Sum, x) / T::from_f64(x.len() as f64);
+    let mean = pairwise::reduce_row(Sum, x) / T::from_f64(x.len() as f64);
     (T::from_f64(1.0 - smoothing) * nll + T::from_f64(smoothing) * (l - (mean - m)), lse)
 }
 
@@ -85,26 +81,11 @@ simd! {
     /// The maximum m of each row of `n` < [`FEW`] elements, and Σ exp(x − m).
     fn cross_entropy_short_rows[T: Float](x: &[T], n: usize, max: &mut [T], sum: &mut [T]) {
         for ((x, max), sum) in x.chunks(SIDE * n).zip(max.chunks_mut(SIDE)).zip(sum.chunks_mut(SIDE)) {
-            let mut transposed = [[T::ZERO; SIDE]; FEW];
-            for (r, row) in x.chunks_exact(n).enumerate() {
-                for (to, x) in transposed.iter_mut().zip(row) {
-                    to[r] = *x;
-                }
-            }
-            let mut m = [T::EMPTY_MAX; SIDE];
-            for class in &transposed[..n] {
-                for (m, x) in m.iter_mut().zip(class) {
-                    *m = m.greater(*x);
-                }
-            }
-            let mut s = [T::ZERO; SIDE];
-            for class in &transposed[..n] {
-                for ((s, x), m) in s.iter_mut().zip(class).zip(&m) {
-                    *s += exp(*x - *m);
-                }
-            }
+            let mut columns = columns_of(x, n);
+            let m = join_columns(Max, &columns[..n]);
+            map_columns(&mut columns[..n], &m, |x, m| exp(x - m));
             max.copy_from_slice(&m[..max.len()]);
-            sum.copy_from_slice(&s[..sum.len()]);
+            sum.copy_from_slice(&join_columns(Sum, &columns[..n])[..sum.len()]);
         }
     }
 }
@@ -123,7 +104,7 @@ fn write_losses<T: Float>(
         cross_entropy_short_rows(&x[..loss.len() * n], n, lse, loss);
     } else {
         for ((l, m), row) in loss.iter_mut().zip(lse.iter_mut()).zip(x.chunks_exact(n)) {
-            *m = pairwise::reduce_row(pairwise::Max, row);
+            *m = pairwise::reduce_row(Max, row);
             *l = pairwise::reduce_row(pairwise::ExpFrom(*m), row);
         }
     }

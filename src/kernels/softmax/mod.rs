@@ -13,6 +13,7 @@
 //! | [`cross_entropy_gradient_kernel`] | logits, labels | loss, lse, dlogits | [`CrossEntropy`], dloss of every row |
 
 mod cross_entropy;
+mod short_rows;
 
 pub use cross_entropy::{
     CrossEntropy, cross_entropy_backward_kernel, cross_entropy_backward_kernel_for, cross_entropy_gradient_kernel,
@@ -26,6 +27,10 @@ use crate::params::params;
 use crate::reduce::pairwise::{self, TILE};
 use crate::simd;
 use crate::vmath::{exp, log_in_place_slice};
+use short_rows::{
+    FEW, FEW_IN_GRADIENTS, SIDE, log_softmax_short_gradients, log_softmax_short_rows, softmax_short_gradients,
+    softmax_short_rows,
+};
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 512;
@@ -52,6 +57,11 @@ impl Softmax {
     /// Number of units.
     pub fn units(&self) -> usize {
         (self.outer * self.n * self.inner).div_ceil(self.per_unit())
+    }
+
+    /// Whether rows are transposed: a few rows, or none that is short enough, would take longer than one by one.
+    fn transposes_rows(&self, below: usize) -> bool {
+        self.inner == 1 && (1..below).contains(&self.n) && self.outer >= SIDE
     }
 }
 
@@ -261,11 +271,34 @@ fn each_outer_row<T: Float>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usi
     }
 }
 
+/// The output of a call on many rows of fewer than `below` elements, `None` for others. It holds the elements of read
+/// `from`, which such rows replace.
+fn short_rows<'a, T: Float>(args: &mut Args<'a>, from: usize, below: usize) -> Option<(usize, &'a mut [T])> {
+    let p = Softmax::from_words(args.params());
+    p.transposes_rows(below).then(|| {
+        let (lo, out) = (args.units().start * p.per_unit(), args.write::<T>(0));
+        if args.inplace(from).is_none() {
+            out.copy_from_slice(&args.read::<T>(from)[lo..lo + out.len()]);
+        }
+        (p.n, out)
+    })
+}
+
+/// [`short_rows`] whose gradient also reads its part of y, read 0.
+fn short_gradients<'a, T: Float>(args: &mut Args<'a>) -> Option<(usize, &'a [T], &'a mut [T])> {
+    let p = Softmax::from_words(args.params());
+    let lo = args.units().start * p.per_unit();
+    short_rows::<T>(args, 1, FEW_IN_GRADIENTS).map(|(n, g)| (n, &args.read::<T>(0)[lo..lo + g.len()], g))
+}
+
 /// Softmax: exp(x) / Σ exp(x) along the axis.
 ///
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`], in place if `inner` is 1, or not; params
 /// [`Softmax`].
 pub fn softmax_kernel<T: Float>(args: &mut Args<'_>) {
+    if let Some((n, y)) = short_rows::<T>(args, 0, FEW) {
+        return softmax_short_rows(n, y);
+    }
     if args.inplace(0).is_some() {
         return each_outer_row(args, |_, _, y: &mut [T]| normalise_in_place(y));
     }
@@ -279,6 +312,9 @@ by_dtype!(softmax_kernel_for = softmax_kernel::<floats>);
 ///
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`]; params [`Softmax`].
 pub fn log_softmax_kernel<T: Float>(args: &mut Args<'_>) {
+    if let Some((n, y)) = short_rows::<T>(args, 0, FEW) {
+        return log_softmax_short_rows(n, y);
+    }
     let x = args.read::<T>(0);
     each_outer_row(args, |p, at, y| log_probability_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
@@ -290,6 +326,9 @@ by_dtype!(log_softmax_kernel_for = log_softmax_kernel::<floats>);
 /// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`], in place of g if `inner` is 1, or not;
 /// params [`Softmax`].
 pub fn softmax_backward_kernel<T: Float>(args: &mut Args<'_>) {
+    if let Some((n, y, g)) = short_gradients::<T>(args) {
+        return softmax_short_gradients(n, y, g);
+    }
     if args.inplace(1).is_some() {
         let y = args.read::<T>(0);
         return each_outer_row(args, |_, at, g: &mut [T]| {
@@ -310,6 +349,9 @@ by_dtype!(softmax_backward_kernel_for = softmax_backward_kernel::<floats>);
 ///
 /// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`]; params [`Softmax`].
 pub fn log_softmax_backward_kernel<T: Float>(args: &mut Args<'_>) {
+    if let Some((n, y, g)) = short_gradients::<T>(args) {
+        return log_softmax_short_gradients(n, y, g);
+    }
     let (y, g) = (args.read::<T>(0), args.read::<T>(1));
     each_outer_row(args, |p, at, dx| {
         log_probability_gradient_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);

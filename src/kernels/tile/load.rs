@@ -6,6 +6,22 @@ use super::program::MAX_DIMS;
 use super::tile_code::{AccessCode, Word};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
+/// `$short` with the constant `$n` for a length of at most 8, else `$other`: loops over short runs have a fixed length.
+macro_rules! with_short {
+    ($len:expr, $n:ident => $short:block, $other:block) => {
+        with_short!(@each $len, $n, $short, $other, 1 2 3 4 5 6 7 8)
+    };
+    (@each $len:expr, $n:ident, $short:block, $other:block, $($k:literal)*) => {
+        match $len {
+            $($k => {
+                const $n: usize = $k;
+                $short
+            })*
+            _ => $other,
+        }
+    };
+}
+
 /// First element of the input that holds program elements `at..at + n`, if they are contiguous there.
 #[inline]
 pub(super) fn contiguous_start(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize> {
@@ -62,8 +78,16 @@ fn repeat_elements<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
     let (row, within) = (at / n, at % n);
     let (head, body) = dst.split_at_mut(dst.len().min(n - within));
     head.fill(src[row]);
-    for (run, x) in body.chunks_mut(n).zip(&src[(row + 1).min(src.len())..]) {
-        run.fill(*x);
+    let src = &src[(row + 1).min(src.len())..];
+    let whole = body.len() / n;
+    let (body, tail) = body.split_at_mut(whole * n);
+    with_short!(n, N => {
+        body.as_chunks_mut::<N>().0.iter_mut().zip(src).for_each(|(run, x)| *run = [*x; N]);
+    }, {
+        body.chunks_mut(n).zip(src).for_each(|(run, x)| run.fill(*x));
+    });
+    if !tail.is_empty() {
+        tail.fill(src[whole]);
     }
 }
 
@@ -110,25 +134,62 @@ fn copy_strided<T: Pod>(dst: &mut [T], src: &[T], mut o: TileLoadOdometer<'_>) {
         dst.fill(src[o.offset]);
         return;
     };
-    let (dim, stride) = (o.walk[2 * inner] as usize, o.walk[2 * inner + 1] as isize);
+    let [dim, stride] = [2 * inner, 2 * inner + 1].map(|i| o.walk[i] as usize);
     let mut dst = dst;
     while !dst.is_empty() {
-        let (run, rest) = dst.split_at_mut(dst.len().min(dim - o.index[inner]));
-        let from = o.offset;
-        match stride {
-            0 => run.fill(src[from]),
-            1 => run.copy_from_slice(&src[from..from + run.len()]),
-            2.. => run.iter_mut().zip(src[from..].iter().step_by(stride as usize)).for_each(|(d, s)| *d = *s),
-            _ => {
-                let back = src[..=from].iter().rev().step_by(stride.unsigned_abs());
-                run.iter_mut().zip(back).for_each(|(d, s)| *d = *s);
-            }
+        // Whole runs that follow one another along the axis outside, or what is left of a run.
+        let mut runs = 0;
+        if let Some(outside) = inner.checked_sub(1).filter(|_| o.index[inner] == 0) {
+            runs = (dst.len() / dim).min(o.walk[2 * outside] as usize - o.index[outside]);
         }
-        // Moves to the last element of the run, then takes one step that carries.
-        let ahead = run.len() - 1;
-        o.index[inner] += ahead;
-        o.offset = o.offset.wrapping_add(ahead.wrapping_mul(stride as usize));
-        o.carry(inner);
+        let len = if runs == 0 { dst.len().min(dim - o.index[inner]) } else { runs * dim };
+        let (part, rest) = dst.split_at_mut(len);
+        if runs == 0 {
+            copy_run(part, src, o.offset, stride);
+            // Moves to the last element of the run, then takes one step that carries.
+            o.index[inner] += len - 1;
+            o.offset = o.offset.wrapping_add((len - 1).wrapping_mul(stride));
+            o.carry(inner);
+        } else {
+            let outside = inner - 1;
+            let step = o.walk[2 * outside + 1] as usize;
+            copy_runs(part, src, o.offset, (dim, stride), step);
+            o.index[outside] += runs - 1;
+            o.offset = o.offset.wrapping_add((runs - 1).wrapping_mul(step));
+            o.carry(outside);
+        }
         dst = rest;
+    }
+}
+
+/// Copies runs of `dim` elements, `stride` apart, that start `step` apart.
+fn copy_runs<T: Pod>(dst: &mut [T], src: &[T], from: usize, (dim, stride): (usize, usize), step: usize) {
+    with_short!(dim, N => {
+        let mut from = from;
+        for run in dst.as_chunks_mut::<N>().0 {
+            match stride {
+                0 => *run = [src[from]; N],
+                1 => run.copy_from_slice(&src[from..from + N]),
+                _ => *run = std::array::from_fn(|i| src[from.wrapping_add(i.wrapping_mul(stride))]),
+            }
+            from = from.wrapping_add(step);
+        }
+    }, {
+        for (r, run) in dst.chunks_exact_mut(dim).enumerate() {
+            copy_run(run, src, from.wrapping_add(r.wrapping_mul(step)), stride);
+        }
+    });
+}
+
+/// Copies elements that are `stride` apart; a stride below 0 wraps.
+fn copy_run<T: Pod>(run: &mut [T], src: &[T], from: usize, stride: usize) {
+    match stride as isize {
+        0 => run.fill(src[from]),
+        1 => run.copy_from_slice(&src[from..from + run.len()]),
+        2.. => run.iter_mut().zip(src[from..].iter().step_by(stride)).for_each(|(d, s)| *d = *s),
+        back => {
+            let back = src[..=from].iter().rev().step_by(back.unsigned_abs());
+            run.iter_mut().zip(back).for_each(|(d, s)| *d = *s);
+        }
     }
 }

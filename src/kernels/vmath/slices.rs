@@ -4,6 +4,7 @@
 //! truncated to the shorter.
 
 use super::real_trait::Real;
+use super::remainder::{floor_divide_of, fmod_near, is_near, remainder_of};
 use crate::simd;
 
 macro_rules! unary {
@@ -122,9 +123,38 @@ macro_rules! widened_pairs {
 widened_pairs! {
     atan2_slice atan2 "the angle of (y, x)"
     hypot_slice hypot "√(x² + y²)"
-    fmod_slice fmod "x − trunc(x/y)·y"
-    remainder_slice remainder "x − ⌊x/y⌋·y"
-    floor_divide_slice floor_divide "⌊x/y⌋"
+}
+
+/// Slice forms of what follows from a remainder, which is a loop over bits where the quotient is large.
+macro_rules! remainders {
+    ($($slice:ident $f:ident $what:literal |$r:ident, $x:ident, $y:ident| $near:expr;)*) => {$(
+        simd! {
+            #[doc = concat!("`dst` = ", $what, ", element by element, computed in `f64`.")]
+            pub fn $slice[T: Real](dst: &mut [T], x: &[T], y: &[T]) {
+                let parts = dst.chunks_mut(LOOKED_AT).zip(x.chunks(LOOKED_AT).zip(y.chunks(LOOKED_AT)));
+                for (dst, (x, y)) in parts {
+                    let near = x.iter().zip(y).fold(true, |all, (x, y)| all & is_near(x.to_f64(), y.to_f64()));
+                    if near {
+                        for ((d, x), y) in dst.iter_mut().zip(x).zip(y) {
+                            let ($x, $y) = (x.to_f64(), y.to_f64());
+                            let $r = fmod_near($x, $y);
+                            *d = T::from_f64($near);
+                        }
+                    } else {
+                        for ((d, x), y) in dst.iter_mut().zip(x).zip(y) {
+                            *d = T::from_f64(super::$f(x.to_f64(), y.to_f64()));
+                        }
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+remainders! {
+    fmod_slice fmod "x − trunc(x/y)·y" |r, _x, _y| r;
+    remainder_slice remainder "x − ⌊x/y⌋·y" |r, _x, y| remainder_of(r, y);
+    floor_divide_slice floor_divide "⌊x/y⌋" |r, x, y| floor_divide_of(r, x, y);
 }
 
 macro_rules! trig {

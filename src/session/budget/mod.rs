@@ -96,10 +96,7 @@ impl BudgetSizes {
 
 /// Makes a program for each choice, cheapest first, until `see` has seen enough.
 fn visit_choices(g: Graph<'_>, choices: &Choices, mut see: impl FnMut(CompiledGraph) -> ControlFlow<()>) -> Result<()> {
-    let (first, second) = match choices.runs_all_passes() {
-        true => pipeline::full_halves(),
-        false => pipeline::minimal_halves(),
-    };
+    let (first, second) = pipeline::halves(&choices.passes());
     let simple = pipeline::run_pipeline(g, &first, false)?.0;
     // What nothing reads of a loop in stretches goes.
     let graphs = remat::graphs_with_stretches(simple, |g| Ok(pipeline::run_pipeline(g, &["trim"], false)?.0))?;

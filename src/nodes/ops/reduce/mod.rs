@@ -205,7 +205,8 @@ pub const REDUCE_MEAN: OpDef = OpDef {
         "reduce_mean",
         "y = Σ x / n over `axes`; NaN for n = 0",
         Lower::Kernel(lower::emit_reduce_mean),
-        Deriv::Linear(|s, _, g| Some(spread_reduced(s, g) * (1.0 / ReduceOpAxes::of(s).count() as f64))),
+        // Scaled before it is spread: there are fewer elements, and the pass `contract` sees a broadcast.
+        Deriv::Linear(|s, _, g| Some(spread_reduced(s, g * (1.0 / ReduceOpAxes::of(s).count() as f64)))),
         SUMS,
     )
 };
