@@ -6,12 +6,18 @@ use crate::abi::Kernel;
 use crate::harness::{In, Out, Outcome, close, noise, noise32, run_in_ranges, written_elements};
 use crate::index::Index;
 
-const SHAPES: [[usize; 3]; 11] = [
+const SHAPES: [[usize; 3]; 17] = [
     [0, 3, 1],
     [3, 1, 1],
     [3, 0, 1],
     [100, 10, 1],
     [3, 33, 1],
+    [37, 2, 1],
+    [15, 8, 1],
+    [100, 8, 1],
+    [100, 9, 1],
+    [700, 31, 1],
+    [100, 32, 1],
     [2, 3000, 1],
     [4, 5, 3],
     [2, 1, 7],

@@ -50,7 +50,7 @@ fn simple_accesses() {
         check(len, Access::Full);
         check(len, Access::Scalar);
     }
-    for n in [1, 2, 3, 10, 64, 100, TILE - 1, TILE, TILE + 1, 3 * TILE, UNIT, UNIT + 5] {
+    for n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 64, 100, TILE - 1, TILE, TILE + 1, 3 * TILE, UNIT, UNIT + 5] {
         check(n, Access::Suffix(n));
         check(3 * n, Access::Suffix(n));
         check(3 * UNIT / n * n, Access::Suffix(n));
@@ -76,6 +76,14 @@ fn strided_accesses() {
     check(1, strided(&[], &[], 2));
     check(1, strided(&[1, 1], &[7, 7], 2));
     check(0, strided(&[4, 0], &[1, 1], 0));
+    // Short runs, forwards, backwards, repeated and apart.
+    for n in 2..=9 {
+        for stride in [0, 1, -1, 5] {
+            for step in [0, 11, -11] {
+                check(7 * 90 * n, strided(&[7, 90, n], &[2, step, stride], 1200));
+            }
+        }
+    }
     let eight = [2, 3, 2, 3, 2, 3, 2, 5];
     check(6 * 6 * 6 * 10, strided(&eight, &[1, 2, 6, 12, 36, 72, 216, 432], 0));
 }
