@@ -27,10 +27,7 @@ use crate::params::params;
 use crate::reduce::pairwise::{self, TILE};
 use crate::simd;
 use crate::vmath::{exp, log_in_place_slice};
-use short_rows::{
-    FEW, FEW_IN_GRADIENTS, SIDE, log_softmax_short_gradients, log_softmax_short_rows, softmax_short_gradients,
-    softmax_short_rows,
-};
+use short_rows::{FEW, SIDE, log_softmax_short_rows, softmax_short_rows};
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 512;
@@ -59,9 +56,9 @@ impl Softmax {
         (self.outer * self.n * self.inner).div_ceil(self.per_unit())
     }
 
-    /// Whether rows are transposed: a few rows, or none that is short enough, would take longer than one by one.
-    fn transposes_rows(&self, below: usize) -> bool {
-        self.inner == 1 && (1..below).contains(&self.n) && self.outer >= SIDE
+    /// Whether rows are transposed. A few take less time one by one, and a module for browsers would be too large.
+    fn transposes_rows(&self) -> bool {
+        !cfg!(target_arch = "wasm32") && self.inner == 1 && (1..FEW).contains(&self.n) && self.outer >= SIDE
     }
 }
 
@@ -271,24 +268,17 @@ fn each_outer_row<T: Float>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usi
     }
 }
 
-/// The output of a call on many rows of fewer than `below` elements, `None` for others. It holds the elements of read
-/// `from`, which such rows replace.
-fn short_rows<'a, T: Float>(args: &mut Args<'a>, from: usize, below: usize) -> Option<(usize, &'a mut [T])> {
+/// The length of rows that are transposed, and the output of the call, which holds x for them to replace. `None` for
+/// other rows.
+fn short_rows<'a, T: Float>(args: &mut Args<'a>) -> Option<(usize, &'a mut [T])> {
     let p = Softmax::from_words(args.params());
-    p.transposes_rows(below).then(|| {
+    p.transposes_rows().then(|| {
         let (lo, out) = (args.units().start * p.per_unit(), args.write::<T>(0));
-        if args.inplace(from).is_none() {
-            out.copy_from_slice(&args.read::<T>(from)[lo..lo + out.len()]);
+        if args.inplace(0).is_none() {
+            out.copy_from_slice(&args.read::<T>(0)[lo..lo + out.len()]);
         }
         (p.n, out)
     })
-}
-
-/// [`short_rows`] whose gradient also reads its part of y, read 0.
-fn short_gradients<'a, T: Float>(args: &mut Args<'a>) -> Option<(usize, &'a [T], &'a mut [T])> {
-    let p = Softmax::from_words(args.params());
-    let lo = args.units().start * p.per_unit();
-    short_rows::<T>(args, 1, FEW_IN_GRADIENTS).map(|(n, g)| (n, &args.read::<T>(0)[lo..lo + g.len()], g))
 }
 
 /// Softmax: exp(x) / Σ exp(x) along the axis.
@@ -296,7 +286,7 @@ fn short_gradients<'a, T: Float>(args: &mut Args<'a>) -> Option<(usize, &'a [T],
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`], in place if `inner` is 1, or not; params
 /// [`Softmax`].
 pub fn softmax_kernel<T: Float>(args: &mut Args<'_>) {
-    if let Some((n, y)) = short_rows::<T>(args, 0, FEW) {
+    if let Some((n, y)) = short_rows::<T>(args) {
         return softmax_short_rows(n, y);
     }
     if args.inplace(0).is_some() {
@@ -312,7 +302,7 @@ by_dtype!(softmax_kernel_for = softmax_kernel::<floats>);
 ///
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`]; params [`Softmax`].
 pub fn log_softmax_kernel<T: Float>(args: &mut Args<'_>) {
-    if let Some((n, y)) = short_rows::<T>(args, 0, FEW) {
+    if let Some((n, y)) = short_rows::<T>(args) {
         return log_softmax_short_rows(n, y);
     }
     let x = args.read::<T>(0);
@@ -326,9 +316,6 @@ by_dtype!(log_softmax_kernel_for = log_softmax_kernel::<floats>);
 /// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`], in place of g if `inner` is 1, or not;
 /// params [`Softmax`].
 pub fn softmax_backward_kernel<T: Float>(args: &mut Args<'_>) {
-    if let Some((n, y, g)) = short_gradients::<T>(args) {
-        return softmax_short_gradients(n, y, g);
-    }
     if args.inplace(1).is_some() {
         let y = args.read::<T>(0);
         return each_outer_row(args, |_, at, g: &mut [T]| {
@@ -349,9 +336,6 @@ by_dtype!(softmax_backward_kernel_for = softmax_backward_kernel::<floats>);
 ///
 /// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`]; params [`Softmax`].
 pub fn log_softmax_backward_kernel<T: Float>(args: &mut Args<'_>) {
-    if let Some((n, y, g)) = short_gradients::<T>(args) {
-        return log_softmax_short_gradients(n, y, g);
-    }
     let (y, g) = (args.read::<T>(0), args.read::<T>(1));
     each_outer_row(args, |p, at, dx| {
         log_probability_gradient_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);

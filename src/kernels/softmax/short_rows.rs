@@ -11,8 +11,6 @@ use crate::vmath::{exp, log};
 
 /// Rows of fewer elements are transposed.
 pub const FEW: usize = 32;
-/// As [`FEW`], in gradients: they have two transposes and less to compute.
-pub const FEW_IN_GRADIENTS: usize = 9;
 /// Rows that are transposed together.
 pub const SIDE: usize = 16;
 
@@ -93,43 +91,6 @@ simd! {
             map_columns(&mut all[..n], &max, |x, m| x - m);
             map_columns(&mut all[..n], &sum, |x, l| x - l);
             write_rows(&all[..n], y);
-        }
-    }
-}
-
-simd! {
-    /// Replaces rows g of `n` < [`FEW_IN_GRADIENTS`] elements by `y ⊙ (g − Σ y·g)`.
-    pub fn softmax_short_gradients[T: Float](n: usize, y: &[T], g: &mut [T]) {
-        for (y, g) in y.chunks(SIDE * n).zip(g.chunks_mut(SIDE * n)) {
-            let (ys, mut all) = (columns_of(y, n), columns_of(g, n));
-            let mut dot = [T::EMPTY_SUM; SIDE];
-            for (y, g) in ys[..n].iter().zip(&all) {
-                for ((dot, y), g) in dot.iter_mut().zip(y).zip(g) {
-                    *dot += *y * *g;
-                }
-            }
-            for (y, g) in ys[..n].iter().zip(&mut all) {
-                for ((g, y), dot) in g.iter_mut().zip(y).zip(&dot) {
-                    *g = *y * (*g - *dot);
-                }
-            }
-            write_rows(&all[..n], g);
-        }
-    }
-}
-
-simd! {
-    /// Replaces rows g of `n` < [`FEW_IN_GRADIENTS`] elements by `g − exp(y)·Σ g`.
-    pub fn log_softmax_short_gradients[T: Float](n: usize, y: &[T], g: &mut [T]) {
-        for (y, g) in y.chunks(SIDE * n).zip(g.chunks_mut(SIDE * n)) {
-            let (ys, mut all) = (columns_of(y, n), columns_of(g, n));
-            let sum = join_columns(Sum, &all[..n]);
-            for (y, g) in ys[..n].iter().zip(&mut all) {
-                for ((g, y), sum) in g.iter_mut().zip(y).zip(&sum) {
-                    *g = *g - exp(*y) * *sum;
-                }
-            }
-            write_rows(&all[..n], g);
         }
     }
 }

@@ -6,14 +6,17 @@ use super::program::MAX_DIMS;
 use super::tile_code::{AccessCode, Word};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
-/// `$short` with the constant `$n` for a length of at most 8, else `$other`: loops over short runs have a fixed length.
+/// Whether loops over short runs have code of their own: a module for browsers would be too large.
+const SHORT_RUNS: bool = !cfg!(target_arch = "wasm32");
+
+/// `$short` with the constant `$n` for a length of 2 to 4, else `$other`: loops over short runs have a fixed length.
 macro_rules! with_short {
     ($len:expr, $n:ident => $short:block, $other:block) => {
-        with_short!(@each $len, $n, $short, $other, 1 2 3 4 5 6 7 8)
+        with_short!(@each $len, $n, $short, $other, 2 3 4)
     };
     (@each $len:expr, $n:ident, $short:block, $other:block, $($k:literal)*) => {
         match $len {
-            $($k => {
+            $($k if SHORT_RUNS => {
                 const $n: usize = $k;
                 $short
             })*
@@ -167,11 +170,7 @@ fn copy_runs<T: Pod>(dst: &mut [T], src: &[T], from: usize, (dim, stride): (usiz
     with_short!(dim, N => {
         let mut from = from;
         for run in dst.as_chunks_mut::<N>().0 {
-            match stride {
-                0 => *run = [src[from]; N],
-                1 => run.copy_from_slice(&src[from..from + N]),
-                _ => *run = std::array::from_fn(|i| src[from.wrapping_add(i.wrapping_mul(stride))]),
-            }
+            *run = std::array::from_fn(|i| src[from.wrapping_add(i.wrapping_mul(stride))]);
             from = from.wrapping_add(step);
         }
     }, {

@@ -8,6 +8,9 @@ pub fn fmod(a: f64, b: f64) -> f64 {
     a % b
 }
 
+/// Whether [`fmod_near`] is a few instructions: WebAssembly has none for a product and a sum at once.
+pub const NEAR_IS_SHORT: bool = !cfg!(target_arch = "wasm32");
+
 /// Whether [`fmod_near`] holds for a and b.
 #[inline(always)]
 pub fn is_near(a: f64, b: f64) -> bool {

@@ -4,7 +4,7 @@
 //! truncated to the shorter.
 
 use super::real_trait::Real;
-use super::remainder::{floor_divide_of, fmod_near, is_near, remainder_of};
+use super::remainder::{NEAR_IS_SHORT, floor_divide_of, fmod_near, is_near, remainder_of};
 use crate::simd;
 
 macro_rules! unary {
@@ -133,8 +133,8 @@ macro_rules! remainders {
             pub fn $slice[T: Real](dst: &mut [T], x: &[T], y: &[T]) {
                 let parts = dst.chunks_mut(LOOKED_AT).zip(x.chunks(LOOKED_AT).zip(y.chunks(LOOKED_AT)));
                 for (dst, (x, y)) in parts {
-                    let near = x.iter().zip(y).fold(true, |all, (x, y)| all & is_near(x.to_f64(), y.to_f64()));
-                    if near {
+                    let near = || x.iter().zip(y).fold(true, |all, (x, y)| all & is_near(x.to_f64(), y.to_f64()));
+                    if NEAR_IS_SHORT && near() {
                         for ((d, x), y) in dst.iter_mut().zip(x).zip(y) {
                             let ($x, $y) = (x.to_f64(), y.to_f64());
                             let $r = fmod_near($x, $y);
