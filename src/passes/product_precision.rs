@@ -1,8 +1,8 @@
 //! The precision of each product, chosen just before lowering.
 //!
 //! The result is a side table over the nodes of a graph that is ready to be lowered. Precision is not part of the
-//! graph, so derivatives, simplification and fusion do not depend on it. Invariant: the table follows from the graph
-//! and the choice alone. Called by `session`.
+//! graph, so derivatives, simplification and fusion do not depend on it; the session leaves `contract` out if one is
+//! chosen. Invariant: the table follows from the graph and the choice alone. Called by `session`.
 
 use crate::arena::ids::Id;
 use crate::arena::{Node, Value};
