@@ -223,6 +223,8 @@ def arguments() -> argparse.Namespace:
     options.partial = options.only is not None
     options.only = options.only.split(",") if options.only else [w for w in WORKLOADS if not (options.quick and w in LONG)]
     options.threads = [int(t) for t in options.threads.split(",")]
+    if not options.page.is_file():
+        parser.error(f"--page {options.page}: there is no such page to write the tables into; copy docs/benchmarks.md")
     for unknown in set(options.only) - set(WORKLOADS):
         parser.error(f"no workload is called {unknown}; there are {', '.join(WORKLOADS)}")
     for count in options.threads:
