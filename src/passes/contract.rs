@@ -6,7 +6,7 @@
 //! sum's. The pass leaves alone what would move more than half as many elements as there are terms, a sum over an
 //! axis of one factor, and products of tiny matrices.
 //!
-//! Invariant: a product adds at most [`CHAIN`] terms one after another. More are added in stretches, whose sums are
+//! Invariant: a product adds at most [`CHAIN`] terms one after another. More are added in chunks, whose sums are
 //! reduced pairwise, so that the error stays that of a sum. Terms are not rounded before they are added: one that
 //! overflows alone may not. A precision that a user chooses for products is not meant for sums, so the pass does not
 //! run then.
@@ -26,14 +26,14 @@ const LEAST_TERMS: [usize; 2] = [512, 64];
 
 /// The most terms that a product adds one after another.
 const CHAIN: usize = 1024;
-/// The most stretches, in those of [`CHAIN`] terms: an axis may have no better divisor.
+/// By how much chunks may be shorter than [`CHAIN`]: their number divides the length of an axis.
 const SHORTER: usize = 8;
 
 /// What an axis is in the product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Axis {
-    /// Of the stretches of a long sum: a batch axis that is summed afterwards.
-    Stretch,
+    /// Of the chunks of a long sum: a batch axis that is summed afterwards.
+    Chunk,
     Batch,
     Summed,
     /// Of the first factor.
@@ -50,7 +50,7 @@ struct Terms {
 
 impl Terms {
     /// Those of the factors `a` and `b`, which broadcast to `dims`, and are summed over the axes `summed`. `None` if an
-    /// axis is of neither factor, or is summed but of one factor alone, or if a long sum has no stretches.
+    /// axis is of neither factor, or is summed but of one factor alone, or if a long sum has no chunks.
     fn of(a: Var<'_>, b: Var<'_>, dims: &[usize], summed: &[usize]) -> Option<Terms> {
         let has = |x: Var<'_>, i: usize| {
             let own = x.dims();
@@ -65,19 +65,19 @@ impl Terms {
             _ => None,
         };
         let axes = long().map(axis).collect::<Option<_>>()?;
-        Terms { axes, lengths: long().map(|i| dims[i]).collect() }.in_stretches()
+        Terms { axes, lengths: long().map(|i| dims[i]).collect() }.in_chunks()
     }
 
-    /// With an axis of stretches if a product would add too many terms.
-    fn in_stretches(mut self) -> Option<Terms> {
+    /// With an axis of chunks if a product would add too many terms.
+    fn in_chunks(mut self) -> Option<Terms> {
         let terms = self.size(&[Axis::Summed]);
         if terms > CHAIN {
             let first = self.axes.iter().position(|a| *a == Axis::Summed)?;
             let (length, least) = (self.lengths[first], terms.div_ceil(CHAIN));
-            let stretches = (least..=length.min(least * SHORTER)).find(|s| length.is_multiple_of(*s))?;
-            self.axes.insert(first, Axis::Stretch);
-            self.lengths.insert(first, stretches);
-            self.lengths[first + 1] /= stretches;
+            let chunks = (least..=length.min(least * SHORTER)).find(|s| length.is_multiple_of(*s))?;
+            self.axes.insert(first, Axis::Chunk);
+            self.lengths.insert(first, chunks);
+            self.lengths[first + 1] /= chunks;
         }
         Some(self)
     }
@@ -100,7 +100,7 @@ impl Terms {
     /// How the factor with the axes `free` of its own is laid out.
     fn layout(&self, free: Axis) -> Layout {
         let orders = [[free, Axis::Summed], [Axis::Summed, free]]
-            .map(|[rows, cols]| self.of_kinds(&[Axis::Stretch, Axis::Batch, rows, cols]));
+            .map(|[rows, cols]| self.of_kinds(&[Axis::Chunk, Axis::Batch, rows, cols]));
         let mut own = orders[0].clone();
         own.sort_unstable();
         let transposed = own == orders[1] && own != orders[0];
@@ -150,13 +150,13 @@ fn contract<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
         _ => multiply(b, a, &Terms::of(b, a, &dims, &summed)?),
     }?;
     let y = y.reshape(v.src.dims(v.src.out(v.node)));
-    Some(if mean { y / terms.size(&[Axis::Stretch, Axis::Summed]) as f64 } else { y })
+    Some(if mean { y / terms.size(&[Axis::Chunk, Axis::Summed]) as f64 } else { y })
 }
 
 /// The sum with its axes longer than 1, if it is worth a product.
 fn multiply<'g>(a: Var<'g>, b: Var<'g>, terms: &Terms) -> Option<Var<'g>> {
     let [k, m, n] = [Axis::Summed, Axis::Left, Axis::Right].map(|kind| terms.size(&[kind]));
-    let batch = terms.size(&[Axis::Stretch, Axis::Batch]);
+    let batch = terms.size(&[Axis::Chunk, Axis::Batch]);
     let (left, right) = (terms.layout(Axis::Left), terms.layout(Axis::Right));
     let made = terms.of_kinds(&[Axis::Batch, Axis::Left, Axis::Right]);
     let moves = [(left.moved, batch * m * k), (right.moved, batch * n * k), (!made.is_sorted(), batch * m * n)];
@@ -171,8 +171,8 @@ fn multiply<'g>(a: Var<'g>, b: Var<'g>, terms: &Terms) -> Option<Var<'g>> {
         if batch == 1 { x.reshape([rows, cols]) } else { x.reshape([batch, rows, cols]) }
     };
     let y = side(a, &left, m).matmul_t(side(b, &right, n), left.transposed, !right.transposed);
-    let stretches = terms.size(&[Axis::Stretch]);
-    let y = if stretches == 1 { y } else { y.reshape([stretches, batch / stretches * m * n]).sum(0) };
+    let chunks = terms.size(&[Axis::Chunk]);
+    let y = if chunks == 1 { y } else { y.reshape([chunks, batch / chunks * m * n]).sum(0) };
     let mut kept = made.clone();
     kept.sort_unstable();
     Some(permuted(y.reshape(terms.lengths_of(&made)), &made, &kept))

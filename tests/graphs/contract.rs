@@ -96,7 +96,7 @@ fn other_sums_stay() {
         (&[7, 4, 1], &[4, 5], &[1]),
         (&[100, 3, 3, 1], &[100, 1, 3, 3], &[2]),
         (&[40, 30, 1], &[1, 30, 0], &[1]),
-        // A prime number of terms has no stretches; a vector would be moved for them.
+        // A prime number of terms has no chunks; a vector would be moved for them.
         (&[1031, 4], &[1031, 1], &[0]),
         (&[3, 4096], &[4096], &[1]),
     ];
@@ -140,7 +140,7 @@ fn results_have_the_shape_and_name_of_the_sum() {
     assert!(v.location(v.def[kept.at()]).to_string().contains("contract.rs"), "{made:?}");
 }
 
-/// Digits of a long sum: terms in stretches, whose sums are reduced pairwise.
+/// Digits of a long sum: terms in chunks, whose sums are reduced pairwise.
 #[test]
 fn long_sums_keep_their_digits() {
     let g = Builder::new("long");
