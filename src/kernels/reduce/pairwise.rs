@@ -31,6 +31,8 @@ pub const NARROW: usize = 64;
 pub trait PairwiseReducer<T>: Copy {
     /// The map is expensive enough that short rows compute whole vectors of it.
     const COSTLY: bool = false;
+    /// Rows of few elements have loops of fixed lengths.
+    const FIXED: bool = false;
     /// The identity of the join.
     fn start(self) -> T;
     /// Applied to each element before the join.
@@ -40,12 +42,13 @@ pub trait PairwiseReducer<T>: Copy {
 }
 
 macro_rules! fold {
-    ($(#[$doc:meta])* $name:ident, $bound:ident, $start:ident, $join:ident, |$x:ident| $map:expr) => {
+    ($(#[$doc:meta])* $name:ident, $bound:ident, $start:ident, $join:ident, |$x:ident| $map:expr $(, $fixed:ident)?) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub struct $name;
 
         impl<T: $bound> PairwiseReducer<T> for $name {
+            $(const $fixed: bool = !cfg!(target_arch = "wasm32");)?
             #[inline(always)]
             fn start(self) -> T {
                 T::$start
@@ -62,7 +65,7 @@ macro_rules! fold {
     };
 }
 
-fold!(/** Σ x. */ Sum, Num, EMPTY_SUM, plus, |x| x);
+fold!(/** Σ x. */ Sum, Num, EMPTY_SUM, plus, |x| x, FIXED);
 fold!(/** Π x. */ Prod, Num, EMPTY_PROD, times, |x| x);
 fold!(/** The greatest x; NaN wins. */ Max, Num, EMPTY_MAX, greater, |x| x);
 fold!(/** The least x; NaN wins. */ Min, Num, EMPTY_MIN, lesser, |x| x);
@@ -192,6 +195,28 @@ simd! {
     }
 }
 
+/// Reduces each row of `N` elements, in order. For use inside `simd!` loops, which then hold elements of several rows.
+#[inline(always)]
+fn reduce_rows_of<T: Num, F: PairwiseReducer<T>, const N: usize>(f: F, x: &[T], out: &mut [T]) {
+    for (o, row) in out.iter_mut().zip(x.as_chunks::<N>().0) {
+        *o = row.iter().fold(f.start(), |a, v| f.join(a, f.map(*v)));
+    }
+}
+
+simd! {
+    fn pairwise_fixed_rows[T: Num, F: PairwiseReducer<T>](f: F, x: &[T], n: usize, out: &mut [T]) {
+        match n {
+            2 => reduce_rows_of::<T, F, 2>(f, x, out),
+            3 => reduce_rows_of::<T, F, 3>(f, x, out),
+            4 => reduce_rows_of::<T, F, 4>(f, x, out),
+            5 => reduce_rows_of::<T, F, 5>(f, x, out),
+            6 => reduce_rows_of::<T, F, 6>(f, x, out),
+            7 => reduce_rows_of::<T, F, 7>(f, x, out),
+            _ => reduce_rows_of::<T, F, 8>(f, x, out),
+        }
+    }
+}
+
 simd! {
     fn pairwise_short_rows[T: Num, F: PairwiseReducer<T>](f: F, x: &[T], n: usize, out: &mut [T]) {
         for (o, row) in out.iter_mut().zip(x.chunks_exact(n)) {
@@ -213,6 +238,8 @@ pub fn reduce_row<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
 pub fn reduce_rows<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
     if n == 0 {
         out.fill(f.start());
+    } else if F::FIXED && (2..=8).contains(&n) {
+        pairwise_fixed_rows(f, x, n, out);
     } else if n <= BLOCK {
         pairwise_short_rows(f, x, n, out);
     } else {

@@ -9,10 +9,10 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 /// Whether loops over short runs have code of their own: a module for browsers would be too large.
 const SHORT_RUNS: bool = !cfg!(target_arch = "wasm32");
 
-/// `$short` with the constant `$n` for a length of 2 to 4, else `$other`: loops over short runs have a fixed length.
+/// `$short` with the constant `$n` for a length of 2 to 8, else `$other`: loops over short runs have a fixed length.
 macro_rules! with_short {
     ($len:expr, $n:ident => $short:block, $other:block) => {
-        with_short!(@each $len, $n, $short, $other, 2 3 4)
+        with_short!(@each $len, $n, $short, $other, 2 3 4 5 6 7 8)
     };
     (@each $len:expr, $n:ident, $short:block, $other:block, $($k:literal)*) => {
         match $len {
@@ -68,7 +68,11 @@ fn repeat_source<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
     let head = n.min(src.len() - phase);
     dst[..head].copy_from_slice(&src[phase..phase + head]);
     dst[head..n].copy_from_slice(&src[..n - head]);
-    let mut done = n;
+    repeat_head(dst, n);
+}
+
+/// Repeats the first `done` elements.
+fn repeat_head<T: Pod>(dst: &mut [T], mut done: usize) {
     while done < dst.len() {
         let more = done.min(dst.len() - done);
         dst.copy_within(..more, done);
@@ -167,6 +171,10 @@ fn copy_strided<T: Pod>(dst: &mut [T], src: &[T], mut o: TileLoadOdometer<'_>) {
 
 /// Copies runs of `dim` elements, `stride` apart, that start `step` apart.
 fn copy_runs<T: Pod>(dst: &mut [T], src: &[T], from: usize, (dim, stride): (usize, usize), step: usize) {
+    if step == 0 && dst.len() > dim {
+        copy_run(&mut dst[..dim], src, from, stride);
+        return repeat_head(dst, dim);
+    }
     with_short!(dim, N => {
         let mut from = from;
         for run in dst.as_chunks_mut::<N>().0 {
