@@ -10,7 +10,7 @@ use arenagrad::graph::{Graph, GraphBuf, Leaf};
 use arenagrad::session::{Binding, Program, Role};
 use arenagrad::tools::arena::{Node, ids::Id};
 use arenagrad::tools::ops::constant::attrs::ConstantAttrs;
-use arenagrad::tools::passes::pipeline::run_whole_pipeline;
+use arenagrad::tools::passes::pipeline::run_pipeline_without_scratch;
 use arenagrad::tools::sched::{Scheduled, plan_without_thread_scratch};
 use std::fmt;
 
@@ -72,7 +72,7 @@ fn data_error(why: impl Into<String>) -> ExportError {
 /// Those of compiling; a param or state that `start` does not have; all ops that C cannot be written for.
 pub fn export_c(graph: &GraphBuf, start: &Program, name: &str) -> Result<CFiles, ExportError> {
     let name = identifier(name);
-    let ready = run_whole_pipeline(graph)?;
+    let ready = run_pipeline_without_scratch(graph)?;
     let g = ready.view();
     let scheduled = plan_without_thread_scratch(g)?;
     let plan = &scheduled.plan;

@@ -6,15 +6,21 @@
 //! reader. An example is the normalised operand of a batch norm, which the backward half reads too. Broadcasts and
 //! fills cost nothing inside a region (a strided read, a constant) and are copied into every region that reads them.
 //! In bodies of loops and branches so are slices, whose copies would be calls in each iteration.
+//! A sum, mean, maximum or minimum of the result of a region that has no other reader ends the region: what it reduces
+//! is never stored. So that this holds for terms that a gradient reads, too, such as the differences of all pairs of
+//! two sets of points, regions compute them again from the broadcasts that they are made of.
 //! Invariant: fused and unfused graphs have the same bits, because each step of a region rounds on its own.
 
 use super::fusion_notes::{Fusion, Outcome};
 use super::rebuild::{RebuildVisit, rebuild};
-use crate::arena::{DType, Node, Region, Side, Value, ids::Id};
+use crate::arena::{DType, Node, Region, Shape, Side, Value, ids::Id};
 use crate::error::Result;
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
+use crate::nodes::ops::reduce::attrs::ReduceAttrs;
+use crate::nodes::ops::reduce::lower::reduces_terms;
 use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 
@@ -30,12 +36,51 @@ const MOST_AXES: usize = 3;
 /// regions, each of which adds to the sum so far in place. One region would keep all operands alive until the last.
 const MAX_SUM: usize = 3;
 
-/// The region of each node of the entry and of bodies of loops.
+/// The most regions that compute a node again, and the most nodes of what is computed again.
+const MAX_COPIES: usize = 4;
+
+/// The regions of each node of the entry and of bodies of loops. A region is known by its root: the node that makes its
+/// result.
 struct Clusters {
-    /// The root of a pointwise node's region: the node that makes the region's result.
-    root: Side<Node, Option<Node>>,
+    /// The regions that compute a node, in order: one, or several if each of them computes it. Empty for nodes of no
+    /// region.
+    of: Side<Node, Vec<Node>>,
     /// The nodes of each root's region, last first.
     members: Side<Node, Vec<Node>>,
+    /// How many operands each root's region has.
+    outside: Side<Node, usize>,
+}
+
+impl Clusters {
+    /// Whether region `root` can compute `n`, of which it is a reader.
+    fn fits(&self, g: Graph<'_>, root: Node, n: Node) -> bool {
+        let sum = self.members[root].len() >= MAX_SUM
+            && g.op[n.at()] == Op::ADD
+            && self.members[root].iter().all(|m| g.op[m.at()] == Op::ADD);
+        !sum && self.members[root].len() < MAX_STEPS && self.outside[root] + fused_operands(g, n) <= MAX_ARGS
+    }
+
+    /// Adds `n`, which region `root` reads, to the region: its operands take its place.
+    fn add(&mut self, g: Graph<'_>, root: Node, n: Node) {
+        self.outside[root] = (self.outside[root] + fused_operands(g, n)).saturating_sub(1);
+        self.members[root].push(n);
+    }
+}
+
+/// Whether `n` reduces an operand that a region may compute part by part.
+fn is_reduction(g: Graph<'_>, n: Node) -> bool {
+    if !matches!(g.op[n.at()], Op::REDUCE_SUM | Op::REDUCE_MEAN | Op::REDUCE_MAX | Op::REDUCE_MIN) {
+        return false;
+    }
+    let x = g.args_of(n)[0];
+    let axes = to_size_attrs(&ReduceAttrs::of(&g.attrs(n)).axes);
+    reduces_terms(g.op[n.at()], g.dtype[x.at()], &g.dims(x), &axes)
+}
+
+/// The shape in which the region of `root` computes.
+fn region_shape(g: Graph<'_>, root: Node) -> Shape {
+    let v = if g.def_of(root).is_pointwise() { g.out(root) } else { g.args_of(root)[0] };
+    g.shape[v.at()]
 }
 
 /// True if the node costs nothing inside a region.
@@ -106,83 +151,113 @@ pub(super) fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
     fused
 }
 
+/// What may end a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Pointwise ops alone.
+    Maps,
+    /// Reductions, too.
+    Reductions,
+}
+
 /// Assigns pointwise nodes to regions, readers before operands.
-fn assign_clusters(g: Graph<'_>) -> Clusters {
+fn assign_clusters(g: Graph<'_>, ends: Ends) -> Clusters {
     let readers = list_readers(g);
     let mut pinned = Side::filled(g.values(), false);
     for &v in g.yields.iter().chain(g.updates.iter().map(|u| &u.1)) {
         pinned[v] = true;
     }
-    let mut c = Clusters { root: Side::filled(g.nodes(), None), members: Side::filled(g.nodes(), Vec::new()) };
-    let mut outside = Side::<Node, usize>::filled(g.nodes(), 0);
+    let mut c = Clusters {
+        of: Side::filled(g.nodes(), Vec::new()),
+        members: Side::filled(g.nodes(), Vec::new()),
+        outside: Side::filled(g.nodes(), 0),
+    };
     let fused = fused_regions(g);
     let nodes = (0..g.regions()).map(Region::new).filter(|r| !fused[*r]).flat_map(|r| g.region_nodes(r).rev());
     for n in nodes {
-        if !g.def_of(n).is_pointwise() {
+        let pointwise = g.def_of(n).is_pointwise();
+        if !pointwise && (ends == Ends::Maps || !is_reduction(g, n)) {
             continue;
         }
         let v = g.out(n);
-        let mut roots = readers[v].iter().map(|&r| c.root[r]);
-        let first = roots.next().flatten();
-        let one = first.filter(|_| roots.all(|r| r == first) && !pinned[v]);
-        // The node replaces one operand of the region by its own operands.
-        let joined = one.filter(|&root| {
-            let same = g.shape[g.out(root).at()] == g.shape[v.at()];
-            let sum = c.members[root].len() >= MAX_SUM
-                && g.op[n.at()] == Op::ADD
-                && c.members[root].iter().all(|m| g.op[m.at()] == Op::ADD);
-            !sum && same && c.members[root].len() < MAX_STEPS && outside[root] + fused_operands(g, n) <= MAX_ARGS
-        });
-        let root = joined.unwrap_or(n);
-        if joined.is_none() && !pinned[v] {
-            let regions = regions_to_repeat(g, n, &readers, &c);
-            let fits = |r: &Node| c.members[*r].len() < MAX_STEPS && outside[*r] + 1 < MAX_ARGS;
-            if !regions.is_empty() && regions.iter().all(fits) {
-                for r in regions {
-                    outside[r] += 1;
-                    c.members[r].push(n);
-                }
-                continue;
-            }
+        let regions = if pointwise && !pinned[v] { regions_of_readers(g, &readers[v], v, &c) } else { Vec::new() };
+        let joins = match regions.as_slice() {
+            [] => false,
+            &[root] => c.fits(g, root, n),
+            several => several.iter().all(|&r| c.fits(g, r, n)) && is_repeated(g, n, &readers, several),
+        };
+        if joins {
+            regions.iter().for_each(|&root| c.add(g, root, n));
+            c.of[n] = regions;
+        } else {
+            c.outside[n] = fused_operands(g, n);
+            c.members[n].push(n);
+            c.of[n].push(n);
         }
-        outside[root] = (outside[root] + fused_operands(g, n)).saturating_sub(usize::from(joined.is_some()));
-        c.root[n] = Some(root);
-        c.members[root].push(n);
     }
     c
 }
 
-/// The regions that should each compute `n`, which several of them read. Empty unless `n` adds, subtracts or multiplies
-/// one operand and a free one ([`is_free_in_region`]), and that operand has a reader after the last reader of `n`.
-fn regions_to_repeat(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Clusters) -> Vec<Node> {
-    let v = g.out(n);
-    let cheap = matches!(g.op[n.at()], Op::ADD | Op::SUB | Op::MUL);
-    let mut full = g.args_of(n).iter().filter(|a| !is_free_in_region(g, g.def[a.at()]));
-    let (Some(&a), None, true) = (full.next(), full.next(), cheap) else { return Vec::new() };
-    let last = readers[v].iter().max();
-    if readers[a].iter().filter(|&&r| r != n).max() < last {
-        return Vec::new();
-    }
+/// The regions that read `v`, if they and nothing else do, and all of them have its shape.
+fn regions_of_readers(g: Graph<'_>, readers: &[Node], v: Value, c: &Clusters) -> Vec<Node> {
     let mut regions = Vec::new();
-    for &r in &readers[v] {
-        match c.root[r] {
-            Some(root) if g.shape[g.out(root).at()] == g.shape[v.at()] => regions.push(root),
-            _ => return Vec::new(),
+    for &r in readers {
+        if c.of[r].is_empty() || c.of[r].iter().any(|&root| region_shape(g, root) != g.shape[v.at()]) {
+            return Vec::new();
         }
+        regions.extend_from_slice(&c.of[r]);
     }
     regions.sort_unstable();
     regions.dedup();
     regions
 }
 
+/// Whether each of several regions should compute `n`: it adds, subtracts or multiplies, and what it reads is there
+/// anyway. That is one operand that has a reader after the last reader of `n`, beside a free one
+/// ([`is_free_in_region`]). Or, if one of the regions is a reduction, `n` is made of broadcasts.
+fn is_repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, regions: &[Node]) -> bool {
+    let reduced = regions.iter().any(|&r| !g.def_of(r).is_pointwise());
+    if reduced && regions.len() <= MAX_COPIES && is_made_of_broadcasts(g, n) {
+        return true;
+    }
+    let scales = matches!(g.op[n.at()], Op::ADD | Op::SUB | Op::MUL);
+    let mut full = g.args_of(n).iter().filter(|a| !is_free_in_region(g, g.def[a.at()]));
+    let (Some(&a), None, true) = (full.next(), full.next(), scales) else { return false };
+    let last = readers[g.out(n)].iter().max();
+    readers[a].iter().filter(|&&r| r != n).max() >= last
+}
+
+/// Whether few cheap nodes compute `n` from broadcasts of values that together have at most half as many elements.
+pub(super) fn is_made_of_broadcasts(g: Graph<'_>, n: Node) -> bool {
+    let (mut todo, mut seen, mut nodes, mut read) = (vec![n], Vec::new(), 0, 0);
+    while let Some(n) = todo.pop() {
+        if seen.contains(&n) {
+            continue;
+        }
+        seen.push(n);
+        if is_free_in_region(g, n) && g.op[n.at()] != Op::CAST {
+            read += g.args_of(n).iter().map(|a| g.numel(*a)).sum::<usize>();
+            continue;
+        }
+        nodes += 1;
+        let cheap = matches!(g.op[n.at()], Op::ADD | Op::SUB | Op::MUL | Op::NEG | Op::ABS | Op::SIGN);
+        if !cheap || nodes > MAX_COPIES {
+            return false;
+        }
+        todo.extend(g.args_of(n).iter().map(|a| g.def[a.at()]));
+    }
+    nodes > 0 && 2 * read <= g.numel(g.out(n))
+}
+
 /// Fuses the pointwise nodes of `g`. The graph, and a report of each region.
-pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)> {
-    let c = assign_clusters(g);
+pub fn fuse<'b>(g: Graph<'_>, ends: Ends, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)> {
+    let c = assign_clusters(g, ends);
     let mut made = Vec::new();
     let fused = rebuild(g, bump, &mut |v| {
         let members = &c.members[v.node];
         let worth = |n: &Node| g.args_of(*n).iter().any(|&a| is_read_in_region(g, g.def[a.at()]));
-        if !v.def.is_pointwise() || members.is_empty() || (members.len() == 1 && !worth(&members[0])) {
+        let alone = members.len() == 1 && (!v.def.is_pointwise() || !worth(&members[0]));
+        if members.is_empty() || alone {
             return None;
         }
         let outcome = Outcome::Fired { saved: members.len() - 1 };

@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
+use crate::nodes::ops::pointwise::map::reduction_of;
 use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 use hashbrown::HashMap;
@@ -164,7 +165,10 @@ impl JoinFacts<'_> {
     /// The shape of the results of `n`, if it can be joined with others.
     fn joinable(&self, n: Node) -> Option<Shape> {
         let g = self.g;
-        let pointwise = g.op[n.at()] == Op::MAP || g.def_of(n).is_pointwise();
+        let pointwise = match g.op[n.at()] {
+            Op::MAP => reduction_of(g, MapAttrs::of(&g.attrs(n)).body).is_none(),
+            _ => g.def_of(n).is_pointwise(),
+        };
         let v = g.out(n);
         (pointwise && (1..=MOST_ELEMENTS).contains(&g.numel(v))).then(|| g.shape[v.at()])
     }

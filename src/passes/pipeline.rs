@@ -162,10 +162,10 @@ pub const PIPELINE: &[Pass] = &[
     // After all other passes that change ops: the remaining pointwise ops become regions.
     Pass {
         name: FUSE,
-        doc: "make point-wise regions",
+        doc: "make point-wise regions, which may end in a sum, mean, maximum or minimum",
         stage: Some(Stage::Fused),
         needed: always_runs,
-        run: fuse_and_note,
+        run: |g, n| fuse_and_note(g, fuse::Ends::Reductions, n),
     },
     // What is left to join are the regions themselves.
     Pass {
@@ -200,8 +200,18 @@ const STRIP_CHECKPOINTS: &str = "strip_checkpoints";
 /// The first pass after the one that keeps values in half precision.
 const FUSE: &str = "fuse";
 
+/// The pass in its place where kernels have no scratch.
+const FUSE_MAPS: &str = "fuse_maps";
+
 /// Passes outside the pipeline, for `opt --passes`.
 pub const EXTRA: &[Pass] = &[
+    Pass {
+        name: FUSE_MAPS,
+        doc: "as `fuse`, but no region ends in a reduction",
+        stage: Some(Stage::Fused),
+        needed: always_runs,
+        run: |g, n| fuse_and_note(g, fuse::Ends::Maps, n),
+    },
     Pass {
         name: "keep_bf16",
         doc: "keep what the backward half reads in bf16",
@@ -302,10 +312,10 @@ fn join_and_note(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
     rebuild::rebuild_buf(joined.view(), &mut |_| None)
 }
 
-fn fuse_and_note(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
+fn fuse_and_note(g: Graph<'_>, ends: fuse::Ends, notes: &mut Notes) -> Result<GraphBuf> {
     let mut made = Vec::new();
     let buf = GraphBuf::make(|b| {
-        let (fused, regions) = fuse::fuse(g, b)?;
+        let (fused, regions) = fuse::fuse(g, ends, b)?;
         made = regions;
         Ok::<_, Error>(fused)
     })?;
@@ -366,6 +376,12 @@ pub fn pipeline_passes() -> Vec<&'static str> {
 pub fn run_whole_pipeline<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
     Ok(run_pipeline(g, &pipeline_passes(), false)?.0)
+}
+
+/// As [`run_whole_pipeline`], for code without scratch: no region ends in a reduction.
+pub fn run_pipeline_without_scratch<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let names: Vec<&str> = PIPELINE.iter().map(|p| if p.name == FUSE { FUSE_MAPS } else { p.name }).collect();
+    Ok(run_pipeline(g, &names, false)?.0)
 }
 
 /// Runs the pipeline on `g` and lists the outcomes of fusion rules: first those that fired, pass by pass, then those

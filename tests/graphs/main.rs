@@ -32,6 +32,7 @@ mod places;
 mod plan_figures;
 mod precisions;
 mod props;
+mod reduced_maps;
 mod rounded;
 mod saved;
 mod selects;

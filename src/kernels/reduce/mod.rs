@@ -17,6 +17,7 @@ pub mod cumulative;
 pub mod pairwise;
 pub mod root_sum_squares;
 pub mod squared_error;
+pub mod terms;
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -148,6 +149,7 @@ fn each_piece<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize
 }
 
 /// Reduces a view `[outer, n, inner]` into elements `lo..` of the output `[outer, inner]`.
+#[inline(never)]
 fn fill_output<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
     match inner {
         0 => {}

@@ -9,6 +9,8 @@
 //! `PerThread(program_scratch_len / LINE)`. An output may be in place of an input with access `Full` and the same
 //! element size. A [`TileCode`] is prepared for the call; the number of units is [`count_units`].
 //!
+//! A kernel that reduces what a program computes ([`reduce::terms`](crate::reduce::terms)) asks for it part by part.
+//!
 //! `tile_op` and `program` are for the compiler, [`tile_kernel`] for the executor, [`evaluate_program`] for constant
 //! folding and tests.
 
@@ -34,6 +36,7 @@ mod tile_table;
 pub use loose_operands::evaluate_program;
 pub use program::{Access, Input, MAX_INPUTS, MAX_OUTPUTS, TileProgram, TileStep};
 pub use tile_code::TileCode;
+pub(crate) use tile_kernel::compute_terms;
 pub use tile_kernel::tile_kernel;
 pub use tile_op::{TileOp, supports_operand_type};
 pub use tile_plan::program_scratch_len;

@@ -49,6 +49,44 @@ impl<'a> TileOperands<'a> for TileArgs<'_, 'a> {
     }
 }
 
+/// The operands of a program whose result stays with the kernel that asks for it.
+struct TermOperands<'c, 'a, 't> {
+    args: &'c Args<'a>,
+    terms: &'t mut [u8],
+    slots: &'t mut [u8],
+}
+
+impl<'a: 't, 't> TileOperands<'t> for TermOperands<'_, 'a, 't> {
+    fn input(&self, i: usize) -> Result<&'t [u8], usize> {
+        Ok(self.args.read_bytes(i))
+    }
+
+    fn output(&mut self, _: usize) -> &'t mut [u8] {
+        std::mem::take(&mut self.terms)
+    }
+
+    fn slots(&mut self) -> &'t mut [u8] {
+        std::mem::take(&mut self.slots)
+    }
+}
+
+/// Computes elements `lo..hi` of the one output of `code` from the reads of a call. `terms` has their bytes, `slots`
+/// those of [`program_scratch_len`](super::program_scratch_len).
+#[inline(never)]
+pub(crate) fn compute_terms(
+    args: &Args<'_>,
+    code: &TileCode,
+    (lo, hi): (usize, usize),
+    terms: &mut [u8],
+    slots: &mut [u8],
+) {
+    let mut table = TileTable::new_const();
+    let operands = &mut TermOperands { args, terms, slots };
+    if let Some(mut call) = TileKernelCall::new(code, &mut table, operands, lo, hi) {
+        call.run(&mut |element, cause| args.fault_integer(element, cause));
+    }
+}
+
 /// The state of a call.
 pub(super) struct TileKernelCall<'a, 'c> {
     code: &'a TileCode,

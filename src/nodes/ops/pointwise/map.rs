@@ -4,23 +4,31 @@
 //! A broadcast, and the reshape that merges its axes, are inside the region and cost nothing: the kernel reads the
 //! operand with stride 0 along repeated axes. So a `map` can also read an operand that the slices of a batch share, or
 //! one whose elements a resize repeats, without a copy. A slice inside the region is a strided read, too.
+//!
+//! A region may end in a reduction of its pointwise result, which is then computed part by part and never stored.
 
 use crate::arena::dims::Dims;
-use crate::arena::{DType, Region, Value, Window, ids::Id};
+use crate::arena::{DType, Node, Region, Value, Window, ids::Id};
 use crate::ensure;
 use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
+use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::call::Buf;
 use crate::nodes::ir::graph::Graph;
 use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
-use crate::nodes::ops::common::lowering::{kernel_dtype, push_tile_program};
+use crate::nodes::ops::common::lowering::{kernel_dtype, push_tile_program, reduce_tile_program};
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::ops::pointwise::peephole::shorten_steps;
 use crate::nodes::ops::pointwise::slot::Slot;
+use crate::nodes::ops::reduce::attrs::ReduceAttrs;
+use crate::nodes::ops::reduce::lower::emit_terms;
+
+/// The reductions that a region may end in.
+const ENDS: [Op; 4] = [Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MAX, Op::REDUCE_MIN];
 
 /// How a kernel reads a tensor of shape `from` as its broadcast to `to`.
 pub fn broadcast_access(from: &Dims, to: &Dims) -> Access {
@@ -79,16 +87,21 @@ impl MapProgram {
     }
 }
 
-/// The tile program of region `r`, read by the node's operands.
-pub fn region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String> {
-    let yields = g.region_yields(r);
+/// The node of region `r` that reduces its pointwise result, if it ends in one.
+pub fn reduction_of(g: Graph<'_>, r: Region) -> Option<Node> {
+    let n = g.def[g.region_yields(r).first()?.at()];
+    ENDS.contains(&g.op[n.at()]).then_some(n)
+}
+
+/// The tile program that computes `yields` of region `r`, read by the node's operands.
+fn region_program(g: Graph<'_>, r: Region, yields: &[Value]) -> Result<MapProgram, String> {
     let to = g.dims(yields[0]);
     let mut b = MapProgram::default();
     b.program.len = to.numel();
     let mut slots = Window::<Value, Option<Slot>>::filled(g.region_values(r), None);
     let mut arg_of = Window::<Value, Option<usize>>::filled(g.region_values(r), None);
     let mut steps: Vec<(TileStep, Vec<Slot>)> = Vec::new();
-    for n in g.region_nodes(r) {
+    for n in g.region_nodes(r).filter(|n| !ENDS.contains(&g.op[n.at()])) {
         let (op, v, args) = (g.op[n.at()], g.out(n), g.args_of(n));
         let e = kernel_dtype(g.dtype[v.at()])?;
         match (op, g.def_of(n).lower) {
@@ -134,7 +147,7 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String> {
 /// The step of one pointwise node.
 fn point_step(
     g: Graph<'_>,
-    n: crate::arena::Node,
+    n: Node,
     op: TileOp,
     imm: fn(&crate::nodes::Attrs<'_>) -> [f64; 2],
     out: DType,
@@ -179,11 +192,27 @@ pub fn emit_program(cx: &mut LowerCx<'_>, b: MapProgram) {
     push_tile_program(cx, &b.program, &reads, &outs, flops);
 }
 
+/// The kernel call of a region, or, if it ends in a reduction, the calls of that.
+fn emit_map(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (g, region) = (cx.graph, MapAttrs::of(&cx.attrs()).body);
+    let Some(end) = reduction_of(g, region) else {
+        emit_program(cx, region_program(g, region, g.region_yields(region))?);
+        return Ok(());
+    };
+    let terms = g.args_of(end)[0];
+    let (dims, axes) = (g.dims(terms), to_size_attrs(&ReduceAttrs::of(&g.attrs(end)).axes));
+    let b = region_program(g, region, &[terms])?;
+    let reads: Vec<Buf> = b.reads.iter().map(|&r| Buf::Arg(r)).collect();
+    emit_terms(cx, (g.op[end.at()], &dims, &axes), |cx, call, p| {
+        reduce_tile_program(cx, call, &b.program, &reads, p.scratch_len())
+    })
+}
+
 /// A region of pointwise ops, computed in one sweep.
 pub const MAP: OpDef = OpDef {
     name: "map",
     doc: "the yields of the pointwise region `body` on the operands, in one sweep; broadcasts and slices \
-        inside it are strided reads",
+        inside it are strided reads; a sum, mean, maximum or minimum may end it",
     arity: Arity::AtLeast(0),
     attrs: MapAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
@@ -197,11 +226,7 @@ pub const MAP: OpDef = OpDef {
     },
     deriv: Deriv::Error("fused regions are inlined before differentiation"),
     batch: Batch::ViaDecompose,
-    lower: Lower::Kernel(|cx| {
-        let body = region_program(cx.graph, MapAttrs::of(&cx.attrs()).body)?;
-        emit_program(cx, body);
-        Ok(())
-    }),
+    lower: Lower::Kernel(emit_map),
     cost: cost_free,
     cases: &[Case { args: "f[3] f[3]", attrs: "body=@case_body", domains: &[Domain::Real] }],
     ..OpDef::BLANK

@@ -7,11 +7,14 @@ use crate::kernels::reduce;
 use crate::kernels::reduce::cumulative::Cumulative;
 use crate::kernels::reduce::root_sum_squares;
 use crate::kernels::reduce::root_sum_squares::Parts;
+use crate::kernels::reduce::terms::{self, Divided, plan_terms};
 use crate::kernels::reduce::{Reduce, plan_steps};
 use crate::nodes::arguments::axes::{AxisSplit, split_at_axis};
 use crate::nodes::arguments::size_attrs::{to_size_attr, to_size_attrs};
 use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
+use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs};
 
 /// Runs of neighbouring axes that are all reduced or all kept: size, and whether reduced. Axes of size 1 are dropped.
@@ -42,8 +45,7 @@ fn emit_reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
     let (dims, axes) = (cx.arg_dims(0), to_size_attrs(&ReduceAttrs::of(&cx.attrs()).axes));
     let count: usize = axes.iter().map(|&a| dims[a]).product();
     let mut runs = find_axis_runs(&dims, &axes);
-    let gone = |runs: &[(usize, bool)]| runs.iter().rposition(|r| r.1);
-    if gone(&runs).is_none() {
+    if !runs.iter().any(|r| r.1) {
         // Every axis in the set has one element: the element is its own sum, mean, maximum and log-sum-exp.
         cx.view(0, 0, 0);
         return Ok(());
@@ -51,17 +53,89 @@ fn emit_reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
     if count == 0 {
         runs = vec![(0, true), (cx.out_dims(0).numel(), false)];
     }
-    let (mut from, mut flops) = (Buf::Arg(0), cx.flops());
-    while let Some(at) = gone(&runs) {
-        let product = |r: &[(usize, bool)]| r.iter().map(|r| r.0).product::<usize>();
-        let split = AxisSplit { outer: product(&runs[..at]), n: runs[at].0, inner: product(&runs[at + 1..]) };
-        runs.remove(at);
-        let last = gone(&runs).is_none();
-        let to = if last { Buf::Out(0) } else { cx.temp(cx.dtype(0).size(), split.outer * split.inner) };
-        let count = if last { Some(count) } else { None };
-        emit_run(cx, k, &Run { split, from, to, count, flops });
+    emit_runs(cx, k, runs, (Buf::Arg(0), cx.flops()), count);
+    Ok(())
+}
+
+/// Takes the innermost of the runs that are reduced. Whether it is the last.
+fn take_run(runs: &mut Vec<(usize, bool)>) -> Option<(AxisSplit, bool)> {
+    let at = runs.iter().rposition(|r| r.1)?;
+    let product = |r: &[(usize, bool)]| r.iter().map(|r| r.0).product::<usize>();
+    let split = AxisSplit { outer: product(&runs[..at]), n: runs[at].0, inner: product(&runs[at + 1..]) };
+    runs.remove(at);
+    Some((split, !runs.iter().any(|r| r.1)))
+}
+
+/// Where the results of a run are written: they are the node's if it is the last.
+fn target(cx: &mut LowerCx<'_>, split: &AxisSplit, last: bool) -> Buf {
+    if last { Buf::Out(0) } else { cx.temp(cx.out(0).dtype.size(), split.outer * split.inner) }
+}
+
+/// Reduces the runs of `from`. `count` is the number of elements of each result.
+fn emit_runs(
+    cx: &mut LowerCx<'_>,
+    k: &Kernels,
+    mut runs: Vec<(usize, bool)>,
+    (mut from, mut flops): (Buf, u64),
+    count: usize,
+) {
+    while let Some((split, last)) = take_run(&mut runs) {
+        let to = target(cx, &split, last);
+        emit_run(cx, k, &Run { split, from, to, count: last.then_some(count), flops });
         (from, flops) = (to, 0);
     }
+}
+
+/// The kernels that reduce terms of type `dtype` by `op`: that of the terms, if their run is the last; that of terms if
+/// it is not; those of the other runs.
+fn kernels_of_terms(op: Op, dtype: DType) -> Result<(Kernel, Kernel, Kernels), String> {
+    let (sum, max, min) = (reduce::sum_for, reduce::max_for, reduce::min_for);
+    let alone = |terms: Kernel, join: Kernel| (terms, terms, Kernels { join, partial: None, last: join });
+    Ok(match op {
+        Op::REDUCE_SUM => alone(terms::sum_terms_for(dtype)?, sum(dtype)?),
+        Op::REDUCE_MAX => alone(terms::max_terms_for(dtype)?, max(dtype)?),
+        Op::REDUCE_MIN => alone(terms::min_terms_for(dtype)?, min(dtype)?),
+        Op::REDUCE_MEAN => {
+            let kernels = Kernels { join: sum(dtype)?, partial: None, last: reduce::reduce_mean_kernel_for(dtype)? };
+            (terms::mean_terms_for(dtype)?, terms::sum_terms_for(dtype)?, kernels)
+        }
+        _ => return Err("a pointwise region does not end in it".into()),
+    })
+}
+
+/// Whether a pointwise region of shape `dims` may end in `op` over `axes`.
+pub fn reduces_terms(op: Op, dtype: DType, dims: &[usize], axes: &[usize]) -> bool {
+    let first = take_run(&mut find_axis_runs(dims, axes));
+    let plan = first.and_then(|(split, _)| plan_terms(split.outer, split.n, split.inner));
+    plan.is_some() && kernels_of_terms(op, dtype).is_ok()
+}
+
+/// Reduces terms of shape `dims` by `op` over `axes`. `of_terms` adds to a call of a kernel of
+/// [`terms`] what computes them; the call has its first write.
+pub fn emit_terms(
+    cx: &mut LowerCx<'_>,
+    (op, dims, axes): (Op, &[usize], &[usize]),
+    of_terms: impl FnOnce(&mut LowerCx<'_>, Call, &Divided) -> Call,
+) -> Result<(), String> {
+    let count: usize = axes.iter().map(|&a| dims[a]).product();
+    let dtype = cx.out(0).dtype;
+    let mut runs = find_axis_runs(dims, axes);
+    let (split, last) = take_run(&mut runs).ok_or("nothing is reduced")?;
+    let plan = plan_terms(split.outer, split.n, split.inner).ok_or("too many terms")?;
+    let (whole, part, k) = kernels_of_terms(op, dtype)?;
+    let to = target(cx, &split, last);
+    let first = Divided { divisor: count, ..plan.first };
+    let alone = last && plan.last.is_none();
+    let chunks = if plan.last.is_some() { cx.temp(dtype.size(), first.out_len()) } else { to };
+    let call = Call::new(if alone { whole } else { part }, first.to_words(), first.units());
+    let call = of_terms(cx, call.writes(chunks, first.per_unit()), &first);
+    cx.call(call);
+    if let Some(p) = plan.last {
+        let p = Reduce { divisor: if last { count } else { p.divisor }, ..p };
+        let kernel = if last { k.last } else { k.join };
+        cx.call(Call::new(kernel, p.to_words(), p.units()).reads(&[chunks]).writes(to, p.per_unit()));
+    }
+    emit_runs(cx, &k, runs, (to, 0), count);
     Ok(())
 }
 

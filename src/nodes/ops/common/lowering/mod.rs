@@ -65,6 +65,9 @@ pub fn one_step_program(cx: &LowerCx<'_>) -> Result<(TileProgram, Vec<usize>), S
     Ok((program, operands))
 }
 
+/// Femtoseconds of a term that is reduced where it was computed.
+const REDUCED: u64 = 100_000;
+
 /// The call of a program that reads `reads` and writes `outs`. An input that is read in order may be overwritten by
 /// a result of its element size.
 pub fn push_tile_program(cx: &mut LowerCx<'_>, p: &TileProgram, reads: &[Buf], outs: &[Buf], flops: u64) {
@@ -80,10 +83,28 @@ pub fn push_tile_program(cx: &mut LowerCx<'_>, p: &TileProgram, reads: &[Buf], o
         .cost_class(CostClass::TILE)
         .ops(ops);
     let call = outs.iter().fold(call.reads(reads), |call, &o| call.writes(o, tile::UNIT));
+    let call = with_slots(cx, call, p);
+    cx.call(call.inplace(&pairs));
+}
+
+/// `call` with the scratch and the check of `p`.
+fn with_slots(cx: &mut LowerCx<'_>, call: Call, p: &TileProgram) -> Call {
     let lines = program_scratch_len(p) / LINE;
     let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
-    let call = if steps_may_fault(p) { call.faults() } else { call };
-    cx.call(call.inplace(&pairs));
+    if steps_may_fault(p) { call.faults() } else { call }
+}
+
+/// The call of a kernel that reduces the result of `p`, which reads `reads`, with scratch for `terms` elements of it.
+pub fn reduce_tile_program(cx: &mut LowerCx<'_>, call: Call, p: &TileProgram, reads: &[Buf], terms: usize) -> Call {
+    let size = p.outputs.first().and_then(|&o| p.elem(o)).map_or(1, DType::size);
+    let call = call
+        .prepared(Arc::new(TileCode::new(p)))
+        .flops((p.len * (p.steps.len() + 1)) as u64)
+        .cost_class(CostClass::TILE)
+        .ops(cost_model::tile_operations(&p.steps, p.len).saturating_add(REDUCED.saturating_mul(p.len as u64)))
+        .reads(reads)
+        .scratch(cx.scratch(size, terms));
+    with_slots(cx, call, p)
 }
 
 /// True if a step of `p` has integers for divisors or exponents that may be at fault.
