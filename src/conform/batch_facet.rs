@@ -2,12 +2,13 @@
 //! what the graph computes for each member alone.
 
 use super::answer::{Answer, FacetError, facet_holds, facet_tolerance};
-use super::conform_run::{PLAIN, try_run_once};
+use super::conform_run::{ConformRun, PLAIN, try_run_once};
 use super::derivative_facets::derivative_facet_names;
 use super::sample::{Sample, draw_operands};
 use super::tensor::{Tensor, conform_distance, conform_numbers_of_element, same_conform_bits};
 use super::tensor_draws::TensorDraws;
 use crate::arena::ids::Id;
+use crate::error::Result;
 use crate::nodes::GraphBuf;
 use crate::nodes::ir::opdef::{Batch, Domain};
 use crate::passes::{Missing, Randomness, Vmap, vjp, vmap};
@@ -41,15 +42,21 @@ fn stack_batch_members(parts: &[&Tensor], axis: usize) -> Tensor {
 /// The graph of a sample, or of its gradient, and operands of each member.
 struct BatchFacetRun<'s> {
     graph: &'s GraphBuf,
+    /// The graph, compiled once for all members.
+    alone: ConformRun<'s>,
     /// For each member, its operands, in the order of the leaves.
     members: Vec<Vec<Tensor>>,
     exact: bool,
 }
 
-impl BatchFacetRun<'_> {
+impl<'s> BatchFacetRun<'s> {
+    fn new(graph: &'s GraphBuf, members: Vec<Vec<Tensor>>, exact: bool) -> Result<BatchFacetRun<'s>> {
+        Ok(BatchFacetRun { graph, alone: ConformRun::new(graph, PLAIN)?, members, exact })
+    }
+
     /// The batched graph against runs of single members. Operands `chosen` differ. The batch's axis is the last one
     /// of leaves and outputs if `last`, else the first.
-    fn agrees(&self, chosen: u32, last: bool) -> Answer {
+    fn agrees(&mut self, chosen: u32, last: bool) -> Answer {
         let v = self.graph.view();
         let differs = |i: usize| chosen & (1 << i) != 0;
         let mut map = Vmap::new(self.members.len()).randomness(Randomness::Same);
@@ -69,7 +76,7 @@ impl BatchFacetRun<'_> {
         let mut want = Vec::new();
         for member in &self.members {
             let pick = |(i, t): (usize, &Tensor)| if differs(i) { t.clone() } else { self.members[0][i].clone() };
-            match try_run_once(self.graph, &member.iter().enumerate().map(pick).collect::<Vec<_>>(), PLAIN) {
+            match self.alone.run(&member.iter().enumerate().map(pick).collect::<Vec<_>>()) {
                 Ok(results) => want.push(results),
                 // An index out of range stops a member, and so the batch.
                 Err(e) => {
@@ -104,7 +111,7 @@ pub(super) fn batch_facet(s: &Sample) -> Answer {
     // What one step of the tile interpreter computes does not depend on the shape.
     let exact = s.def.is_pointwise() && matches!(s.def.batch, Batch::Leading);
     let all = (1u32 << count) - 1;
-    let batched = BatchFacetRun { graph: &s.graph, members, exact };
+    let mut batched = BatchFacetRun::new(&s.graph, members, exact)?;
     batched.agrees(all, true)?;
     operand_choices(count).into_iter().try_for_each(|chosen| batched.agrees(chosen, false))?;
     for size in [1, 0] {
@@ -134,7 +141,7 @@ fn compare_gradients(s: &Sample, members: &[Vec<Tensor>]) -> Answer {
     };
     let members: Vec<Vec<Tensor>> = members.iter().map(|m| full(m, &mut draw)).collect();
     let count = members[0].len();
-    let batched = BatchFacetRun { graph: &g, members, exact: false };
+    let mut batched = BatchFacetRun::new(&g, members, false)?;
     let all = (1u32 << count) - 1;
     let own = (1u32 << s.operands.len()) - 1;
     // Single operands differ, or all of them, or all of them and the seeds.

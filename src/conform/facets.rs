@@ -42,7 +42,7 @@ pub(super) fn kernel_facet(s: &Sample) -> Answer {
     }
     let slow = prepare::decompose_fully(s.graph.view())?;
     let raw = How { optimise: false, ..PLAIN };
-    let (a, b) = (try_run_once(&s.graph, &s.operands, PLAIN)?, try_run_once(&slow, &s.operands, raw)?);
+    let (a, b) = (s.results()?, try_run_once(&slow, &s.operands, raw)?);
     a.iter().zip(&b).try_for_each(|(a, b)| {
         let d = conform_distance(&a.data, &b.data);
         facet_holds(d <= facet_tolerance(a), || format!("{d:e} apart\n{:?}\n{:?}", a.data, b.data))
@@ -60,7 +60,7 @@ fn f32_facet(s: &Sample) -> Answer {
         return Err("f32 only".into());
     }
     // The same numbers: those of f32.
-    let y = try_run_once(&s.graph, &s.operands, PLAIN)?;
+    let y = s.results()?;
     let wider = |dtype: DType| match dtype {
         DType::F32 => DType::F64,
         DType::C64 => DType::C128,
@@ -76,7 +76,7 @@ fn f32_facet(s: &Sample) -> Answer {
 }
 
 fn threads_and_poison_facet(s: &Sample) -> Answer {
-    let one = try_run_once(&s.graph, &s.operands, PLAIN)?;
+    let one = s.results()?;
     let shared = [2, 3, 7].map(|threads| How { threads, share: true, ..PLAIN });
     for how in shared.into_iter().chain([How { threads: 3, ..PLAIN }, How { poison: true, ..PLAIN }]) {
         let many = try_run_once(&s.graph, &s.operands, how)?;

@@ -1,5 +1,6 @@
 //! Samples: a conformance case of an op in one element type, as a graph with operands.
 
+use super::conform_run::{PLAIN, try_run_once};
 use super::tensor::Tensor;
 use super::tensor_draws::TensorDraws;
 use crate::arena::{Value, ids::Id};
@@ -10,7 +11,7 @@ use crate::nodes::ir::opdef::{Case, Deriv, Domain, Flags, Lower};
 use crate::nodes::ir::text;
 use crate::nodes::{Builder, DType, GraphBuf, OpDef, Var};
 use crate::passes::ad::codes::Codes;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 /// Operands and attributes of a node, in the text form of a [`Case`]: those of a case, or a variant of them.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub(super) struct Sample {
     pub(super) float: DType,
     pub(super) graph: GraphBuf,
     pub(super) operands: Vec<Tensor>,
+    /// What the graph computes, once a facet has asked.
+    computed: OnceCell<Vec<Tensor>>,
     /// Variants that were accepted, and that were refused.
     pub(super) tally: Cell<Tally>,
 }
@@ -75,7 +78,16 @@ impl Sample {
     ) -> Result<Sample> {
         let graph = build_node_graph(def, &given, float, false)?;
         let operands = draw_operands(&graph, given.case, draw);
-        Ok(Sample { name, def, given, float, graph, operands, tally: Cell::default() })
+        Ok(Sample { name, def, given, float, graph, operands, computed: OnceCell::new(), tally: Cell::default() })
+    }
+
+    /// What the graph computes of the operands on one thread, through all passes. It is computed once for all facets.
+    pub(super) fn results(&self) -> Result<&[Tensor]> {
+        if let Some(results) = self.computed.get() {
+            return Ok(results);
+        }
+        let results = try_run_once(&self.graph, &self.operands, PLAIN)?;
+        Ok(self.computed.get_or_init(|| results))
     }
 
     /// This sample with its first result alone, if the others are statistics. An op whose statistics are read is
@@ -84,7 +96,8 @@ impl Sample {
         self.def.flags.has(Flags::STATS).then(|| {
             let graph = build_with_results(self.def, &self.given, self.float, false, 1)?;
             let (name, given) = (format!("{}, first result", self.name), self.given.clone());
-            Ok(Sample { name, given, graph, operands: self.operands.clone(), tally: Cell::default(), ..*self })
+            let operands = self.operands.clone();
+            Ok(Sample { name, given, graph, operands, computed: OnceCell::new(), tally: Cell::default(), ..*self })
         })
     }
 
