@@ -27,9 +27,13 @@ impl<T: GemmFloat> TileSink<T> for Stored<'_, T> {
 fn fed<T: GemmFloat>(g: Gemm) {
     assert!(g.feeds_sink::<T>(), "{g:?}");
     let case = Case::<T>::new(g);
+    // The bits are those of every instruction set.
+    let want = case.by(Token::at_most(Isa::Avx512), 1, None);
     for token in tokens() {
-        let want = case.by(token, 1, None);
         for rows in [g.m, g.m.div_ceil(2)] {
+            if is_slow(token, &g) && rows == g.m {
+                continue;
+            }
             let mut c = vec![T::NAN; rows * g.n];
             let mut scratch = vec![T::NAN; g.sink_scratch::<T>()];
             gemm_into::multiply_rows(
