@@ -56,14 +56,13 @@ fn each(g: &ConvGeom, mut f: impl FnMut(usize, usize, usize)) {
     let ([h, w], [kh, kw]) = (g.windows.size, g.windows.kernel);
     for y in 0..g.y_len() {
         let (ow, oh, o, n) = (y % wo, y / wo % ho, y / (wo * ho) % g.c_out, y / (wo * ho * g.c_out));
-        for k in 0..g.taps() {
-            let (j, i, c) = (k % kw, k / kw % kh, k / (kw * kh));
-            let at = |a: usize, out: usize, tap: usize| {
-                (out * g.windows.stride[a] + tap * g.windows.dilation[a]).wrapping_sub(g.windows.pad[a][0])
-            };
-            let (row, col) = (at(0, oh, i), at(1, ow, j));
-            if row < h && col < w {
-                f(((n * g.c_in + o / co * ci + c) * h + row) * w + col, o * g.taps() + k, y);
+        let at = |a: usize, out: usize, tap: usize| {
+            (out * g.windows.stride[a] + tap * g.windows.dilation[a]).wrapping_sub(g.windows.pad[a][0])
+        };
+        for line in 0..ci * kh {
+            let (c, row) = (line / kh, at(0, oh, line % kh));
+            for (j, col) in (0..kw).map(|j| (j, at(1, ow, j))).filter(|x| row < h && x.1 < w) {
+                f(((n * g.c_in + o / co * ci + c) * h + row) * w + col, o * g.taps() + line * kw + j, y);
             }
         }
     }
