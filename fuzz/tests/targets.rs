@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Inputs of each target. Code without optimisation is slow.
-const RUNS: u64 = if cfg!(debug_assertions) { 150 } else { 2000 };
+const RUNS: u64 = if cfg!(debug_assertions) { 150 } else { 1000 };
 
 const PLANTED: Target = Target {
     name: "planted",
