@@ -155,7 +155,7 @@ struct Count {
 
 #[test]
 fn the_checker_refuses_every_harmful_plan() {
-    let tries = if cfg!(debug_assertions) { 12 } else { 150 };
+    let tries = if cfg!(debug_assertions) { 12 } else { 80 };
     let mut graphs: Vec<GraphBuf> = crate::common::zoo::ZOO.iter().map(|m| (m.small)()).collect();
     graphs.push(leaves());
     let mut counts = [Count::default(); WRONG_PLANS.len()];
