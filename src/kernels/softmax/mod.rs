@@ -13,6 +13,7 @@
 //! | [`cross_entropy_gradient_kernel`] | logits, labels | loss, lse, dlogits | [`CrossEntropy`], dloss of every row |
 
 mod cross_entropy;
+mod rows;
 mod short_rows;
 
 pub use cross_entropy::{
@@ -27,6 +28,7 @@ use crate::params::params;
 use crate::reduce::pairwise::{self, TILE};
 use crate::simd;
 use crate::vmath::{exp, log_in_place_slice};
+use rows::{log_softmax_rows, softmax_rows};
 use short_rows::{FEW, SIDE, log_softmax_short_rows, softmax_short_rows};
 
 /// Approximate number of elements in a unit.
@@ -59,38 +61,6 @@ impl Softmax {
     /// Whether rows are transposed. A few take less time one by one, and a module for browsers would be too large.
     fn transposes_rows(&self) -> bool {
         !cfg!(target_arch = "wasm32") && self.inner == 1 && (1..FEW).contains(&self.n) && self.outer >= SIDE
-    }
-}
-
-simd! {
-    fn softmax_exp_row[T: Float](x: &[T], m: T, y: &mut [T]) {
-        for (y, x) in y.iter_mut().zip(x) {
-            *y = exp(*x - m);
-        }
-    }
-}
-
-simd! {
-    fn softmax_exp_over[T: Float](m: T, y: &mut [T]) {
-        for y in y {
-            *y = exp(*y - m);
-        }
-    }
-}
-
-simd! {
-    fn softmax_divide[T: Float](y: &mut [T], s: T) {
-        for y in y {
-            *y = *y / s;
-        }
-    }
-}
-
-simd! {
-    fn softmax_subtract_both[T: Float](x: &[T], m: T, l: T, y: &mut [T]) {
-        for (y, x) in y.iter_mut().zip(x) {
-            *y = (*x - m) - l;
-        }
     }
 }
 
@@ -189,12 +159,7 @@ fn each_tile(inner: usize, mut f: impl FnMut(usize, usize)) {
 }
 
 /// Softmax of one outer row: `n` rows of `inner` elements.
-pub fn probability_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
-    if inner == 1 {
-        softmax_exp_row(x, pairwise::reduce_row(pairwise::Max, x), y);
-        let s = pairwise::reduce_row(pairwise::Sum, y);
-        return softmax_divide(y, s);
-    }
+fn probability_columns<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     let mut column = [T::ZERO; TILE];
     each_tile(inner, |at, w| {
         let (column, x, y) = (&mut column[..w], &x[at..], &mut y[at..]);
@@ -205,21 +170,8 @@ pub fn probability_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     });
 }
 
-/// In-place softmax of one contiguous row, with the bits of [`probability_row`].
-fn normalise_in_place<T: Float>(y: &mut [T]) {
-    softmax_exp_over(pairwise::reduce_row(pairwise::Max, y), y);
-    let s = pairwise::reduce_row(pairwise::Sum, y);
-    softmax_divide(y, s);
-}
-
 /// Log-softmax of one outer row: `n` rows of `inner` elements.
-pub fn log_probability_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
-    if inner == 1 {
-        let m = pairwise::reduce_row(pairwise::Max, x);
-        let mut l = [pairwise::reduce_row(pairwise::ExpFrom(m), x)];
-        log_in_place_slice(&mut l);
-        return softmax_subtract_both(x, m, l[0], y);
-    }
+fn log_probability_columns<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
     each_tile(inner, |at, w| {
         let (max, sum, x, y) = (&mut max[..w], &mut sum[..w], &x[at..], &mut y[at..]);
@@ -232,7 +184,7 @@ pub fn log_probability_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T
 }
 
 /// `dx = y ⊙ (g − Σ y·g)` of one outer row.
-pub fn probability_gradient_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
+fn probability_gradient_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
     if inner == 1 {
         return softmax_scale_by_excess(y, g, pairwise::dot_slices(y, g), dx);
     }
@@ -246,7 +198,7 @@ pub fn probability_gradient_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usi
 }
 
 /// `dx = g − exp(y)·Σ g` of one outer row.
-pub fn log_probability_gradient_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
+fn log_probability_gradient_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
     if inner == 1 {
         return softmax_subtract_share(y, g, pairwise::reduce_row(pairwise::Sum, g), dx);
     }
@@ -268,16 +220,13 @@ fn each_outer_row<T: Float>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usi
     }
 }
 
-/// The length of rows that are transposed, and the output of the call, which holds x for them to replace. `None` for
-/// other rows.
-fn short_rows<'a, T: Float>(args: &mut Args<'a>) -> Option<(usize, &'a mut [T])> {
+/// The call, if it is along the last axis: the lengths of the rows; x, unless the output holds it; the output.
+fn rows<'a, T: Float>(args: &mut Args<'a>) -> Option<(Softmax, Option<&'a [T]>, &'a mut [T])> {
     let p = Softmax::from_words(args.params());
-    p.transposes_rows().then(|| {
-        let (lo, out) = (args.units().start * p.per_unit(), args.write::<T>(0));
-        if args.inplace(0).is_none() {
-            out.copy_from_slice(&args.read::<T>(0)[lo..lo + out.len()]);
-        }
-        (p.n, out)
+    (p.inner == 1).then(|| {
+        let (lo, y) = (args.units().start * p.per_unit(), args.write::<T>(0));
+        let x = args.inplace(0).is_none().then(|| &args.read::<T>(0)[lo..lo + y.len()]);
+        (p, x, y)
     })
 }
 
@@ -286,27 +235,31 @@ fn short_rows<'a, T: Float>(args: &mut Args<'a>) -> Option<(usize, &'a mut [T])>
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`], in place if `inner` is 1, or not; params
 /// [`Softmax`].
 pub fn softmax_kernel<T: Float>(args: &mut Args<'_>) {
-    if let Some((n, y)) = short_rows::<T>(args) {
-        return softmax_short_rows(n, y);
+    match rows::<T>(args) {
+        Some((p, x, y)) if p.transposes_rows() => softmax_short_rows(p.n, x, y),
+        Some((p, x, y)) => softmax_rows(p.n.max(1), x, y),
+        None => {
+            let x = args.read::<T>(0);
+            each_outer_row(args, |p, at, y| probability_columns(&x[at..at + y.len()], p.n, p.inner, y));
+        }
     }
-    if args.inplace(0).is_some() {
-        return each_outer_row(args, |_, _, y: &mut [T]| normalise_in_place(y));
-    }
-    let x = args.read::<T>(0);
-    each_outer_row(args, |p, at, y| probability_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
 
 by_dtype!(softmax_kernel_for = softmax_kernel::<floats>);
 
 /// Log-softmax: x − log Σ exp(x) along the axis.
 ///
-/// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`]; params [`Softmax`].
+/// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`], in place if `inner` is 1, or not; params
+/// [`Softmax`].
 pub fn log_softmax_kernel<T: Float>(args: &mut Args<'_>) {
-    if let Some((n, y)) = short_rows::<T>(args) {
-        return log_softmax_short_rows(n, y);
+    match rows::<T>(args) {
+        Some((p, x, y)) if p.transposes_rows() => log_softmax_short_rows(p.n, x, y),
+        Some((p, x, y)) => log_softmax_rows(p.n.max(1), x, y),
+        None => {
+            let x = args.read::<T>(0);
+            each_outer_row(args, |p, at, y| log_probability_columns(&x[at..at + y.len()], p.n, p.inner, y));
+        }
     }
-    let x = args.read::<T>(0);
-    each_outer_row(args, |p, at, y| log_probability_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
 
 by_dtype!(log_softmax_kernel_for = log_softmax_kernel::<floats>);

@@ -62,10 +62,12 @@ pub fn map_columns<T: Float>(columns: &mut [[T; SIDE]], of: &[T; SIDE], f: impl 
 }
 
 simd! {
-    /// Replaces rows of `n` < [`FEW`] elements by their softmax.
-    pub fn softmax_short_rows[T: Float](n: usize, y: &mut [T]) {
+    /// Softmax of each row of `n` < [`FEW`] elements of `x`, or of what `y` holds.
+    pub fn softmax_short_rows[T: Float](n: usize, x: Option<&[T]>, y: &mut [T]) {
+        let mut at = 0;
         for y in y.chunks_mut(SIDE * n) {
-            let mut all = columns_of(y, n);
+            let mut all = columns_of(x.map_or(&*y, |x| &x[at..at + y.len()]), n);
+            at += y.len();
             let columns = &mut all[..n];
             map_columns(columns, &join_columns(Max, columns), |x, m| exp(x - m));
             map_columns(columns, &join_columns(Sum, columns), |x, sum| x / sum);
@@ -75,10 +77,12 @@ simd! {
 }
 
 simd! {
-    /// Replaces rows of `n` < [`FEW`] elements by their log-softmax.
-    pub fn log_softmax_short_rows[T: Float](n: usize, y: &mut [T]) {
+    /// Log-softmax of each row of `n` < [`FEW`] elements of `x`, or of what `y` holds.
+    pub fn log_softmax_short_rows[T: Float](n: usize, x: Option<&[T]>, y: &mut [T]) {
+        let mut at = 0;
         for y in y.chunks_mut(SIDE * n) {
-            let mut all = columns_of(y, n);
+            let mut all = columns_of(x.map_or(&*y, |x| &x[at..at + y.len()]), n);
+            at += y.len();
             let (max, mut sum) = (join_columns(Max, &all[..n]), [T::EMPTY_SUM; SIDE]);
             for column in &all[..n] {
                 for ((sum, x), m) in sum.iter_mut().zip(column).zip(&max) {

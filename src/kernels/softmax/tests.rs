@@ -6,7 +6,7 @@ use crate::abi::Kernel;
 use crate::harness::{In, Out, Outcome, close, noise, noise32, run_in_ranges, written_elements};
 use crate::index::Index;
 
-const SHAPES: [[usize; 3]; 17] = [
+const SHAPES: [[usize; 3]; 21] = [
     [0, 3, 1],
     [3, 1, 1],
     [3, 0, 1],
@@ -18,6 +18,10 @@ const SHAPES: [[usize; 3]; 17] = [
     [100, 9, 1],
     [700, 31, 1],
     [100, 32, 1],
+    [7, 64, 1],
+    [3, 100, 1],
+    [5, 1025, 1],
+    [6, 5000, 1],
     [2, 3000, 1],
     [4, 5, 3],
     [2, 1, 7],
@@ -227,7 +231,9 @@ fn in_place_is_out_of_place() {
         let over = |k: Kernel, reads: &[In]| -> Vec<f32> {
             written_elements(&run_in_ranges(k, &p.to_words(), reads, &[Out::of::<f32>(n, p.per_unit())], p.units()), 0)
         };
-        assert_eq!(over(softmax_kernel::<f32>, &[In::of(&x).over(0)]), map(softmax_kernel::<f32>, &[&x], shape));
+        for k in [softmax_kernel::<f32>, log_softmax_kernel::<f32>] {
+            assert_eq!(over(k, &[In::of(&x).over(0)]), map(k, &[&x], shape));
+        }
         let reads = [In::of(&y), In::of(&x).over(0)];
         assert_eq!(over(softmax_backward_kernel::<f32>, &reads), map(softmax_backward_kernel::<f32>, &[&y, &x], shape));
     }
@@ -250,13 +256,12 @@ fn every_instruction_set_gives_the_same_bits() {
     let all = || {
         // The limit applies to this thread.
         let mut out: Vec<f32> = Vec::new();
-        for (n, inner) in [(10, 1), (500, 3)] {
-            let (mut y, mut z) = (vec![0f32; n * inner], vec![0f32; n * inner]);
-            probability_row(&x[..n * inner], n, inner, &mut y);
-            log_probability_row(&x[..n * inner], n, inner, &mut z);
+        for shape in [[1, 10, 1], [7, 64, 1], [1, 500, 3]] {
+            let x = &x[..shape.iter().product()];
+            let (y, z) = (map(softmax_kernel::<f32>, &[x], shape), map(log_softmax_kernel::<f32>, &[x], shape));
+            out.extend(map(softmax_backward_kernel::<f32>, &[&y, x], shape));
+            out.extend(map(log_softmax_backward_kernel::<f32>, &[&z, x], shape));
             out.extend(y.iter().chain(&z));
-            log_probability_gradient_row(&z, &x[..n * inner], n, inner, &mut y);
-            out.extend(y);
         }
         let got = entropy(&x, &labels, &p);
         out.extend(written_elements::<f32>(&got, 0).iter().chain(&written_elements::<f32>(&got, 1)));

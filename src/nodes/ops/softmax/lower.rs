@@ -36,7 +36,7 @@ pub fn emit_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `log_softmax`.
 pub fn emit_log_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = softmax::log_softmax_kernel_for(cx.dtype(0))?;
-    emit_along_axis(cx, kernel, None)
+    emit_along_axis(cx, kernel, Some(0))
 }
 
 /// `log_softmax_backward`.
