@@ -4,18 +4,18 @@
 //! An axis of the terms is a batch axis (both factors have it), a summed axis (both have it, and it is summed), a free
 //! axis of a or one of b. The factors are put in the order of a batched product, and its result in the order of the
 //! sum's. The pass leaves alone what would move more than half as many elements as there are terms, a sum over an
-//! axis of one factor, and products of tiny matrices. It also leaves a factor of as many elements that few ops compute
-//! from broadcasts, such as differences of all pairs: pointwise fusion never stores it.
+//! axis of one factor, and products of tiny matrices. It also leaves a large factor that few ops compute from
+//! broadcasts, such as differences of all pairs, if pointwise fusion can compute it where it is summed.
 //!
 //! Invariant: a product adds at most [`CHAIN`] terms one after another. More are added in chunks, whose sums are
 //! reduced pairwise, so that the error stays that of a sum. Terms are not rounded before they are added: one that
 //! overflows alone may not. A precision that a user chooses for products is not meant for sums, so the pass does not
 //! run then.
 
-use super::fuse::is_made_of_broadcasts;
+use super::fuse::{is_made_again, is_reduction};
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
-use crate::arena::ids::Id;
+use crate::arena::{Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
@@ -143,7 +143,8 @@ fn contract<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
         return None;
     }
     let terms = v.src.def[v.src.args_of(v.node)[0].at()];
-    if v.src.args_of(terms).iter().any(|a| is_made_of_broadcasts(v.src, v.src.def[a.at()])) {
+    let again = |a: &Value| is_made_again(v.src, v.src.def[a.at()]);
+    if v.src.args_of(terms).iter().any(again) && is_reduction(v.src, v.node) {
         return None;
     }
     let source = |x: &Var<'g>| operands_of(*x, Op::BROADCAST).map_or(*x, |of| of[0]);

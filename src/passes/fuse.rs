@@ -7,8 +7,8 @@
 //! fills cost nothing inside a region (a strided read, a constant) and are copied into every region that reads them.
 //! In bodies of loops and branches so are slices, whose copies would be calls in each iteration.
 //! A sum, mean, maximum or minimum of the result of a region that has no other reader ends the region: what it reduces
-//! is never stored. So that this holds for terms that a gradient reads, too, such as the differences of all pairs of
-//! two sets of points, regions compute them again from the broadcasts that they are made of.
+//! is never stored. So that this holds for many terms that a gradient reads, too, such as the differences of all pairs
+//! of two large sets of points, regions compute them again from the broadcasts that they are made of.
 //! Invariant: fused and unfused graphs have the same bits, because each step of a region rounds on its own.
 
 use super::fusion_notes::{Fusion, Outcome};
@@ -19,6 +19,7 @@ use crate::nodes::arguments::size_attrs::to_size_attrs;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
+use crate::nodes::ops::pointwise::map::ENDS;
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use crate::nodes::ops::reduce::lower::reduces_terms;
 use crate::nodes::{Graph, Op, Ty, Var};
@@ -36,8 +37,13 @@ const MOST_AXES: usize = 3;
 /// regions, each of which adds to the sum so far in place. One region would keep all operands alive until the last.
 const MAX_SUM: usize = 3;
 
-/// The most regions that compute a node again, and the most nodes of what is computed again.
-const MAX_COPIES: usize = 4;
+/// The most regions that compute a node again from broadcasts.
+const MAX_REPEATS: usize = 4;
+/// The most nodes of what they compute again.
+const MAX_REPEATED: usize = 4;
+/// The least elements of it. Fewer are read in less time, as caches hold most of them: a step with 10⁴ to 10⁶ of them
+/// takes 10 to 40 % longer if they are computed again.
+const LEAST_REPEATED: usize = 1 << 21;
 
 /// The regions of each node of the entry and of bodies of loops. A region is known by its root: the node that makes its
 /// result.
@@ -68,8 +74,8 @@ impl Clusters {
 }
 
 /// Whether `n` reduces an operand that a region may compute part by part.
-fn is_reduction(g: Graph<'_>, n: Node) -> bool {
-    if !matches!(g.op[n.at()], Op::REDUCE_SUM | Op::REDUCE_MEAN | Op::REDUCE_MAX | Op::REDUCE_MIN) {
+pub(super) fn is_reduction(g: Graph<'_>, n: Node) -> bool {
+    if !ENDS.contains(&g.op[n.at()]) {
         return false;
     }
     let x = g.args_of(n)[0];
@@ -214,10 +220,10 @@ fn regions_of_readers(g: Graph<'_>, readers: &[Node], v: Value, c: &Clusters) ->
 
 /// Whether each of several regions should compute `n`: it adds, subtracts or multiplies, and what it reads is there
 /// anyway. That is one operand that has a reader after the last reader of `n`, beside a free one
-/// ([`is_free_in_region`]). Or, if one of the regions is a reduction, `n` is made of broadcasts.
+/// ([`is_free_in_region`]). Or, if one of the regions is a reduction, `n` is large and made of broadcasts.
 fn is_repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, regions: &[Node]) -> bool {
     let reduced = regions.iter().any(|&r| !g.def_of(r).is_pointwise());
-    if reduced && regions.len() <= MAX_COPIES && is_made_of_broadcasts(g, n) {
+    if reduced && regions.len() <= MAX_REPEATS && is_made_again(g, n) {
         return true;
     }
     let scales = matches!(g.op[n.at()], Op::ADD | Op::SUB | Op::MUL);
@@ -227,26 +233,31 @@ fn is_repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, regions:
     readers[a].iter().filter(|&&r| r != n).max() >= last
 }
 
-/// Whether few cheap nodes compute `n` from broadcasts of values that together have at most half as many elements.
-pub(super) fn is_made_of_broadcasts(g: Graph<'_>, n: Node) -> bool {
+/// Whether reductions make `n` again: it has many elements, and few cheap nodes compute it from broadcasts of values
+/// that together have at most half as many.
+pub(super) fn is_made_again(g: Graph<'_>, n: Node) -> bool {
+    let elements = g.numel(g.out(n));
     let (mut todo, mut seen, mut nodes, mut read) = (vec![n], Vec::new(), 0, 0);
-    while let Some(n) = todo.pop() {
+    while let Some(mut n) = todo.pop().filter(|_| elements >= LEAST_REPEATED) {
         if seen.contains(&n) {
             continue;
         }
         seen.push(n);
         if is_free_in_region(g, n) && g.op[n.at()] != Op::CAST {
+            if g.op[n.at()] == Op::RESHAPE {
+                n = g.def[g.args_of(n)[0].at()];
+            }
             read += g.args_of(n).iter().map(|a| g.numel(*a)).sum::<usize>();
             continue;
         }
         nodes += 1;
         let cheap = matches!(g.op[n.at()], Op::ADD | Op::SUB | Op::MUL | Op::NEG | Op::ABS | Op::SIGN);
-        if !cheap || nodes > MAX_COPIES {
+        if !cheap || nodes > MAX_REPEATED {
             return false;
         }
         todo.extend(g.args_of(n).iter().map(|a| g.def[a.at()]));
     }
-    nodes > 0 && 2 * read <= g.numel(g.out(n))
+    nodes > 0 && read <= elements / 2
 }
 
 /// Fuses the pointwise nodes of `g`. The graph, and a report of each region.

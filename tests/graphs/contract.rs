@@ -122,6 +122,19 @@ fn gradients_means_and_members_follow() {
     assert_eq!(contracted(&members, "members").1, 2);
 }
 
+/// The gradient of a sum of |x − y| is one of products with its signs. Few signs are stored and multiplied; many are
+/// computed where they are summed, unless the sum has too many columns for that.
+#[test]
+fn factors_that_are_computed_again_stay() {
+    for (m, n, k, hits) in [(20, 256, 8, 1), (1024, 256, 8, 0), (64, 33, 1103, 1)] {
+        let g = Builder::new("signs");
+        let (x, y) = (g.input("x", [m, 1, k], DType::F64), g.input("y", [1, n, k], DType::F64));
+        let w = g.input("w", [m, n, 1], DType::F64);
+        let g = g.finish([((x - y).sign() * w).sum(1).named("sum")]).unwrap();
+        assert_eq!(contracted(&g, "signs").1, hits, "{m} {n} {k}");
+    }
+}
+
 /// A sum that keeps its axes, a mean over two axes with a batch, terms that others read.
 #[test]
 fn results_have_the_shape_and_name_of_the_sum() {

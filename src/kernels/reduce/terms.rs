@@ -22,9 +22,9 @@ use crate::tile::{TileCode, compute_terms};
 use bytemuck::cast_slice_mut;
 
 /// The most terms of a unit: they must stay in a cache of the second level.
-const MOST: usize = 32 << 10;
+const MOST_UNIT_TERMS: usize = 32 << 10;
 /// The most terms of a reduction that is one unit: a program of more is worth two threads.
-const MOST_ALONE: usize = 8 << 10;
+const MOST_LONE_TERMS: usize = 8 << 10;
 /// Scratch is a multiple of this many elements: threads share no cache line.
 const ALIGNED: usize = 64;
 
@@ -39,6 +39,8 @@ params! {
         pub inner: usize,
         /// Rows of the reduced axis in a chunk; the last chunk may be shorter.
         pub chunk: usize,
+        /// Columns of a unit: they divide `inner`.
+        pub columns: usize,
         /// The divisor of [`mean_terms`].
         pub divisor: usize,
     }
@@ -46,7 +48,7 @@ params! {
 
 /// A reduction of terms as one instruction or two.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
+pub struct Steps {
     /// The first instruction, which computes the terms.
     pub first: Divided,
     /// The reduction of its results, if it has several chunks.
@@ -56,22 +58,24 @@ pub struct Plan {
 /// Plans the reduction of terms `[outer, n, inner]`; `None` if a unit would have too many of them, or if there are
 /// none. There is no plan in a module for browsers, which would be too large with these kernels.
 #[inline]
-pub fn plan_terms(outer: usize, n: usize, inner: usize) -> Option<Plan> {
+pub fn plan_terms(outer: usize, n: usize, inner: usize) -> Option<Steps> {
     if cfg!(target_arch = "wasm32") {
         return None;
     }
     let plan = plan_steps(outer, n, inner);
-    let whole = Divided { outer, n, inner, chunk: plan.partial.map_or(n, |p| p.chunk), divisor: n };
-    let blocks = inner > pairwise::NARROW && (pairwise::ROWS + 1..pairwise::ROWS.pow(3)).contains(&whole.chunk);
-    let first = if blocks && whole.unit_terms() > whole.most_unit_terms() {
+    let mut first = Divided { outer, n, inner, chunk: plan.partial.map_or(n, |p| p.chunk), columns: inner, divisor: n };
+    if inner > pairwise::NARROW && !first.fits() {
         // Chunks are blocks of the column order, so the bits stay.
-        Divided { chunk: pairwise::ROWS, ..whole }
-    } else {
-        whole
-    };
-    let fits = (1..=first.most_unit_terms()).contains(&first.unit_terms()) && outer > 0;
+        if (pairwise::ROWS + 1..pairwise::ROWS.pow(3)).contains(&first.chunk) {
+            first.chunk = pairwise::ROWS;
+        }
+        if !first.fits() {
+            first.columns = first.fitting_columns();
+        }
+    }
     let last = Reduce { n: first.chunks(), divisor: n, ..plan.last };
-    fits.then_some(Plan { first, last: (first.chunk < n).then_some(last) })
+    (outer > 0 && first.unit_terms() > 0 && first.fits())
+        .then_some(Steps { first, last: (first.chunk < n).then_some(last) })
 }
 
 impl Divided {
@@ -95,7 +99,7 @@ impl Divided {
 
     /// Elements of the output in a unit.
     pub fn per_unit(&self) -> usize {
-        self.unit_rows() * self.inner
+        self.unit_rows() * self.columns
     }
 
     /// Number of units.
@@ -105,12 +109,18 @@ impl Divided {
 
     /// Terms of a unit.
     fn unit_terms(&self) -> usize {
-        self.unit_rows() * self.chunk * self.inner
+        self.unit_rows() * self.chunk * self.columns
     }
 
-    /// The most terms that a unit may have.
-    fn most_unit_terms(&self) -> usize {
-        if self.out_len() > self.per_unit() { MOST } else { MOST_ALONE }
+    /// Whether a unit has few enough terms.
+    fn fits(&self) -> bool {
+        self.unit_terms() <= if self.out_len() > self.per_unit() { MOST_UNIT_TERMS } else { MOST_LONE_TERMS }
+    }
+
+    /// The most columns that are a unit of several; all if no number of them divides all.
+    fn fitting_columns(&self) -> usize {
+        let most = (MOST_UNIT_TERMS / self.chunk.max(1)).min(self.inner / 2);
+        (pairwise::NARROW + 1..=most).rev().find(|w| self.inner.is_multiple_of(*w)).unwrap_or(self.inner)
     }
 
     /// Elements of scratch for the terms of a unit.
@@ -120,11 +130,13 @@ impl Divided {
 
     /// The first term of unit `u`, and how many terms each of its results has.
     fn part(&self, u: usize) -> (usize, usize) {
+        let pieces = self.inner / self.columns;
+        let (u, column) = (u / pieces, u % pieces * self.columns);
         let (row, from) = match self.chunks() {
             1 => (u * self.unit_rows(), 0),
             chunks => (u / chunks, u % chunks * self.chunk),
         };
-        ((row * self.n + from) * self.inner, self.chunk.min(self.n - from))
+        ((row * self.n + from) * self.inner + column, self.chunk.min(self.n - from))
     }
 }
 
@@ -136,8 +148,13 @@ fn run_terms<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F, finish: i
     for (u, out) in args.units().zip(out.chunks_mut(p.per_unit())) {
         let (from, n) = p.part(u);
         let terms = &mut terms[..out.len() * n];
-        compute_terms(args, code, (from, from + terms.len()), cast_slice_mut(terms), slots);
-        fill_output(f, terms, n, p.inner, 0, out);
+        // Terms that follow one another: of a row, if a unit has a part of its columns.
+        let run = if p.columns < p.inner { p.columns } else { terms.len() };
+        for (row, terms) in terms.chunks_mut(run).enumerate() {
+            let from = from + row * p.inner;
+            compute_terms(args, code, (from, from + terms.len()), cast_slice_mut(terms), slots);
+        }
+        fill_output(f, terms, n, p.columns, 0, out);
         for o in out {
             *o = finish(*o, &p);
         }

@@ -28,7 +28,7 @@ use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use crate::nodes::ops::reduce::lower::emit_terms;
 
 /// The reductions that a region may end in.
-const ENDS: [Op; 4] = [Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MAX, Op::REDUCE_MIN];
+pub const ENDS: [Op; 4] = [Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MAX, Op::REDUCE_MIN];
 
 /// How a kernel reads a tensor of shape `from` as its broadcast to `to`.
 pub fn broadcast_access(from: &Dims, to: &Dims) -> Access {
@@ -89,7 +89,8 @@ impl MapProgram {
 
 /// The node of region `r` that reduces its pointwise result, if it ends in one.
 pub fn reduction_of(g: Graph<'_>, r: Region) -> Option<Node> {
-    let n = g.def[g.region_yields(r).first()?.at()];
+    let &[y] = g.region_yields(r) else { return None };
+    let n = g.def[y.at()];
     ENDS.contains(&g.op[n.at()]).then_some(n)
 }
 
@@ -158,7 +159,7 @@ fn point_step(
     let typed = args.last().ok_or("a point-wise op without operands")?;
     let from = kernel_dtype(g.dtype[typed.at()])?;
     let operands = args.iter().map(|&a| slots[a]).collect::<Option<Vec<_>>>();
-    let operands = operands.ok_or("an operand of another shape than the region")?;
+    let operands = operands.ok_or("an operand of another shape than the region; a reduction is the only yield")?;
     let step = match op {
         TileOp::Cast => TileStep::cast(from, out, 0),
         _ => TileStep::new(op, from, &[], imm(&g.attrs(n))),

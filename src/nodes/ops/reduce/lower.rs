@@ -86,21 +86,30 @@ fn emit_runs(
     }
 }
 
-/// The kernels that reduce terms of type `dtype` by `op`: that of the terms, if their run is the last; that of terms if
-/// it is not; those of the other runs.
-fn kernels_of_terms(op: Op, dtype: DType) -> Result<(Kernel, Kernel, Kernels), String> {
-    let (sum, max, min) = (reduce::sum_for, reduce::max_for, reduce::min_for);
-    let alone = |terms: Kernel, join: Kernel| (terms, terms, Kernels { join, partial: None, last: join });
-    Ok(match op {
-        Op::REDUCE_SUM => alone(terms::sum_terms_for(dtype)?, sum(dtype)?),
-        Op::REDUCE_MAX => alone(terms::max_terms_for(dtype)?, max(dtype)?),
-        Op::REDUCE_MIN => alone(terms::min_terms_for(dtype)?, min(dtype)?),
+/// The kernels of a reduction of terms.
+struct TermKernels {
+    /// Of terms whose results are the node's.
+    whole: Kernel,
+    /// Of terms whose results are reduced further.
+    part: Kernel,
+    /// Of these results.
+    rest: Kernels,
+}
+
+/// The kernels that reduce terms of type `dtype` by `op`.
+fn kernels_of_terms(op: Op, dtype: DType) -> Result<TermKernels, String> {
+    let (terms, join) = match op {
+        Op::REDUCE_SUM => (terms::sum_terms_for(dtype)?, reduce::sum_for(dtype)?),
+        Op::REDUCE_MAX => (terms::max_terms_for(dtype)?, reduce::max_for(dtype)?),
+        Op::REDUCE_MIN => (terms::min_terms_for(dtype)?, reduce::min_for(dtype)?),
         Op::REDUCE_MEAN => {
-            let kernels = Kernels { join: sum(dtype)?, partial: None, last: reduce::reduce_mean_kernel_for(dtype)? };
-            (terms::mean_terms_for(dtype)?, terms::sum_terms_for(dtype)?, kernels)
+            let (part, join) = (terms::sum_terms_for(dtype)?, reduce::sum_for(dtype)?);
+            let rest = Kernels { join, partial: None, last: reduce::reduce_mean_kernel_for(dtype)? };
+            return Ok(TermKernels { whole: terms::mean_terms_for(dtype)?, part, rest });
         }
         _ => return Err("a pointwise region does not end in it".into()),
-    })
+    };
+    Ok(TermKernels { whole: terms, part: terms, rest: Kernels { join, partial: None, last: join } })
 }
 
 /// Whether a pointwise region of shape `dims` may end in `op` over `axes`.
@@ -110,8 +119,8 @@ pub fn reduces_terms(op: Op, dtype: DType, dims: &[usize], axes: &[usize]) -> bo
     plan.is_some() && kernels_of_terms(op, dtype).is_ok()
 }
 
-/// Reduces terms of shape `dims` by `op` over `axes`. `of_terms` adds to a call of a kernel of
-/// [`terms`] what computes them; the call has its first write.
+/// Reduces terms of shape `dims` by `op` over `axes`. `of_terms` adds to the call of a kernel of [`terms`], which has
+/// its first write, what computes them.
 pub fn emit_terms(
     cx: &mut LowerCx<'_>,
     (op, dims, axes): (Op, &[usize], &[usize]),
@@ -121,8 +130,9 @@ pub fn emit_terms(
     let dtype = cx.out(0).dtype;
     let mut runs = find_axis_runs(dims, axes);
     let (split, last) = take_run(&mut runs).ok_or("nothing is reduced")?;
-    let plan = plan_terms(split.outer, split.n, split.inner).ok_or("too many terms")?;
-    let (whole, part, k) = kernels_of_terms(op, dtype)?;
+    let plan = plan_terms(split.outer, split.n, split.inner)
+        .ok_or("too many terms to reduce where they are computed; take the reduction out of the region")?;
+    let TermKernels { whole, part, rest: k } = kernels_of_terms(op, dtype)?;
     let to = target(cx, &split, last);
     let first = Divided { divisor: count, ..plan.first };
     let alone = last && plan.last.is_none();
