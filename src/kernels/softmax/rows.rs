@@ -8,8 +8,11 @@ use crate::reduce::pairwise::{self, BLOCK, ExpFrom, Max, PairwiseReducer, Sum};
 use crate::simd;
 use crate::vmath::{exp, log};
 
+/// Whether the module is for browsers, which would be too large with loops for several rows and for short ones.
+const SMALL: bool = cfg!(target_arch = "wasm32");
+
 /// Rows that take a step together at most.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = if SMALL { 1 } else { 4 };
 
 /// Elements that take a step together at most, if they are of several rows: they stay in the first cache.
 const MOST: usize = 2048;
@@ -27,7 +30,7 @@ fn together(n: usize) -> usize {
 fn reduce_each<T: Num, F: PairwiseReducer<T>>(x: &[T], n: usize, f: impl Fn(usize) -> F) -> Each<T> {
     let mut each = [f(0).start(); TOGETHER];
     for (r, (o, row)) in each.iter_mut().zip(x.chunks_exact(n)).enumerate() {
-        *o = if n <= BLOCK { pairwise::reduce_block(f(r), row) } else { pairwise::reduce_row(f(r), row) };
+        *o = if n <= BLOCK && !SMALL { pairwise::reduce_block(f(r), row) } else { pairwise::reduce_row(f(r), row) };
     }
     each
 }
