@@ -12,7 +12,7 @@
 //! overflows alone may not. A precision that a user chooses for products is not meant for sums, so the pass does not
 //! run then.
 
-use super::fuse::{is_made_again, is_reduction};
+use super::fuse::{is_recomputed, is_reduction};
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
 use crate::arena::{Value, ids::Id};
@@ -143,8 +143,8 @@ fn contract<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
         return None;
     }
     let terms = v.src.def[v.src.args_of(v.node)[0].at()];
-    let again = |a: &Value| is_made_again(v.src, v.src.def[a.at()]);
-    if v.src.args_of(terms).iter().any(again) && is_reduction(v.src, v.node) {
+    let recomputed = |a: &Value| is_recomputed(v.src, v.src.def[a.at()]);
+    if v.src.args_of(terms).iter().any(recomputed) && is_reduction(v.src, v.node) {
         return None;
     }
     let source = |x: &Var<'g>| operands_of(*x, Op::BROADCAST).map_or(*x, |of| of[0]);

@@ -8,7 +8,7 @@
 //! In bodies of loops and branches so are slices, whose copies would be calls in each iteration.
 //! A sum, mean, maximum or minimum of the result of a region that has no other reader ends the region: what it reduces
 //! is never stored. So that this holds for many terms that a gradient reads, too, such as the differences of all pairs
-//! of two large sets of points, regions compute them again from the broadcasts that they are made of.
+//! of two large sets of points, regions recompute them from the broadcasts that they are made of.
 //! Invariant: fused and unfused graphs have the same bits, because each step of a region rounds on its own.
 
 use super::fusion_notes::{Fusion, Outcome};
@@ -37,12 +37,12 @@ const MOST_AXES: usize = 3;
 /// regions, each of which adds to the sum so far in place. One region would keep all operands alive until the last.
 const MAX_SUM: usize = 3;
 
-/// The most regions that compute a node again from broadcasts.
+/// The most regions that recompute a value from broadcasts.
 const MAX_REPEATS: usize = 4;
-/// The most nodes of what they compute again.
+/// The most nodes that compute such a value.
 const MAX_REPEATED: usize = 4;
-/// The least elements of it. Fewer are read in less time, as caches hold most of them: a step with 10⁴ to 10⁶ of them
-/// takes 10 to 40 % longer if they are computed again.
+/// The least elements of such a value. Fewer are read in less time, as caches hold most of them: a step with 10⁴ to 10⁶
+/// of them takes 10 to 40 % longer if they are recomputed.
 const LEAST_REPEATED: usize = 1 << 21;
 
 /// The regions of each node of the entry and of bodies of loops. A region is known by its root: the node that makes its
@@ -223,7 +223,7 @@ fn regions_of_readers(g: Graph<'_>, readers: &[Node], v: Value, c: &Clusters) ->
 /// ([`is_free_in_region`]). Or, if one of the regions is a reduction, `n` is large and made of broadcasts.
 fn is_repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, regions: &[Node]) -> bool {
     let reduced = regions.iter().any(|&r| !g.def_of(r).is_pointwise());
-    if reduced && regions.len() <= MAX_REPEATS && is_made_again(g, n) {
+    if reduced && regions.len() <= MAX_REPEATS && is_recomputed(g, n) {
         return true;
     }
     let scales = matches!(g.op[n.at()], Op::ADD | Op::SUB | Op::MUL);
@@ -233,18 +233,22 @@ fn is_repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, regions:
     readers[a].iter().filter(|&&r| r != n).max() >= last
 }
 
-/// Whether reductions make `n` again: it has many elements, and few cheap nodes compute it from broadcasts of values
-/// that together have at most half as many.
-pub(super) fn is_made_again(g: Graph<'_>, n: Node) -> bool {
+/// Whether regions that end in reductions recompute `n`: it has many elements, and few cheap nodes compute it from
+/// broadcasts of values that together have at most half as many.
+pub(super) fn is_recomputed(g: Graph<'_>, n: Node) -> bool {
     let elements = g.numel(g.out(n));
+    if elements < LEAST_REPEATED {
+        return false;
+    }
     let (mut todo, mut seen, mut nodes, mut read) = (vec![n], Vec::new(), 0, 0);
-    while let Some(mut n) = todo.pop().filter(|_| elements >= LEAST_REPEATED) {
+    while let Some(mut n) = todo.pop() {
         if seen.contains(&n) {
             continue;
         }
         seen.push(n);
         if is_free_in_region(g, n) && g.op[n.at()] != Op::CAST {
             if g.op[n.at()] == Op::RESHAPE {
+                // Of a broadcast, whose operand is what is read.
                 n = g.def[g.args_of(n)[0].at()];
             }
             read += g.args_of(n).iter().map(|a| g.numel(*a)).sum::<usize>();

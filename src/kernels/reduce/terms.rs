@@ -39,7 +39,7 @@ params! {
         pub inner: usize,
         /// Rows of the reduced axis in a chunk; the last chunk may be shorter.
         pub chunk: usize,
-        /// Columns of a unit: they divide `inner`.
+        /// Columns of a unit: a divisor of `inner`.
         pub columns: usize,
         /// The divisor of [`mean_terms`].
         pub divisor: usize,
@@ -117,7 +117,8 @@ impl Divided {
         self.unit_terms() <= if self.out_len() > self.per_unit() { MOST_UNIT_TERMS } else { MOST_LONE_TERMS }
     }
 
-    /// The most columns that are a unit of several; all if no number of them divides all.
+    /// The greatest divisor of `inner`, other than itself, whose columns fit in a unit; `inner` if there is none. As
+    /// few columns as [`pairwise::NARROW`] are added in another order.
     fn fitting_columns(&self) -> usize {
         let most = (MOST_UNIT_TERMS / self.chunk.max(1)).min(self.inner / 2);
         (pairwise::NARROW + 1..=most).rev().find(|w| self.inner.is_multiple_of(*w)).unwrap_or(self.inner)
@@ -148,7 +149,7 @@ fn run_terms<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F, finish: i
     for (u, out) in args.units().zip(out.chunks_mut(p.per_unit())) {
         let (from, n) = p.part(u);
         let terms = &mut terms[..out.len() * n];
-        // Terms that follow one another: of a row, if a unit has a part of its columns.
+        // Adjacent terms: those of one row, if a unit has a part of the columns.
         let run = if p.columns < p.inner { p.columns } else { terms.len() };
         for (row, terms) in terms.chunks_mut(run).enumerate() {
             let from = from + row * p.inner;

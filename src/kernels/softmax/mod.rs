@@ -220,14 +220,22 @@ fn each_outer_row<T: Float>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usi
     }
 }
 
-/// The call, if it is along the last axis: the lengths of the rows; x, unless the output holds it; the output.
-fn rows<'a, T: Float>(args: &mut Args<'a>) -> Option<(Softmax, Option<&'a [T]>, &'a mut [T])> {
+/// Computes the softmax or log-softmax of a call. Along the last axis, `short` and `long` get the length of the rows,
+/// and x unless the output holds it. Along another, `columns` gets each outer row.
+fn run_along_axis<T: Float>(
+    args: &mut Args<'_>,
+    short: impl Fn(usize, Option<&[T]>, &mut [T]),
+    long: impl Fn(usize, Option<&[T]>, &mut [T]),
+    columns: impl Fn(&[T], usize, usize, &mut [T]),
+) {
     let p = Softmax::from_words(args.params());
-    (p.inner == 1).then(|| {
-        let (lo, y) = (args.units().start * p.per_unit(), args.write::<T>(0));
-        let x = args.inplace(0).is_none().then(|| &args.read::<T>(0)[lo..lo + y.len()]);
-        (p, x, y)
-    })
+    if p.inner != 1 {
+        let x = args.read::<T>(0);
+        return each_outer_row(args, |p, at, y| columns(&x[at..at + y.len()], p.n, p.inner, y));
+    }
+    let (lo, y) = (args.units().start * p.per_unit(), args.write::<T>(0));
+    let x = args.inplace(0).is_none().then(|| &args.read::<T>(0)[lo..lo + y.len()]);
+    if p.transposes_rows() { short(p.n, x, y) } else { long(p.n.max(1), x, y) }
 }
 
 /// Softmax: exp(x) / Σ exp(x) along the axis.
@@ -235,14 +243,7 @@ fn rows<'a, T: Float>(args: &mut Args<'a>) -> Option<(Softmax, Option<&'a [T]>, 
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`], in place if `inner` is 1, or not; params
 /// [`Softmax`].
 pub fn softmax_kernel<T: Float>(args: &mut Args<'_>) {
-    match rows::<T>(args) {
-        Some((p, x, y)) if p.transposes_rows() => softmax_short_rows(p.n, x, y),
-        Some((p, x, y)) => softmax_rows(p.n.max(1), x, y),
-        None => {
-            let x = args.read::<T>(0);
-            each_outer_row(args, |p, at, y| probability_columns(&x[at..at + y.len()], p.n, p.inner, y));
-        }
-    }
+    run_along_axis::<T>(args, softmax_short_rows, softmax_rows, probability_columns);
 }
 
 by_dtype!(softmax_kernel_for = softmax_kernel::<floats>);
@@ -252,14 +253,7 @@ by_dtype!(softmax_kernel_for = softmax_kernel::<floats>);
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`], in place if `inner` is 1, or not; params
 /// [`Softmax`].
 pub fn log_softmax_kernel<T: Float>(args: &mut Args<'_>) {
-    match rows::<T>(args) {
-        Some((p, x, y)) if p.transposes_rows() => log_softmax_short_rows(p.n, x, y),
-        Some((p, x, y)) => log_softmax_rows(p.n.max(1), x, y),
-        None => {
-            let x = args.read::<T>(0);
-            each_outer_row(args, |p, at, y| log_probability_columns(&x[at..at + y.len()], p.n, p.inner, y));
-        }
-    }
+    run_along_axis::<T>(args, log_softmax_short_rows, log_softmax_rows, log_probability_columns);
 }
 
 by_dtype!(log_softmax_kernel_for = log_softmax_kernel::<floats>);

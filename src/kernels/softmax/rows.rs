@@ -14,15 +14,15 @@ const SMALL: bool = cfg!(target_arch = "wasm32");
 /// Rows that take a step together at most.
 const TOGETHER: usize = if SMALL { 1 } else { 4 };
 
-/// Elements that take a step together at most, if they are of several rows: they stay in the first cache.
-const MOST: usize = 2048;
+/// Elements of several rows that take a step together at most: they stay in the first cache.
+const MOST_ELEMENTS: usize = 2048;
 
 /// One value for each row.
 type Each<T> = [T; TOGETHER];
 
 /// Elements of the rows of `n` that take a step together.
 fn together(n: usize) -> usize {
-    n * TOGETHER.min(MOST / n).max(1)
+    n * TOGETHER.min(MOST_ELEMENTS / n).max(1)
 }
 
 /// Reduces row `r` of `n` elements by `f(r)`. For use inside `simd!` loops, as all that follows.

@@ -65,7 +65,7 @@ pub fn one_step_program(cx: &LowerCx<'_>) -> Result<(TileProgram, Vec<usize>), S
     Ok((program, operands))
 }
 
-/// Femtoseconds of a term that is reduced where it was computed: as in a sum of rows of 8, the slowest.
+/// Femtoseconds of a term that is reduced where it was computed: as measured for sums of rows of 8.
 const REDUCED: u64 = 100_000;
 
 /// The call of a program that reads `reads` and writes `outs`. An input that is read in order may be overwritten by
